@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# `make run` and `make test` do all their own set-up; caches are kept below ~/.cache/asa.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+VENV := .venv
+ASA := $(VENV)/bin/asa
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: help run test check setup lock clean recordings train
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+run: setup ## the agent at work: on this machine where it can switch, else in the lab
+	@$(ASA) demo --out run.json
+
+test: check ## every check and every test, the lab's too
+	@$(ASA) setup
+	python -m pytest
+
+check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
+	@pre-commit run --all-files --show-diff-on-failure
+
+setup: $(VENV)/.done ## system packages, kernel, schedulers
+	@$(ASA) setup
+
+$(VENV)/.done: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }
+	if ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then
+		echo "installing python3-venv"
+		$(SUDO) apt-get -qq update && $(SUDO) apt-get -qq install -y --no-install-recommends python3-venv
+	fi
+	echo "making $(VENV) (hash-checked wheels)"
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lock: ## pin all dependencies again, with hashes
+	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet --all-extras pyproject.toml -o requirements.lock
+
+clean: ## forget the virtual environment (caches stay)
+	rm -rf $(VENV) run.json

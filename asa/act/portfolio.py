@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The portfolio: what the manifest names, what of it is installed here, and the one way to open a scheduler's binary.
+
+Reads `scx_bin/manifest.yaml` and `installed.json`, the record of each installed file's SHA-256. Nothing is trusted by
+its name: a binary is opened once, checked and hashed through that descriptor, and the caller runs the descriptor.
+Does not build (that is `asa.act.build`) and does not start anything.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from asa import yamlfile
+from asa.core.decision import SchedulerName
+from asa.core.errors import InputError, SchedulerError
+
+DEFAULT_MODE = "default"
+INSTALL = "asa schedulers install"
+_SETTLED_NS = 2_000_000_000
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+# Names become file names, ops are compared with what a kernel reports (SCX_OPS_NAME_LEN 128: kernel/sched/ext.c).
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+_Package = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9+.*-]+$")]
+
+
+class Crate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="crate"):
+    """A crate of the Rust registry; its binary has the scheduler's name."""
+
+    crate: _Name
+    version: _Text
+
+
+class KernelSource(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="kernel-source"
+):
+    """A target of `tools/sched_ext` in a Debian kernel source package."""
+
+    packages: Annotated[tuple[_Package, ...], msgspec.Meta(min_length=1)]  # names or patterns, the first held is used
+    headers: _Package  # has vmlinux.h
+    suite: _Package
+    target: _Name
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="host"):
+    """Used where the host has it, cannot be built; `reason` says why."""
+
+    reason: _Text
+
+
+class Kernel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="kernel"):
+    """Part of the kernel: nothing to install or to start."""
+
+
+class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One scheduler of the manifest."""
+
+    name: _Name  # SchedulerName, and the name of its binary
+    source: Crate | KernelSource | Host | Kernel
+    purpose: _Text
+    ops: _Name | None  # what /sys/kernel/sched_ext/root/ops starts with; None for the kernel's own
+    help: tuple[str, ...] | None  # arguments that make it print its flags; None when it cannot
+    paper: bool  # in the paper's portfolio, else a candidate beyond it
+    modes: dict[_Name, tuple[str, ...]]  # arguments of each way to run it; `default` is always there
+
+
+class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schedulers: tuple[SchedulerEntry, ...]
+
+
+class Origin(StrEnum):
+    """Where a usable scheduler comes from."""
+
+    PATH = "path"  # the host's own, such as a distribution's package
+    BUILT = "built"
+    KERNEL = "kernel"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `installed.json` says of one scheduler."""
+
+    path: str  # absolute, without a symlink in it
+    origin: Origin
+    version: str | None  # None: it does not tell
+    sha256: str
+    flags: tuple[str, ...] | None  # None: it does not tell, `flags_reason` says why
+    flags_reason: str = ""
+    source: str = ""  # what it was built from, as the manifest had it then
+    installed: str  # UTC, ISO 8601
+
+
+class _Installed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schedulers: dict[SchedulerName, Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """A scheduler that can be used: everything but `entry` and `origin` is None for the kernel's own."""
+
+    entry: SchedulerEntry
+    path: Path | None
+    origin: Origin
+    version: str | None
+    sha256: str | None
+    flags: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """A scheduler that cannot be used now; `reason` says why and what to do."""
+
+    entry: SchedulerEntry
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A checked binary. Run /proc/self/fd/`fd` with `argv`, which includes the name; the caller closes `fd`."""
+
+    fd: int
+    path: Path
+    argv: tuple[str, ...]
+
+
+class Portfolio:
+    """The manifest and the record of what is installed. The record is read anew by each question."""
+
+    def __init__(
+        self, *, entries: tuple[SchedulerEntry, ...], folder: Path, search: str, owners: frozenset[int]
+    ) -> None:
+        self.folder = folder
+        self._entries = {SchedulerName(entry.name): entry for entry in entries}
+        self._search = search
+        self._owners = owners
+        self._hashed: dict[tuple[int, ...], str] = {}
+
+    @classmethod
+    def load(cls, manifest: Path, folder: Path, search: str | None = None, owners: Collection[int] = ()) -> Self:
+        """The manifest, with installed files in `folder`; `search` is a PATH, None for the environment's.
+
+        Binaries must belong to root, to the effective user, or to one of the further user ids `owners`.
+        Raises InputError for a manifest that is wrong.
+        """
+        entries = yamlfile.load(manifest, _Manifest).schedulers
+        _check(str(manifest), entries)
+        search = os.environ.get("PATH", os.defpath) if search is None else search
+        return cls(entries=entries, folder=folder, search=search, owners=frozenset({0, os.geteuid(), *owners}))
+
+    def names(self) -> tuple[SchedulerName, ...]:
+        """All schedulers, in the manifest's order."""
+        return tuple(self._entries)
+
+    def entry(self, name: SchedulerName) -> SchedulerEntry:
+        """The manifest's entry. Raises SchedulerError for a name it does not have."""
+        try:
+            return self._entries[name]
+        except KeyError:
+            known = ", ".join(self._entries)
+            raise SchedulerError(scheduler=name, reason=f"not in the manifest, which has {known}") from None
+
+    def modes(self) -> dict[str, tuple[str, ...]]:
+        """Each scheduler's modes by name: what a mapping table may say."""
+        return {str(name): tuple(entry.modes) for name, entry in self._entries.items()}
+
+    def name_of_ops(self, ops: str) -> SchedulerName | None:
+        """The scheduler that reports `ops` in /sys/kernel/sched_ext/root/ops, None for a stranger or ""."""
+        matching = [
+            (len(entry.ops), name)
+            for name, entry in self._entries.items()
+            if entry.ops is not None and (ops == entry.ops or ops.startswith(f"{entry.ops}_"))
+        ]
+        return max(matching)[1] if matching else None  # `p2dq_x` is not `p2dq` where the manifest has both
+
+    def look(self, name: SchedulerName) -> Available | Unavailable:
+        """Can it be used, and from where? The file's hash is left to `open`. Raises SchedulerError, InputError."""
+        entry = self.entry(name)
+        if isinstance(entry.source, Kernel):
+            return Available(entry=entry, path=None, origin=Origin.KERNEL, version=None, sha256=None, flags=None)
+        record = self.records().get(name)
+        if record is None:
+            return Unavailable(entry=entry, reason=self._why_not(entry))
+        path = Path(record.path)
+        if not path.is_file():
+            return Unavailable(entry=entry, reason=f"{path} is gone; run `{INSTALL} {name}`")
+        return Available(
+            entry=entry,
+            path=path,
+            origin=record.origin,
+            version=record.version,
+            sha256=record.sha256,
+            flags=record.flags,
+        )
+
+    def open(self, name: SchedulerName, mode: str = DEFAULT_MODE) -> Opened:
+        """Open the binary and check what was opened: regular, executable, in safe hands, the recorded hash.
+
+        Raises SchedulerError on each failure, InputError for a damaged record.
+        """
+        entry = self.entry(name)
+        if isinstance(entry.source, Kernel):
+            raise SchedulerError(scheduler=name, reason="it is the kernel's own; there is nothing to start")
+        if mode not in entry.modes:
+            raise SchedulerError(scheduler=name, reason=f"has no mode {mode!r}, only {', '.join(entry.modes)}")
+        record = self.records().get(name)
+        if record is None:
+            raise SchedulerError(scheduler=name, reason=self._why_not(entry))
+        path = Path(record.path)
+        fd = self._open_trusted(name, path)
+        found = self._hash(fd)
+        if found != record.sha256:
+            os.close(fd)
+            reason = f"{path} is not the recorded file: SHA-256 {found!r}, recorded {record.sha256!r}; run `{INSTALL}`"
+            raise SchedulerError(scheduler=name, reason=reason)
+        return Opened(fd=fd, path=path, argv=(name, *entry.modes[mode]))
+
+    def hash_of(self, name: SchedulerName, path: Path) -> str:
+        """SHA-256 of a binary that passes every other check of `open`. Raises SchedulerError."""
+        fd = self._open_trusted(name, path)
+        try:
+            return self._hash(fd)
+        finally:
+            os.close(fd)
+
+    def find_on_path(self, name: SchedulerName) -> Path | None:
+        """The host's own binary: the first trustworthy one on PATH, symlinks resolved; None without one.
+
+        Our own folder does not count, and neither do relative entries of PATH.
+        """
+        ours = self.folder.resolve()
+        for place in self._search.split(os.pathsep):
+            if not place.startswith("/"):
+                continue
+            path = (Path(place) / name).resolve()
+            if path.is_relative_to(ours) or not path.is_file():
+                continue
+            with suppress(SchedulerError):
+                os.close(self._open_trusted(name, path))
+                return path
+        return None
+
+    def records(self) -> dict[SchedulerName, Record]:
+        """What is recorded as installed. Raises InputError for a damaged record or one in foreign hands."""
+        path = self.folder / "installed.json"
+        allowed = f"the record that `{INSTALL}` writes; run it again"
+        try:
+            with path.open("rb") as file:
+                wrong = self._distrust(os.fstat(file.fileno()))
+                if wrong:
+                    raise InputError(path=str(path), key="", value=wrong, allowed=allowed)
+                return msgspec.json.decode(file.read(), type=_Installed).schedulers
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise InputError(path=str(path), key="", value=error.strerror, allowed=allowed) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(path=str(path), key="", value=str(error), allowed=allowed) from error
+
+    def write_records(self, records: dict[SchedulerName, Record]) -> None:
+        """Replace the record as a whole: a reader sees the old one or the new one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f".installed.json.{os.getpid()}"
+        text = msgspec.json.format(msgspec.json.encode(_Installed(schedulers=records)), indent=2)
+        try:
+            with part.open("wb") as file:
+                os.fchmod(file.fileno(), 0o644)  # whatever the umask: a group-writable record would be refused
+                file.write(text + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.folder / "installed.json")
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _why_not(self, entry: SchedulerEntry) -> str:
+        found = self.find_on_path(SchedulerName(entry.name))
+        if found is not None:
+            return f"{found} is not recorded yet; run `{INSTALL} {entry.name}`"
+        if isinstance(entry.source, Host):
+            return f"not on PATH, and {entry.source.reason}; put a binary on PATH and run `{INSTALL} {entry.name}`"
+        return f"not installed; run `{INSTALL} {entry.name}`"
+
+    def _open_trusted(self, name: SchedulerName, path: Path) -> int:
+        try:
+            # O_NONBLOCK: a fifo in the binary's place must not hold us up
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            reason = f"{path}: {error.strerror}; run `{INSTALL} {name}`"
+            raise SchedulerError(scheduler=name, reason=reason) from error
+        facts = os.fstat(fd)
+        wrong = self._distrust(facts)
+        if not wrong and not facts.st_mode & 0o111:
+            wrong = f"not executable (mode {stat.S_IMODE(facts.st_mode):04o})"
+        if wrong:
+            os.close(fd)
+            raise SchedulerError(scheduler=name, reason=f"{path} is {wrong}; run `{INSTALL} {name}`")
+        return fd
+
+    def _hash(self, fd: int) -> str:
+        # Hashing 10 MB takes a second or more in an emulated guest. Every change of a file moves its ctime, which
+        # nobody can set back; a ctime within the clock's own grain of now could still hide one, so that is not kept.
+        facts = os.fstat(fd)
+        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctime_ns)
+        if identity in self._hashed:
+            return self._hashed[identity]
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+        if time.time_ns() - facts.st_ctime_ns > _SETTLED_NS:
+            self._hashed[identity] = digest
+        return digest
+
+    def _distrust(self, facts: os.stat_result) -> str:
+        if not stat.S_ISREG(facts.st_mode):
+            return "not a regular file"
+        if facts.st_uid not in self._owners:
+            return f"owned by user {facts.st_uid}, neither root nor the user that runs this"
+        if facts.st_mode & 0o022:
+            return f"writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+        return ""
+
+
+def _check(path: str, entries: tuple[SchedulerEntry, ...]) -> None:
+    # what the types cannot say
+    for field in ("name", "ops"):
+        counted = Counter(value for entry in entries if (value := getattr(entry, field)) is not None)
+        for index, entry in enumerate(entries):
+            if counted[getattr(entry, field)] > 1:
+                value = getattr(entry, field)
+                raise InputError(path=path, key=f"schedulers[{index}].{field}", value=value, allowed="each one once")
+    for index, entry in enumerate(entries):
+        key = f"schedulers[{index}]"
+        if entry.modes.get(DEFAULT_MODE) is None:
+            raise InputError(path=path, key=f"{key}.modes", value=list(entry.modes), allowed="a mode named default")
+        if (entry.ops is None) != isinstance(entry.source, Kernel):
+            allowed = "a prefix of the ops name, null for the kernel's own scheduler alone"
+            raise InputError(path=path, key=f"{key}.ops", value=entry.ops, allowed=allowed)

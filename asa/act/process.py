@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scheduler's process: started from an opened and checked file, ended politely, and quoted in its own words."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from asa.act.portfolio import Opened
+from asa.core.errors import SchedulerError
+
+_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
+_LAST_WORDS = 300  # characters
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class SchedulerProcess:
+    """One running scx binary.
+
+    It gets SIGINT when the agent dies, however the agent dies (PR_SET_PDEATHSIG), so that the kernel is back on EEVDF
+    and the scheduler has restored what it had set (flash and bpfland set pm_qos_resume_latency_us).
+    """
+
+    def __init__(self, opened: Opened, log: Path) -> None:
+        """Start it. Raises SchedulerError when the kernel refuses to run the file."""
+        self._log = log
+        agent = os.getpid()
+
+        def tie_to_agent() -> None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+            if os.getppid() != agent:  # it died before the line above took hold
+                os._exit(1)
+
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("wb") as output:
+                self._child = subprocess.Popen(
+                    opened.argv,
+                    executable=f"/proc/self/fd/{opened.fd}",
+                    pass_fds=(opened.fd,),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+                    start_new_session=True,  # Ctrl-C at the terminal is for the agent, which then stops us in order
+                    preexec_fn=tie_to_agent,  # noqa: PLW1509  # the agent has one thread of its own
+                )
+        except OSError as error:
+            raise SchedulerError(scheduler=opened.argv[0], reason=f"cannot be run: {error.strerror}") from error
+        finally:
+            os.close(opened.fd)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._child.pid
+
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        return self._child.poll()
+
+    def interrupt(self) -> None:
+        """Ask it to end (SIGINT): it detaches, restores what it had set, and exits."""
+        self._signal(self._child.send_signal, signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it at once. The kernel detaches the scheduler; what it had set elsewhere stays behind."""
+        self._signal(lambda sign: os.killpg(self._child.pid, sign), signal.SIGKILL)
+
+    def wait(self, limit_s: float) -> bool:
+        """True when it ended within the limit."""
+        try:
+            self._child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def last_words(self) -> str:
+        """The line that says why it ended (`EXIT: …`, `Error: …`), else its last line; "" when it said nothing."""
+        try:
+            text = self._log.read_bytes()[-8192:].decode(errors="replace")
+        except OSError:
+            return ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        telling = [line for line in lines if line.startswith(("EXIT:", "Error:", "error:")) or "[SCX_BUG]" in line]
+        return (telling or lines or [""])[-1][:_LAST_WORDS]
+
+    @staticmethod
+    def _signal(send: Callable[[int], None], sign: int) -> None:
+        with suppress(ProcessLookupError):  # it ended in the meantime, which is what was wanted
+            send(sign)

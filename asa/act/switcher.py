@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plain switcher: stop the running scheduler, start the wanted one, believe nothing but sysfs.
+
+A state machine that never blocks: RESTING (EEVDF) -> STARTING -> RUNNING -> STOPPING -> RESTING or STARTING. While one
+scheduler goes and the next loads, the kernel runs EEVDF. A switch counts when `state` is enabled, `ops` carries the
+wanted name, and `enable_seq` grew. Whatever goes wrong ends on EEVDF.
+"""
+
+import os
+import time
+from enum import Enum, auto
+from pathlib import Path
+
+from asa.act.kernel import sched_ext_state, scheduler_in_force
+from asa.act.portfolio import Portfolio
+from asa.act.process import SchedulerProcess
+from asa.act.undo import UndoJournal
+from asa.config import SwitchSettings
+from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.errors import SchedulerError
+from asa.core.ports import Clock
+from asa.core.sample import SchedExtState
+
+_DETACH_LIMIT_S = 5.0  # a scheduler whose process is gone is detached by the kernel's own worker within this
+_POLL_S = 0.01
+
+
+class _Phase(Enum):
+    RESTING = auto()
+    STARTING = auto()
+    RUNNING = auto()
+    STOPPING = auto()
+
+
+class PlainSwitcher:
+    """Stop-then-start, as in the paper's 3.4. Implements `asa.core.ports.Switcher`."""
+
+    def __init__(
+        self,
+        *,
+        portfolio: Portfolio,
+        undo: UndoJournal,
+        clock: Clock,
+        limits: SwitchSettings,
+        sys: Path,
+        logs: Path,
+    ) -> None:
+        self._portfolio = portfolio
+        self._undo = undo
+        self._clock = clock
+        self._limits = limits
+        self._sys = sys
+        self._logs = logs
+        self._phase = _Phase.RESTING
+        self._process: SchedulerProcess | None = None
+        self._ours: SchedulerName = EEVDF  # what runs, or is coming up
+        self._target: SchedulerName = EEVDF
+        self._old: SchedulerName = EEVDF
+        self._ordered_ns = 0
+        self._phase_since_ns = 0
+        self._sequence = 0
+        self._killed = False
+        self._foreign_ops = ""
+
+    def state(self) -> SchedExtState | None:
+        """What sysfs says now."""
+        return sched_ext_state(self._sys)
+
+    def current(self) -> SchedulerName | None:
+        """The scheduler in force, by the manifest's name or, for a stranger, its own."""
+        running = self._ours if self._phase is _Phase.RUNNING else None
+        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, running)
+
+    def busy(self) -> bool:
+        """True between `begin` and the event that ends the switch."""
+        return self._phase in (_Phase.STARTING, _Phase.STOPPING)
+
+    def begin(self, target: SchedulerName) -> None:
+        """Order a switch to `target`. Raises SchedulerError when it cannot be started; then nothing has changed."""
+        if self.busy():
+            raise SchedulerError(scheduler=target, reason=f"a switch to {self._target} is under way")
+        if target != EEVDF:
+            opened = self._portfolio.open(*_split(target))  # checked before the old one is stopped
+            os.close(opened.fd)
+        self._old = self._ours
+        self._target = target
+        self._ordered_ns = self._clock.monotonic_ns()
+        if self._process is not None:
+            self._process.interrupt()
+        self._enter(_Phase.STOPPING)
+
+    def poll(self) -> SwitchEvent | None:
+        """Advance by what has happened since; report at most one event."""
+        match self._phase:
+            case _Phase.STOPPING:
+                return self._poll_stopping()
+            case _Phase.STARTING:
+                return self._poll_starting()
+            case _Phase.RUNNING:
+                return self._poll_running()
+            case _Phase.RESTING:
+                return self._poll_foreign()
+
+    def rest(self) -> None:
+        """Stop what is ours; on return the kernel is on EEVDF, or on a stranger's scheduler. Blocks."""
+        if self._process is not None:
+            self._process.interrupt()
+            if not self._process.wait(self._limits.stop_limit_s):
+                self._process.kill()
+                self._process.wait(self._limits.stop_limit_s)
+            deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
+            while not self._detached() and self._clock.monotonic_ns() < deadline_ns:
+                time.sleep(_POLL_S)
+        self._forget_process()
+        self._enter(_Phase.RESTING)
+
+    def _poll_stopping(self) -> SwitchEvent | None:
+        if self._process is not None and self._process.exit_code() is None:
+            if self._phase_age_s() > self._limits.stop_limit_s and not self._killed:
+                self._process.kill()
+                self._killed = True
+            return None
+        if not self._detached():
+            if self._phase_age_s() > self._limits.stop_limit_s + _DETACH_LIMIT_S:
+                self._forget_process()
+                return self._end(SwitchOutcome.FAILED, f"{self._old} does not let go of the kernel")
+            return None
+        self._forget_process()
+        if self._target == EEVDF:
+            return self._end(SwitchOutcome.CONFIRMED, "the kernel's own scheduler")
+        return self._start()
+
+    def _start(self) -> SwitchEvent | None:
+        state = self.state()
+        if state is None:
+            return self._end(SwitchOutcome.FAILED, "the kernel has no sched_ext any more")
+        self._sequence = state.enable_seq
+        try:
+            opened = self._portfolio.open(*_split(self._target))
+            self._process = SchedulerProcess(opened, self._logs / f"{self._target.replace(':', '-')}.log")
+            self._undo.note(self._target, self._process.pid)
+        except SchedulerError as error:
+            return self._end(SwitchOutcome.FAILED, str(error))
+        self._enter(_Phase.STARTING)
+        return None
+
+    def _poll_starting(self) -> SwitchEvent | None:
+        process = self._process
+        assert process is not None  # noqa: S101  # STARTING is entered with a process only
+        state = self.state()
+        code = process.exit_code()
+        if (
+            code is None
+            and state is not None
+            and state.enable_seq > self._sequence
+            and self._carries(state, self._target)
+        ):
+            self._ours = self._target
+            self._enter(_Phase.RUNNING)
+            return self._event(SwitchOutcome.CONFIRMED, state.ops)
+        if code is not None:
+            detail = str(SchedulerError(scheduler=self._target, reason=_ended(code), last_words=process.last_words()))
+        elif self._phase_age_s() > self._limits.attach_limit_s:
+            reason = f"did not attach within {self._limits.attach_limit_s:g} s and was stopped"
+            detail = str(SchedulerError(scheduler=self._target, reason=reason, last_words=process.last_words()))
+        else:
+            return None
+        self.rest()
+        return self._end(SwitchOutcome.FAILED, detail)
+
+    def _poll_running(self) -> SwitchEvent | None:
+        process = self._process
+        assert process is not None  # noqa: S101  # RUNNING is entered with a process only
+        state = self.state()
+        code = process.exit_code()
+        if code is None and state is not None and self._carries(state, self._ours):
+            self._phase_since_ns = self._clock.monotonic_ns()
+            return None
+        if code is None and self._phase_age_s() < _DETACH_LIMIT_S:
+            return None  # evicted by the kernel: its process is about to say why and to end
+        reason = _ended(code) if code is not None else "lost the kernel but did not end; it was stopped"
+        detail = str(SchedulerError(scheduler=self._ours, reason=reason, last_words=process.last_words()))
+        lost = self._ours
+        self.rest()
+        self._old, self._target = lost, lost
+        self._ordered_ns = self._clock.monotonic_ns()
+        return self._event(SwitchOutcome.LOST, detail)
+
+    def _poll_foreign(self) -> SwitchEvent | None:
+        state = self.state()
+        ops = state.ops if state is not None and state.state == "enabled" else ""
+        if ops == self._foreign_ops:
+            return None
+        self._foreign_ops = ops
+        if not ops:
+            return None
+        self._old, self._target = EEVDF, self._portfolio.name_of_ops(ops) or SchedulerName(ops)
+        self._ordered_ns = self._clock.monotonic_ns()
+        return self._event(SwitchOutcome.FOREIGN, f"{ops} was attached by somebody else")
+
+    def _end(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
+        self._ours = EEVDF
+        self._enter(_Phase.RESTING)
+        return self._event(outcome, detail)
+
+    def _event(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
+        now_ns = self._clock.monotonic_ns()
+        return SwitchEvent(
+            monotonic_ns=now_ns,
+            outcome=outcome,
+            old=self._old,
+            new=self._target,
+            elapsed_ns=now_ns - self._ordered_ns,
+            detail=detail,
+            undo="nothing to undo" if self._process is None else f"SIGINT to pid {self._process.pid}: back to EEVDF",
+        )
+
+    def _forget_process(self) -> None:
+        if self._process is not None:
+            self._undo.clear()
+        self._process = None
+        self._ours = EEVDF
+
+    def _detached(self) -> bool:
+        state = self.state()
+        return state is None or state.state == "disabled"
+
+    def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
+        wanted = _split(name)[0]
+        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == wanted
+
+    def _enter(self, phase: _Phase) -> None:
+        self._phase = phase
+        self._phase_since_ns = self._clock.monotonic_ns()
+        self._killed = False
+
+    def _phase_age_s(self) -> float:
+        return (self._clock.monotonic_ns() - self._phase_since_ns) / 1e9
+
+
+def bring_up(switcher: PlainSwitcher, target: SchedulerName) -> SwitchEvent:
+    """Switch and wait for the outcome; for offline work, the agent never blocks. Raises SchedulerError on failure."""
+    switcher.begin(target)
+    while (event := switcher.poll()) is None:
+        time.sleep(_POLL_S)
+    if event.outcome is not SwitchOutcome.CONFIRMED:
+        raise SchedulerError(scheduler=target, reason=event.detail)
+    return event
+
+
+def _split(name: SchedulerName) -> tuple[SchedulerName, str]:
+    scheduler, _, mode = name.partition(":")
+    return SchedulerName(scheduler), mode or "default"
+
+
+def _ended(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"ended by itself with code {code}"

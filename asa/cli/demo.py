@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa demo`: what `make run` shows. The agent itself where this host can switch; else the agent in the lab, beside a
+script of real programs, with the timeline shown as it happens and a summary at the end.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_CPUS = 2
+_MEMORY_MB = 2048
+_DISK_MB = 512
+_LIMIT_S = 600.0
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser("demo", help="see the agent at work on real programs (in the lab, where need be)")
+    command.add_argument("--out", type=Path, default=Path("run.json"), metavar="FILE", help="where the record goes")
+    command.add_argument("--seed", type=int, default=1, help="parameters of the programs")
+    command.add_argument("--lab", action="store_true", help="use the lab even where this host has sched_ext")
+    command.add_argument("--stage", action="store_true", help=argparse.SUPPRESS)  # the guest's half
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 when every phase ended on what the table names, and at least 4 of 5 classes were right."""
+    if arguments.stage:
+        return _stage(arguments.seed)
+    from asa import paths
+    from asa.act.kernel import sched_ext_state
+    from asa.cli import setup
+
+    places = paths.default()
+    began_s = time.monotonic()
+    on_host = sched_ext_state(places.sys) is not None and os.geteuid() == 0 and not arguments.lab
+    setup.ensure(lab=not on_host, workloads=not on_host)
+    if on_host:
+        print("this host has sched_ext: the agent runs here; Ctrl-C ends it and puts the kernel back")
+        os.execv(sys.executable, [sys.executable, "-m", "asa.cli", "run"])  # noqa: S606  # an argument list of our own
+    return _in_lab(arguments, setup_s=time.monotonic() - began_s)
+
+
+def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
+    import tempfile
+
+    from asa import paths
+    from asa.cli.demo_view import View
+    from scenarios.lab import guest
+
+    cache = paths.default().cache
+    began_s = time.monotonic()
+    with View() as view, tempfile.TemporaryDirectory(prefix="asa-demo-") as folder:
+        lab = guest.ready(cache, view.note)
+        view.note(f"booting {lab.kernel.version}, {_CPUS} virtual CPUs, {lab.emulator.why}")
+        result = guest.run(
+            [sys.executable, "-m", "asa.cli", "demo", "--stage", "--seed", str(arguments.seed)],
+            lab=lab,
+            out=Path(folder),
+            on_output=view.line,
+            on_error=view.note,
+            cpus=_CPUS,
+            memory_mb=_MEMORY_MB,
+            disk_mb=_DISK_MB,
+            limit_s=_LIMIT_S,
+        )
+    run_s = time.monotonic() - began_s
+    return view.summary(
+        out=arguments.out,
+        facts={"kernel": lab.kernel.version, "cpus": _CPUS, "machine": lab.emulator.why, "seed": arguments.seed},
+        exit_code=result.exit_code,
+        setup_s=setup_s,
+        run_s=run_s,
+    )
+
+
+def _stage(seed: int) -> int:
+    import msgspec
+
+    from asa import config, paths
+    from asa.act.portfolio import Portfolio
+    from asa.decide import table
+    from collectors.sampler import SystemClock
+    from scenarios.demo import Demonstration, Event
+    from scenarios.player import find_stage
+
+    def emit(event: Event) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+        sys.stdout.buffer.flush()
+
+    places = paths.default()
+    portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+    settings = config.load(places.config)
+    Demonstration(
+        stage=find_stage(cache=places.cache),
+        portfolio=portfolio,
+        table=table.for_this_machine(portfolio.modes(), settings.table),
+        clock=SystemClock(),
+        emit=emit,
+    ).play(seed=seed)
+    return 0

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa doctor`: what this host has, what it lacks, and how to get it."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser("doctor", help="what this host has, lacks, and how to get it")
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings. Exit code 0 when the agent can switch here, 1 when it can only observe."""
+    import msgspec
+
+    from asa import paths
+    from asa.doctor import Level, examine
+
+    findings = examine(paths.default())
+    if arguments.json:
+        print(msgspec.json.encode(findings).decode())
+    else:
+        for finding in findings:
+            print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")
+            if finding.remedy:
+                print(f"       -> {finding.remedy}")
+    return 1 if any(finding.needed and finding.level is Level.MISSING for finding in findings) else 0

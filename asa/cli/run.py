@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa run`: the agent in the foreground; switching with root and sched_ext, observing otherwise."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from asa.core.decision import Decision
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser("run", help="recognise what this machine does and keep the best scheduler loaded")
+    command.add_argument("--observe", action="store_true", help="decide, but leave the kernel's scheduler alone")
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings (default: /etc/asa/asa.yaml if there)")
+    command.add_argument("--journal", type=Path, metavar="FILE", help="keep samples and decisions here (SQLite)")
+    command.add_argument("--for", dest="limit_s", type=float, metavar="SECONDS", help="end after this time")
+    command.add_argument("--json", action="store_true", help="one JSON object a tick, and one for each other line")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run until a signal comes."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: threads would only cost memory
+    from asa import paths
+    from asa.assembly import Assembly
+
+    printer = _Printer(as_json=arguments.json)
+    assembly = Assembly.open(
+        paths.default(),
+        config_path=arguments.config,
+        observe=arguments.observe,
+        journal_path=arguments.journal,
+        say=printer.say,
+    )
+    try:
+        for source, reason in assembly.sampler.missing.items():
+            printer.say(f"going on without {source}: {reason}")
+        if assembly.may_switch:
+            printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
+        else:
+            printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
+        assembly.agent(printer.say, printer.decision).run(arguments.limit_s)
+    finally:
+        assembly.close()
+    printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
+    return 0
+
+
+class _Printer:
+    """Lines for people when something changes, or JSON for programs on every tick."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._last: tuple[object, ...] = ()
+
+    def say(self, line: str) -> None:
+        if self._json:
+            self._print_json({"say": line})
+        else:
+            print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
+
+    def decision(self, decision: "Decision") -> None:
+        if self._json:
+            self._print_json({"decision": decision})
+            return
+        now = (decision.workload, decision.wanted, decision.current, decision.reason)
+        if now != self._last and decision.workload is not None:
+            self._last = now
+            confidence = f"{decision.vote.confidence:4.0%}"
+            print(f"{time.strftime('%H:%M:%S')}  {decision.workload:<10} {confidence}  {decision.sentence}", flush=True)
+
+    @staticmethod
+    def _print_json(body: object) -> None:
+        import msgspec
+
+        sys.stdout.buffer.write(msgspec.json.encode(body) + b"\n")
+        sys.stdout.buffer.flush()

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa setup`: everything that runs, tests and recordings need on this machine; what is there already is left alone."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser("setup", help="install schedulers, the lab, and the programs of the workloads")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command gets them
+    """Set everything up."""
+    ensure(lab=True, workloads=True)
+    return 0
+
+
+def ensure(*, lab: bool, workloads: bool) -> None:
+    """Install what is missing, with progress. Raises SetupError, LabError, SchedulerError."""
+    from asa import debian, paths
+    from asa.cli import schedulers
+    from scenarios.lab import guest
+    from scenarios.workloads import PACKAGES
+
+    cache = paths.default().cache
+    if workloads:
+        debian.install(PACKAGES, report=print, cache=cache)
+    if lab:
+        guest.ready(cache, print)
+    schedulers.install_missing()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The seams: what the pipeline and the loop expect of the parts that touch the world."""
+
+from typing import Protocol
+
+from asa.core.decision import FeatureFrame, Probabilities, SchedulerName, SwitchEvent, Workload
+from asa.core.sample import RawSample, SchedExtState
+
+
+class Clock(Protocol):
+    """Time, passed in so that tests and replay own it."""
+
+    def monotonic_ns(self) -> int:
+        """CLOCK_MONOTONIC in nanoseconds."""
+        ...
+
+    def wall_ns(self) -> int:
+        """CLOCK_REALTIME in nanoseconds."""
+        ...
+
+
+class Collector(Protocol):
+    """One source of counters. Opening fails loudly, reading fails for one sample only (`SourceError`)."""
+
+    name: str
+
+    def open(self) -> None:
+        """Probe the source and keep what reading needs open. Raises SourceError when this host has not got it."""
+        ...
+
+    def read(self) -> dict[str, object]:
+        """Fields of RawSample that this source fills. Raises SourceError; the fields are then None this once."""
+        ...
+
+    def close(self) -> None:
+        """Give back descriptors. Never raises."""
+        ...
+
+
+class Sampler(Protocol):
+    """All collectors of this host behind one call."""
+
+    def sample(self) -> RawSample:
+        """Read every source once. Never raises: what failed is None."""
+        ...
+
+
+class Classifier(Protocol):
+    """A loaded model."""
+
+    schema: int
+    classes: tuple[Workload, ...]
+
+    def predict(self, frame: FeatureFrame) -> Probabilities:
+        """Distribution over `classes` for one frame of the same schema."""
+        ...
+
+
+class Switcher(Protocol):
+    """Brings the kernel to a scheduler. Never blocks: `begin` orders, `poll` advances and reports."""
+
+    def state(self) -> SchedExtState | None:
+        """What sysfs says now, None on a kernel without sched_ext."""
+        ...
+
+    def current(self) -> SchedulerName | None:
+        """The scheduler in force by the manifest's name, EEVDF when none is attached, None without sched_ext."""
+        ...
+
+    def busy(self) -> bool:
+        """True between `begin` and the event that ends the switch."""
+        ...
+
+    def begin(self, target: SchedulerName) -> None:
+        """Order a switch. Raises SchedulerError at once when the target cannot be started at all."""
+        ...
+
+    def poll(self) -> SwitchEvent | None:
+        """Advance the switch under way, watch the running scheduler, report at most one event."""
+        ...
+
+    def rest(self) -> None:
+        """Stop what is ours and return when the kernel is back on EEVDF or nothing of ours is left. May block."""
+        ...

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Examines a host: what the agent needs here, what is there, what is not, and how to get it. Changes nothing."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from asa import config, host, paths
+from asa.act.kernel import sched_ext_state
+from asa.act.portfolio import Available, Portfolio
+from asa.core.errors import AsaError
+from asa.decide import table
+from collectors.sampler import HostSampler, SystemClock
+from models.runtime import NumpyEnsemble
+
+_KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
+# Daemons that also set schedulers or priorities: by process name (15 characters, proc_pid_comm(5)).
+_RIVALS = {
+    "scx_loader": "it loads schedulers too; stop it: systemctl disable --now scx_loader",
+    "tuned": "its sched_ext and scheduler plug-ins work against ASA; disable those plug-ins or stop it",
+    "system76-schedul": "it sets CPU priorities; stop it: systemctl disable --now com.system76.Scheduler",
+    "ananicy": "it sets nice values; harmless to switching, but it changes what schedulers see",
+    "ananicy-cpp": "it sets nice values; harmless to switching, but it changes what schedulers see",
+}
+_TOOLS = {
+    "cargo": "builds the Rust schedulers (Debian: cargo-web); `asa schedulers install` gets it",
+    "clang-19": "builds BPF programs; `asa schedulers install` gets it",
+    "qemu-system-x86_64": "the lab's machine; `asa lab setup` gets it",
+}
+
+
+class Level(StrEnum):
+    """How a finding came out."""
+
+    OK = "ok"
+    MISSING = "missing"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One examined thing. `needed`: the agent cannot switch without it."""
+
+    subject: str
+    level: Level
+    text: str
+    remedy: str = ""
+    needed: bool = False
+
+
+def examine(places: paths.Places) -> list[Finding]:
+    """All findings, the needed ones first."""
+    findings = [*_kernel(places), _privilege()]
+    findings.extend(_inputs(places))
+    findings.extend(_sources(places))
+    findings.extend(_tools())
+    findings.extend(_rivals(places))
+    return findings
+
+
+def _kernel(places: paths.Places) -> Iterator[Finding]:
+    state = sched_ext_state(places.sys)
+    if state is not None:
+        text = f"{state.state}, {state.ops or 'eevdf'} in force"
+        yield Finding(subject="sched_ext", level=Level.OK, text=text, needed=True)
+    else:
+        option = host.kernel_option("CONFIG_SCHED_CLASS_EXT")
+        said = {None: "its configuration is not in /boot", "n": "CONFIG_SCHED_CLASS_EXT is not set"}.get(option, "")
+        text = f"kernel {os.uname().release} has no {places.sys}/kernel/sched_ext{'; ' + said if said else ''}"
+        yield Finding(subject="sched_ext", level=Level.MISSING, text=text, remedy=f"boot {_KERNEL}", needed=True)
+    btf = places.sys / "kernel/btf/vmlinux"
+    yield Finding(
+        subject="BTF",
+        level=Level.OK if btf.exists() else Level.MISSING,
+        text=f"{btf} {'is there' if btf.exists() else 'is missing; no sched_ext scheduler loads without it'}",
+        remedy="" if btf.exists() else "boot a kernel with CONFIG_DEBUG_INFO_BTF=y",
+        needed=True,
+    )
+
+
+def _privilege() -> Finding:
+    if os.geteuid() == 0:
+        return Finding(subject="root", level=Level.OK, text="running as root", needed=True)
+    text = f"running as user {os.geteuid()}; the agent can only observe"
+    return Finding(subject="root", level=Level.MISSING, text=text, remedy="sudo asa run", needed=True)
+
+
+def _inputs(places: paths.Places) -> Iterator[Finding]:
+    portfolio = None
+    try:
+        settings = config.load(places.config)
+        yield Finding(subject="settings", level=Level.OK, text=_where(places))
+        portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+        mapping = table.for_this_machine(portfolio.modes(), settings.table)
+        yield Finding(subject="mapping table", level=Level.OK, text=f"{mapping.path} ({mapping.machine})")
+        classes = NumpyEnsemble.load(paths.base_model()).classes
+        yield Finding(subject="model", level=Level.OK, text=f"knows {', '.join(classes)}")
+    except AsaError as error:
+        yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)
+    if portfolio is not None:
+        yield from _schedulers(portfolio)
+
+
+def _where(places: paths.Places) -> str:
+    return f"{places.config}" if places.config.exists() else f"defaults ({places.config} is not there)"
+
+
+def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
+    for name in portfolio.names():
+        found = portfolio.look(name)
+        if isinstance(found, Available):
+            version = f" {found.version}" if found.version else ""
+            yield Finding(
+                subject=name, level=Level.OK, text=f"{found.origin}{version}: {found.path or 'in the kernel'}"
+            )
+        else:
+            yield Finding(subject=name, level=Level.WARNING, text=found.reason)
+
+
+def _sources(places: paths.Places) -> Iterator[Finding]:
+    sampler = HostSampler(places.proc, places.sys, SystemClock())
+    sampler.open()
+    sampler.close()
+    for source, reason in sampler.missing.items():
+        yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason)
+    if not sampler.missing:
+        yield Finding(subject="sources", level=Level.OK, text="all collectors can read this host")
+
+
+def _tools() -> Iterator[Finding]:
+    for tool, purpose in _TOOLS.items():
+        path = shutil.which(tool)
+        if path:
+            yield Finding(subject=tool, level=Level.OK, text=path)
+        else:
+            yield Finding(subject=tool, level=Level.WARNING, text="not installed", remedy=purpose)
+
+
+def _rivals(places: paths.Places) -> Iterator[Finding]:
+    found = False
+    for folder in places.proc.iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            comm = (folder / "comm").read_text().strip()
+        except OSError:
+            continue  # it ended while we looked
+        remedy = _RIVALS.get(comm)
+        if remedy:
+            found = True
+            text = f"{comm} is running (pid {folder.name})"
+            yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=remedy)
+    if not found:
+        yield Finding(subject="rivals", level=Level.OK, text="no other daemon here sets schedulers")

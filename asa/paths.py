@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where things are: data shipped with the package, caches, run-time state. Directories are made by who writes them."""
+
+import os
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """All roots that the agent uses; tests pass their own."""
+
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+    run: Path = Path("/run/asa")  # state of the running agent: status, lock, undo journal; gone with a reboot
+    cache: Path = Path.home() / ".cache/asa"  # schedulers, kernels, builds: can be made again
+    state: Path = Path.home() / ".local/state/asa"  # journals
+    config: Path = Path("/etc/asa/asa.yaml")
+
+    @property
+    def schedulers(self) -> Path:
+        """Folder of built schedulers and of `installed.json`, which records their hashes."""
+        return self.cache / "scx"
+
+
+def default() -> Places:
+    """Places for this user: root has the system's, others their own below XDG directories."""
+    home = Path.home()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "asa"
+    state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "asa"
+    if os.geteuid() == 0:
+        return Places(cache=cache, state=state)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "asa/asa.yaml"
+    run = Path(runtime) / "asa" if runtime else state / "run"
+    return Places(run=run, cache=cache, state=state, config=config)
+
+
+def manifest() -> Path:
+    """The portfolio that the package ships."""
+    return _shipped("scx_bin", "manifest.yaml")
+
+
+def mapping_tables() -> Path:
+    """Folder of mapping tables that the package ships."""
+    return _shipped("mapping_tables", "default.yaml").parent
+
+
+def base_model() -> Path:
+    """The model artefact that the package ships."""
+    return _shipped("models", "artefacts/base.npz")
+
+
+def _shipped(package: str, name: str) -> Path:
+    return Path(str(files(package).joinpath(name)))

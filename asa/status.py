@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The running agent's public face: one small JSON file in the run folder, rewritten each tick; and its lock.
+
+Readers need no privilege and no bus. The lock (flock on `lock`) tells a live agent from a file it left behind, and
+keeps a second agent out.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+from asa.core.errors import AsaError
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What `asa status` shows. Times are CLOCK_REALTIME ns; None is unknown."""
+
+    pid: int
+    asa_version: str
+    started_ns: int
+    updated_ns: int
+    mode: str  # switching, observing or hold
+    mode_reason: str
+    workload: str | None
+    confidence: float
+    probabilities: dict[str, float]
+    wanted: str | None
+    scheduler: str | None
+    scheduler_since_ns: int
+    reason: str
+    sentence: str
+    switches: int
+    failures: int
+    set_aside: list[str]
+    last_event: str
+    table: str
+    model: str
+    interval_s: float
+    ticks: int
+    overruns: int
+    missing_sources: dict[str, str]
+
+
+class StatusFile:
+    """Writer's side: holds the lock as long as it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the lock. Raises AsaError when another agent holds it or the folder cannot be written."""
+        self._path = folder / "status.json"
+        self._fresh = folder / "status.json.new"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise AsaError(f"{folder}: cannot be used for the agent's state: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise AsaError(f"{folder}/lock: another agent is running here; see `asa status`") from error
+
+    def write(self, status: Status) -> None:
+        """Publish. A full or read-only file system is not worth stopping for: the old file then grows stale."""
+        try:
+            self._fresh.write_bytes(msgspec.json.encode(status))
+            self._fresh.replace(self._path)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Withdraw the status and give the lock back."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def read(folder: Path) -> Status | None:
+    """Status of the agent that runs now; None when none does. Raises AsaError for a damaged file."""
+    try:
+        body = (folder / "status.json").read_bytes()
+    except OSError:
+        return None
+    if not _locked(folder / "lock"):
+        return None
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError as error:
+        raise AsaError(f"{folder}/status.json: not written by this version of asa: {error}") from error
+
+
+def _locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)

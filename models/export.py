@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From the training libraries' own models to the arrays of an artefact, without changing what they say.
+
+Reads a `Fitted` ensemble, makes an `Artefact`. Comparisons are carried over exactly: XGBoost goes left on
+`float32 < float32`; scikit-learn goes left on `float32 <= float64`, which is `float32 < t'` with t' the next float32
+above the threshold rounded down.
+"""
+
+import json
+
+import numpy as np
+
+from models.artefact import Array, Artefact, Header, Machine, Trees
+from models.ensemble import Fitted, Members
+
+
+class _Forest:
+    """Collects trees into flat arrays, children side by side."""
+
+    def __init__(self, features: int) -> None:
+        self.leaf = 3 * features
+        self.slot: list[int] = []
+        self.threshold: list[float] = []
+        self.child: list[int] = []
+        self.root: list[int] = []
+        self.group: list[int] = []
+
+    def add(self, group: int, left: Array, right: Array, slot: Array, threshold: Array, row: Array) -> None:
+        """Append one tree given by its library's arrays; `left` is -1 at a leaf, `row` its row in the leaf table."""
+        self.root.append(len(self.slot))
+        self.group.append(group)
+        queue = [0]
+        self._reserve(1)
+        for position, node in enumerate(queue, start=self.root[-1]):  # the queue grows while it is read
+            if left[node] < 0:
+                self.slot[position], self.child[position] = self.leaf, int(row[node])
+                continue
+            self.slot[position], self.threshold[position] = int(slot[node]), float(threshold[node])
+            self.child[position] = self._reserve(2)
+            queue += [int(left[node]), int(right[node])]
+
+    def _reserve(self, count: int) -> int:
+        first = len(self.slot)
+        self.slot += [0] * count
+        self.threshold += [0.0] * count
+        self.child += [0] * count
+        return first
+
+
+def to_artefact(fitted: Fitted, header: Header) -> Artefact:
+    """Arrays of the whole ensemble; `header` says the rest (its weights must be `fitted.weights`)."""
+    members, classes = fitted.members, len(header.classes)
+    forest = _Forest(len(members.fill))
+    base, boosted_leaf = _add_boosted(forest, members)
+    forest_leaf = _add_forest(forest, members, classes)
+    trees = Trees(
+        slot=np.array(forest.slot, dtype=np.uint16),
+        threshold=np.array(forest.threshold, dtype=np.float32),
+        child=np.array(forest.child, dtype=np.int32),
+        root=np.array(forest.root, dtype=np.int32),
+        group=np.array(forest.group, dtype=np.uint8),
+        base=base,
+        boosted_leaf=boosted_leaf,
+        forest_leaf=forest_leaf,
+    )
+    return Artefact(header=header, fill=members.fill, trees=trees, machine=_machine(fitted))
+
+
+def _add_boosted(forest: _Forest, members: Members) -> tuple[Array, Array]:
+    learner = json.loads(members.booster.save_raw("json"))["learner"]
+    model = learner["gradient_booster"]["model"]
+    base = np.array(json.loads(learner["learner_model_param"]["base_score"]), dtype=np.float32)
+    trees = model["trees"]
+    values = [np.array(tree["split_conditions"], dtype=np.float32) for tree in trees]  # at leaves: the leaf's margin
+    ends = [np.array(tree["left_children"]) < 0 for tree in trees]
+    leaves = np.unique(np.concatenate([value[end] for value, end in zip(values, ends, strict=True)]))
+    features = len(members.fill)
+    for group, tree, value in zip(model["tree_info"], trees, values, strict=True):
+        goes_left = np.array(tree["default_left"], dtype=bool)
+        slot = np.array(tree["split_indices"]) + np.where(goes_left, 0, features)
+        left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+        forest.add(group, left, right, slot, value, np.searchsorted(leaves, value))
+    return base, leaves
+
+
+def _add_forest(forest: _Forest, members: Members, classes: int) -> Array:
+    trees = [tree.tree_ for tree in members.forest.estimators_]
+    ends = np.concatenate([tree.children_left < 0 for tree in trees])
+    counts = np.concatenate([tree.value[:, 0, :] for tree in trees])[ends]
+    table, of_leaf = np.unique((counts / counts.sum(axis=1, keepdims=True)).astype("f4"), axis=0, return_inverse=True)
+    rows = np.zeros(len(ends), dtype=np.intp)
+    rows[ends] = of_leaf.ravel()
+    start = 0
+    for tree in trees:
+        of_tree = rows[start : start + tree.node_count]
+        slot = tree.feature + 2 * len(members.fill)
+        forest.add(classes, tree.children_left, tree.children_right, slot, _strict(tree.threshold), of_tree)
+        start += tree.node_count
+    return table
+
+
+def _strict(threshold: Array) -> Array:
+    # x <= t for float32 x and float64 t is x < t', exactly
+    rounded = threshold.astype(np.float32)
+    down = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    return np.asarray(np.nextafter(down, np.float32(np.inf)))
+
+
+def _machine(fitted: Fitted) -> Machine:
+    members = fitted.members
+    used = np.unique(np.concatenate([machine.support_ for machine in members.machines]))
+    vectors = np.zeros((len(used), len(members.fill)), dtype=np.float32)
+    coefficients = np.zeros((len(members.machines), len(used)))
+    for number, machine in enumerate(members.machines):
+        columns = np.searchsorted(used, machine.support_)
+        vectors[columns] = machine.support_vectors_
+        coefficients[number, columns] = machine.dual_coef_[0]
+    return Machine(
+        mean=members.mean,
+        scale=members.scale,
+        vectors=vectors,
+        coefficients=coefficients,
+        intercept=np.array([machine.intercept_[0] for machine in members.machines]),
+        gamma=np.array([members.gamma]),
+        sigmoid=fitted.sigmoid,
+    )

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The demonstration's stage: plays a script of real programs beside a real agent and reports what came of each phase.
+
+It starts `asa run` as any user would and follows its words; what the kernel runs at a phase's end is read from sysfs
+here, not taken from the agent. Events go out as JSON lines. The rendering is `asa demo`'s.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from asa.act.kernel import sched_ext_state, scheduler_in_force
+from asa.act.portfolio import Portfolio
+from asa.core.decision import Decision, Reason, Workload
+from asa.core.errors import AsaError
+from asa.core.ports import Clock
+from asa.decide.table import MappingTable
+from scenarios.player import Moment, Phase, PhaseEvent, Stage, play_script
+
+SCRIPT = tuple(Workload(name) for name in ("idle", "cpu", "disk", "wakeup", "network", "spawn", "cpu+disk"))
+_PHASE_MIN_S = 14.0  # more than the voting window, so that a phase cannot end on its forerunner's class
+_PHASE_LIMIT_S = 45.0
+_SETTLED_TICKS = 3
+_AGENT_START_LIMIT_S = 120.0  # an emulated guest reads Python's libraries over 9p
+_AGENT_STOP_LIMIT_S = 60.0
+
+
+class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one phase."""
+
+    number: int
+    workload: str  # what really played
+    parameters: str
+    seconds: float
+    recognised: str | None  # the agent's class at the end
+    confidence: float
+    recognise_s: float | None  # from the programs being up to the agent's first naming it; None if it never did
+    switch_s: float | None  # from there to the wanted scheduler being in force
+    named_by_table: str | None  # for the recognised class
+    in_force: str | None  # by sysfs at the end
+    right: bool
+    on_wanted: bool
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the stage's output; exactly one of the bodies is set."""
+
+    at_s: float  # since the stage began
+    phase: int | None = None
+    moment: str | None = None
+    workload: str | None = None
+    say: str | None = None
+    decision: Decision | None = None
+    report: PhaseReport | None = None
+    left: str | None = None  # sched_ext's state after the agent has ended
+
+
+class _AgentLine(msgspec.Struct, frozen=True):
+    say: str | None = None
+    decision: Decision | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watch:
+    """What the agent has said in the present phase."""
+
+    phase: PhaseEvent | None = None
+    began_ns: int = 0
+    recognised_ns: int | None = None
+    served_ns: int | None = None
+    settled: int = 0  # ticks without a change, on the wanted scheduler
+    last: Decision | None = None
+    reports: list[PhaseReport] = field(default_factory=list)
+
+
+class Demonstration:
+    """Agent, script and their events."""
+
+    def __init__(
+        self,
+        *,
+        stage: Stage,
+        portfolio: Portfolio,
+        table: MappingTable,
+        clock: Clock,
+        emit: Callable[[Event], None],
+        sys_root: Path = Path("/sys"),
+    ) -> None:
+        self._stage = stage
+        self._portfolio = portfolio
+        self._table = table
+        self._clock = clock
+        self._emit = emit
+        self._sys = sys_root
+        self._began_ns = clock.monotonic_ns()
+        self._watch = _Watch()
+        self._buffer = b""
+        self._agent: subprocess.Popen[bytes] | None = None
+
+    def play(self, script: tuple[Workload, ...] = SCRIPT, *, seed: int, journal: Path | None = None) -> None:
+        """Play the whole script. Raises AsaError when agent or programs fail; the agent is ended in any case."""
+        phases = [Phase(workload=workload, min_s=_PHASE_MIN_S, seed=seed) for workload in script]
+        words = [sys.executable, "-m", "asa.cli", "run", "--json", *(["--journal", str(journal)] if journal else [])]
+        self._agent = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            self._await_first_tick()
+            play_script(phases, stage=self._stage, until=self._until, on_event=self._on_event, clock=self._clock)
+        finally:
+            self._end_agent(self._agent)
+        state = sched_ext_state(self._sys)
+        self._emit(Event(at_s=self._now_s(), left=state.state if state is not None else "none"))
+
+    def _await_first_tick(self) -> None:
+        deadline_ns = self._clock.monotonic_ns() + int(_AGENT_START_LIMIT_S * 1e9)
+        while self._watch.last is None:
+            self._listen(0.5)
+            if self._clock.monotonic_ns() > deadline_ns:
+                raise AsaError(f"the agent gave no sign of life within {_AGENT_START_LIMIT_S:.0f} s")
+
+    def _until(self, elapsed_s: float) -> bool:
+        self._listen(0.0)
+        return elapsed_s >= _PHASE_LIMIT_S or self._watch.settled >= _SETTLED_TICKS
+
+    def _on_event(self, event: PhaseEvent) -> None:
+        self._listen(0.0)
+        watch = self._watch
+        if event.moment is Moment.PLAYING:
+            self._watch = _Watch(phase=event, began_ns=event.monotonic_ns, last=watch.last, reports=watch.reports)
+        workload = event.phase.workload
+        self._emit(Event(at_s=self._now_s(), phase=event.number, moment=event.moment, workload=workload))
+        if event.moment is Moment.ENDED:
+            report = self._report(event)
+            watch.reports.append(report)
+            self._emit(Event(at_s=self._now_s(), report=report))
+
+    def _listen(self, wait_s: float) -> None:
+        """Take in what the agent has said. Raises AsaError when it has ended."""
+        agent = self._agent
+        assert agent is not None  # noqa: S101  # play() started it
+        assert agent.stdout is not None  # noqa: S101
+        while select.select([agent.stdout], [], [], wait_s)[0]:
+            chunk = os.read(agent.stdout.fileno(), 1 << 16)
+            if not chunk:
+                raise AsaError(f"the agent ended with code {agent.wait()}; its words are above")
+            *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+            for line in lines:
+                self._take(msgspec.json.decode(line, type=_AgentLine))
+            wait_s = 0.0
+
+    def _take(self, line: _AgentLine) -> None:
+        self._emit(Event(at_s=self._now_s(), say=line.say, decision=line.decision))
+        decision, watch = line.decision, self._watch
+        if decision is None:
+            return
+        served = decision.reason is Reason.SERVED
+        same = watch.last is not None and watch.last.workload == decision.workload
+        watch.settled = watch.settled + 1 if served and same else 0
+        watch.last = decision
+        if watch.phase is None or decision.monotonic_ns < watch.began_ns:
+            return
+        if decision.workload != watch.phase.phase.workload:
+            return
+        if watch.recognised_ns is None:
+            watch.recognised_ns = decision.monotonic_ns
+        if served and watch.served_ns is None:
+            watch.served_ns = decision.monotonic_ns
+
+    def _report(self, event: PhaseEvent) -> PhaseReport:
+        watch = self._watch
+        decision = watch.last
+        recognised = decision.workload if decision is not None else None
+        named = self._table.wanted(recognised, ()) if recognised is not None else None
+        in_force = scheduler_in_force(sched_ext_state(self._sys), self._portfolio.name_of_ops)
+        recognised_ns = watch.recognised_ns
+        switch_s = None
+        if recognised_ns is not None and watch.served_ns is not None:
+            switch_s = (watch.served_ns - recognised_ns) / 1e9
+        return PhaseReport(
+            number=event.number,
+            workload=event.phase.workload,
+            parameters=event.parameters,
+            seconds=(event.monotonic_ns - watch.began_ns) / 1e9,
+            recognised=recognised,
+            confidence=decision.vote.confidence if decision is not None else 0.0,
+            recognise_s=None if recognised_ns is None else max(0.0, (recognised_ns - watch.began_ns) / 1e9),
+            switch_s=switch_s,
+            named_by_table=named,
+            in_force=in_force,
+            right=recognised == event.phase.workload,
+            on_wanted=named is not None and named.partition(":")[0] == in_force,
+        )
+
+    def _end_agent(self, agent: subprocess.Popen[bytes]) -> None:
+        agent.send_signal(signal.SIGINT)  # as Ctrl-C does: it must put the kernel back
+        try:
+            rest, _ = agent.communicate(timeout=_AGENT_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            agent.wait()
+            said = f"the agent did not end within {_AGENT_STOP_LIMIT_S:.0f} s and was killed"
+            self._emit(Event(at_s=self._now_s(), say=said))
+            return
+        for line in (self._buffer + rest).splitlines():
+            self._take(msgspec.json.decode(line, type=_AgentLine))
+
+    def _now_s(self) -> float:
+        return (self._clock.monotonic_ns() - self._began_ns) / 1e9

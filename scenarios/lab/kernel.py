@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lab's kernel: a Debian kernel with sched_ext, unpacked below the cache, never installed.
+
+Reads the machine's apt sources (through `asa.debian`) and makes `CACHE/kernels/VERSION` with boot/, lib/modules and
+usr/lib/modules, depmod done. Does not touch /boot or /lib/modules of this machine.
+"""
+
+import fcntl
+import platform
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from asa import debian
+from asa.core.errors import LabError
+
+Report = Callable[[str], None]
+
+KNOWN = "6.18.15+deb13-amd64"
+"""The version that every scheduler of the portfolio was seen to load on."""
+
+_SUITES = ("trixie-backports",)
+# Newer ones are left out on purpose: the BTF of 7.2 makes every scheduler of 1.1.4 refuse to load (KF_IMPLICIT_ARGS).
+_PLAIN = re.compile(r"linux-image-(6\.1[89]\.\d+(?:\+[a-z0-9.+]+)?-amd64)")
+_OPTIONS = ("CONFIG_SCHED_CLASS_EXT=y", "CONFIG_DEBUG_INFO_BTF=y")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel that the lab can boot. `image` is its vmlinuz, `modules` its folder with modules.dep."""
+
+    version: str
+    image: Path
+    modules: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder to give to `modprobe -d`."""
+        return self.modules.parents[2]
+
+
+def found(cache: Path) -> Kernel | None:
+    """The best kernel that is below `cache` already: the known one, else the newest; None when there is none."""
+    versions = [path.name for path in (cache / "kernels").glob("6.1[89].*-amd64") if _whole(path)]
+    best = preferred(versions)
+    return _kernel(cache / "kernels" / best) if best else None
+
+
+def ensure(cache: Path, report: Report) -> Kernel:
+    """The kernel below `cache`; fetched and unpacked when none is there. Safe to interrupt and to run twice at once.
+
+    Raises LabError on a machine other than x86_64, when the mirror has no kernel that will do, or when what it has
+    lacks sched_ext or BTF; SetupError when apt fails.
+    """
+    if platform.machine() != "x86_64":
+        raise LabError(f"the lab needs an x86_64 host, this is {platform.machine()!r}; run asa on the host itself")
+    kernels = cache / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    with (kernels / ".ensure").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kernel = found(cache)
+        if kernel is None:
+            kernel = _fetch(kernels, cache, report)
+    return kernel
+
+
+def preferred(versions: Iterable[str]) -> str | None:
+    """The version to take: the known one, else the newest 6.18, else the newest 6.19, else None."""
+    there = set(versions)
+    if KNOWN in there:
+        return KNOWN
+    return max(there, key=lambda version: (version.startswith("6.18."), _numbers(version)), default=None)
+
+
+def plain_versions(packages: Iterable[str]) -> list[str]:
+    """Versions among package names that the lab may use: plain amd64, 6.18 or 6.19 (no cloud, rt, debug, unsigned)."""
+    return [match[1] for package in packages if (match := _PLAIN.fullmatch(package))]
+
+
+def _fetch(kernels: Path, cache: Path, report: Report) -> Kernel:
+    packages = [
+        offer.package for offer in debian.versions("linux-image-6.1*-amd64", _SUITES, report=report, cache=cache)
+    ]
+    version = preferred(plain_versions(packages))
+    if version is None:
+        raise LabError(
+            f"{_SUITES[0]} of this machine's mirror has no linux-image-6.18.* or 6.19.* for amd64 any more, and newer "
+            f"ones do not load the schedulers of 1.1.4; put {KNOWN} unpacked into {str(kernels / KNOWN)!r}"
+        )
+    staged = kernels / f"{version}.unpacking"
+    deb = debian.download(f"linux-image-{version}", kernels, suites=_SUITES, report=report, cache=cache)
+    report(f"unpacking kernel {version}")
+    debian.unpack(deb, staged)
+    _both_layouts(staged)
+    _check(staged / f"boot/config-{version}")
+    command = ["depmod", "-b", str(staged), version]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": _PATH})
+    except OSError as error:
+        raise LabError(f"depmod: {error.strerror}; install kmod") from error
+    if done.returncode:
+        raise LabError(f"depmod of {staged} ended with {done.returncode}: {done.stderr.strip()[-300:]!r}")
+    staged.rename(kernels / version)
+    deb.unlink(missing_ok=True)
+    return _kernel(kernels / version)
+
+
+_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"  # depmod is in sbin, which users lack
+
+
+def _both_layouts(root: Path) -> None:
+    # kmod before 34 looks below lib/modules, later ones below usr/lib/modules; a package has one of the two
+    if (root / "usr/lib/modules").is_dir() and not (root / "lib").exists():
+        (root / "lib").symlink_to("usr/lib")
+    elif (root / "lib/modules").is_dir() and not (root / "usr/lib").exists():
+        (root / "usr").mkdir(exist_ok=True)
+        (root / "usr/lib").symlink_to("../lib")
+
+
+def _check(config: Path) -> None:
+    try:
+        lines = set(config.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise LabError(f"{config}: {error.strerror}; the package is laid out in a way the lab does not know") from error
+    lacking = [option for option in _OPTIONS if option not in lines]
+    if lacking:
+        raise LabError(f"{config}: {' and '.join(lacking)} not set; the lab needs a kernel with sched_ext and BTF")
+
+
+def _kernel(folder: Path) -> Kernel:
+    return Kernel(
+        version=folder.name,
+        image=folder / f"boot/vmlinuz-{folder.name}",
+        modules=folder / "lib/modules" / folder.name,
+    )
+
+
+def _whole(folder: Path) -> bool:
+    kernel = _kernel(folder)
+    return kernel.image.is_file() and (kernel.modules / "modules.dep").is_file()
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version.partition("-")[0])]

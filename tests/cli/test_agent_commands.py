@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa run`, `status` and `doctor` as a user starts them on this host, with good and bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from asa.journal import Journal
+
+HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
+
+
+def asa(*words, env=None, limit_s=60):
+    command = [sys.executable, "-m", "asa.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s, env=env)
+
+
+@pytest.fixture
+def env(tmp_path):
+    """A user's environment of its own; root's run folder stays /run/asa."""
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+
+
+def test_observing_this_host(env, tmp_path):
+    journal = tmp_path / "j.sqlite"
+    words = ("run", "--observe", "--for", "3.5", "--json", "--journal", str(journal))
+    done = asa(*words, env=env)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert any("observing only: told to" in line.get("say", "") for line in lines)
+    decisions = [line["decision"] for line in lines if "decision" in line]
+    assert len(decisions) in {4, 5}
+    assert decisions[0]["reason"] == "no-rates"
+    assert abs(sum(decisions[-1]["probabilities"]["values"]) - 1.0) < 1e-5
+    assert all(decision["switch_to"] is None for decision in decisions)
+    with Journal.open(journal) as book:
+        (session,) = book.sessions()
+        assert len(list(book.samples(session.number))) == len(decisions)
+        assert len(list(book.decisions(session.number))) == len(decisions)
+
+
+@pytest.mark.skipif(HAS_SCHED_EXT, reason="this kernel has sched_ext; tests/guest covers switching")
+def test_without_sched_ext_it_says_so_once_and_observes(env):
+    done = asa("run", "--for", "2.5", env=env)
+    assert done.returncode == 0
+    assert done.stdout.count("observing only: this kernel has no sched_ext") == 1
+
+
+def test_status_tells_of_the_agent_and_of_none(env):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "asa.cli", "run", "--observe", "--json"], stdout=subprocess.PIPE, env=env
+    )
+    assert process.stdout is not None
+    while b'"decision"' not in process.stdout.readline():
+        pass
+    seen = asa("status", "--json", env=env)
+    assert seen.returncode == 0
+    body = json.loads(seen.stdout)
+    assert body["running"]
+    assert body["agent"]["pid"] == process.pid
+    assert body["agent"]["mode"] == "observing"
+    assert "agent      observing" in asa("status", env=env).stdout
+    assert "another agent is running" in asa("run", "--observe", env=env).stderr
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    gone = asa("status", "--json", env=env)
+    assert gone.returncode == 3
+    assert not json.loads(gone.stdout)["running"]
+
+
+def test_doctor_names_what_is_missing(env):
+    done = asa("doctor", "--json", env=env)
+    findings = {finding["subject"]: finding for finding in json.loads(done.stdout)}
+    assert findings["sched_ext"]["level"] == ("ok" if HAS_SCHED_EXT else "missing")
+    if not HAS_SCHED_EXT:
+        assert done.returncode == 1
+        assert "CONFIG_SCHED_CLASS_EXT" in findings["sched_ext"]["remedy"]
+    assert findings["eevdf"]["level"] == "ok"
+    assert findings["scx_nest"]["text"]
+    assert "sched_ext" in asa("doctor", env=env).stdout
+
+
+def test_doctor_names_a_rival(env, tmp_path):
+    rival = tmp_path / "scx_loader"
+    rival.write_bytes(Path("/bin/sleep").read_bytes())
+    rival.chmod(0o755)
+    process = subprocess.Popen([str(rival), "60"])
+    try:
+        end = time.monotonic() + 5  # until exec has given it its name
+        while Path(f"/proc/{process.pid}/comm").read_text() != "scx_loader\n" and time.monotonic() < end:
+            pass
+        assert "scx_loader is running" in asa("doctor", env=env).stdout
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("voting: {window: 6}", "voting.window: 6 is not accepted; allowed: one of the keys window_s"),
+        ("interval_s: soon", "interval_s: 'soon' is not accepted"),
+        ("table: /nowhere/t.yaml", "/nowhere/t.yaml: 'No such file or directory'"),
+        ("model: /nowhere/m.npz", "/nowhere/m.npz"),
+        ("a: [", "valid YAML"),
+    ],
+)
+def test_bad_settings_are_one_line(env, tmp_path, text, words):
+    path = tmp_path / "asa.yaml"
+    path.write_text(text)
+    done = asa("run", "--observe", "--config", str(path), env=env)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_settings_file_that_was_named_is_an_error(env):
+    done = asa("run", "--observe", "--config", "/nowhere/asa.yaml", env=env)
+    assert done.returncode == 1
+    assert "/nowhere/asa.yaml" in done.stderr
+
+
+def test_settings_are_read_again_and_bad_ones_refused(env, tmp_path):
+    path = tmp_path / "asa.yaml"
+    path.write_text("interval_s: 0.2\n")
+    words = [sys.executable, "-m", "asa.cli", "run", "--observe", "--config", str(path)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
+    assert process.stdout is not None
+    assert "observing only" in process.stdout.readline()
+    path.write_text("voting: {window_s: -1}\n")
+    process.send_signal(signal.SIGHUP)
+    line = process.stdout.readline()
+    while "settings" not in line and line:
+        line = process.stdout.readline()
+    assert "voting.window_s: -1" in line
+    assert "keeping the settings in force" in line
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+
+
+def test_a_reader_that_leaves_is_no_error(env):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "asa.cli", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(30) == 0

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa record` as it is typed: real sessions of the idle workload, lists, packs, and what it refuses."""
+
+import argparse
+import functools
+import json
+import sys
+
+import pytest
+
+from asa.cli import record
+from asa.core.errors import InputError, JournalError
+from asa.journal import Journal, SessionHeader
+from scenarios import recorder
+
+
+def asa(*words):
+    parser = argparse.ArgumentParser()
+    record.register(parser.add_subparsers())
+    arguments = parser.parse_args(["record", *map(str, words)])
+    return arguments.run(arguments)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """No warm-up, and no waiting for a quiet machine: what is tested is the command."""
+    fast = functools.partial(recorder.Recorder, warmup_s=0.1, most_busy_before=1.0, most_steal=1.0)
+    monkeypatch.setattr(recorder, "Recorder", fast)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    path = tmp_path / "r.journal"
+    header = SessionHeader(
+        started_ns=1_790_000_000 * 10**9, asa_version="0.1", host="host, X", kernel="6.18", cpus=2, label="cpu", seed=4
+    )
+    with Journal.open(path) as opened:
+        opened.begin(header)
+    return path
+
+
+@pytest.mark.apps
+def test_one_session(quick, tmp_path, capsys):
+    path = tmp_path / "new" / "r.journal"
+    assert asa("--label", "idle", "--for", 1, "--seed", 3, "--journal", path) == 0
+    assert "idle seed 3 kept (2 samples)" in capsys.readouterr().out
+    with Journal.open(path) as opened:
+        (session,) = opened.sessions()
+        first, second = opened.samples(session.number)
+    assert (session.header.label, session.header.seed, session.header.parameters) == ("idle", 3, "sleep infinity")
+    assert session.header.cpus >= 1
+    assert 0.9e9 < second.monotonic_ns - first.monotonic_ns < 1.5e9
+    assert second.cpu.context_switches > first.cpu.context_switches
+
+
+@pytest.mark.apps
+def test_campaign_goes_on_and_packs(quick, tmp_path, capsys):
+    path, packed = tmp_path / "r.journal", tmp_path / "out" / "r.journal.xz"
+    words = ("--campaign", "--labels", "idle", "--for", 1, "--journal", path)
+    assert asa(*words, "--sessions", 1) == 0
+    assert "1/1 idle seed 0 kept (2 samples)" in capsys.readouterr().out
+    assert asa(*words, "--sessions", 2, "--pack", packed, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(line["seed"], line["result"]) for line in lines} == {(0, "skipped"), (1, "kept")}
+    with Journal.unpack(packed) as opened:
+        assert [len(list(opened.samples(s.number))) for s in opened.sessions()] == [2, 2]
+    assert asa("--list", "--journal", packed) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 2
+    assert "idle" in out[0]
+    assert "2 samples" in out[0]
+
+
+def test_dropped_session_fails_the_command(quick, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert asa("--label", "idle", "--for", 1, "--journal", tmp_path / "r.journal") == 1
+    assert "idle seed 0 dropped: sleep: is not installed; run: apt-get install coreutils" in capsys.readouterr().out
+
+
+def test_list_as_json(journal, capsys):
+    assert asa("--list", "--json", "--journal", journal) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    shown = json.loads(line)
+    assert (shown["label"], shown["seed"], shown["samples"], shown["host"]) == ("cpu", 4, 0, "host, X")
+    assert shown["started"] == "2026-09-21T14:13:20+00:00"
+
+
+def test_list_of_a_missing_journal_makes_none(tmp_path):
+    with pytest.raises(JournalError, match="there is no such journal"):
+        asa("--list", "--journal", tmp_path / "r.journal")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "value"), [(("--label", "games"), "games"), (("--campaign", "--labels", "cpu,gpu"), "gpu")]
+)
+def test_unknown_label(words, value, tmp_path):
+    with pytest.raises(InputError, match=rf"{words[-2]}: '{value}' is not accepted; allowed: idle, cpu") as caught:
+        asa(*words, "--journal", tmp_path / "r.journal")
+    assert caught.value.value == value
+
+
+def test_packed_recording_cannot_be_added_to(tmp_path):
+    with pytest.raises(JournalError, match="cannot be added to"):
+        asa("--label", "idle", "--journal", tmp_path / "r.journal.xz")
+
+
+@pytest.mark.parametrize("words", [(), ("--label", "cpu", "--campaign"), ("--label", "cpu", "--for", "0")])
+def test_senseless_words(words):
+    with pytest.raises(SystemExit):
+        asa(*words)
+
+
+def test_plain_lines_where_rich_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with record._display() as show:
+        show.start("cpu", 1, 2, 9)
+        show.outcome(recorder.Outcome(workload="cpu", seed=1, result=recorder.Result.DROPPED, reason="too noisy"))
+    assert capsys.readouterr().out == "2/9 cpu seed 1 dropped: too noisy\n"
+
+
+def test_bar_where_there_is_a_terminal(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with record._display() as show:
+        assert isinstance(show, record._Bar)
+        show.start("cpu", 1, 1, 1)
+        show.outcome(recorder.Outcome(workload="cpu", seed=1, result=recorder.Result.KEPT, samples=46))
+    assert "cpu seed 1 kept (46 samples)" in capsys.readouterr().out

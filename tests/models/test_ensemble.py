@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Training repeats itself by seed, and weights and sigmoids come from held-out folds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from models import ensemble, export
+from models.artefact import Artefact
+from models.ensemble import Fitted, Recipe, Rows
+
+SMALL = Recipe(rounds=4, forest_trees=8)
+
+
+def arrays(model: Artefact) -> list[np.ndarray]:
+    parts = (model.trees, model.machine)
+    return [model.fill, *(getattr(part, field.name) for part in parts for field in dataclasses.fields(part))]
+
+
+def test_the_same_seed_gives_the_same_model(rows: Rows, model: Artefact):
+    first, second = (export.to_artefact(ensemble.fit(rows, SMALL, seed=5), model.header) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(arrays(first), arrays(second), strict=True))
+    other = export.to_artefact(ensemble.fit(rows, SMALL, seed=6), model.header)
+    assert len(other.trees.slot) != len(first.trees.slot)
+
+
+def test_members_give_distributions(fitted: Fitted, rows: Rows):
+    by_member = fitted.by_member(rows.x[:50])
+    assert by_member.shape == (3, 50, rows.classes)
+    assert np.allclose(by_member.sum(axis=2), 1.0)
+    assert sum(fitted.weights) == pytest.approx(1.0)
+
+
+def test_weights_go_to_the_member_that_is_right():
+    y = np.array([0, 1, 0, 1])
+    right = np.where(np.eye(2)[y] > 0, 0.9, 0.1)
+    by_member = np.stack([1 - right, right, np.full((4, 2), 0.5)])
+    assert ensemble.choose_weights(by_member, y, np.ones(4)) == (0.0, 1.0, 0.0)
+
+
+def test_weights_listen_to_row_weights():
+    y = np.array([0, 1])
+    first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
+    by_member = np.stack([first, second, np.full((2, 2), 0.01)])
+    assert ensemble.choose_weights(by_member, y, np.array([100.0, 1.0]))[0] > 0.9
+    assert ensemble.choose_weights(by_member, y, np.array([1.0, 100.0]))[1] > 0.9
+
+
+def test_nothing_is_chosen_on_rows_that_trained_it(rows: Rows, monkeypatch: pytest.MonkeyPatch):
+    trained: list[np.ndarray] = []
+    predicted: list[np.ndarray] = []
+    train, boosted = ensemble.train, ensemble.Members.boosted
+
+    def spy_train(rows_, use, recipe, seed):
+        trained.append(rows_.x[use])
+        return train(rows_, use, recipe, seed)
+
+    def spy_boosted(self, x):
+        predicted.append(x)
+        return boosted(self, x)
+
+    monkeypatch.setattr(ensemble, "train", spy_train)
+    monkeypatch.setattr(ensemble.Members, "boosted", spy_boosted)
+    ensemble.fit(rows, SMALL, seed=1)
+    assert len(predicted) == 3
+    for known, asked in zip(trained, predicted, strict=False):
+        assert len(known) + len(asked) == len(rows.x)
+        assert not {row.tobytes() for row in known} & {row.tobytes() for row in asked}
+
+
+def test_a_column_without_a_value_is_filled_with_a_constant(fitted: Fitted):
+    assert fitted.members.fill[2] == 0.0
+    assert np.isfinite(fitted.members.fill).all()

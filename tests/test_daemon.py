@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The loop: what it does with ticks, switches, signals and faults. Parts around it are scripted."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from asa.config import PolicySettings, Voting
+from asa.core.decision import EEVDF, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.errors import AsaError, JournalError, SchedulerError
+from asa.core.sample import CpuCounters, RawSample, SchedExtState
+from asa.daemon import Agent
+from asa.decide.table import Entry, MappingTable
+from asa.pipeline import Rules
+
+A, B = Workload("a"), Workload("b")
+ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two")
+
+
+class Clock:
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    wall_ns = staticmethod(time.time_ns)
+
+
+class Machine:
+    """Sampler, classifier and switcher in one: a kernel that obeys at once, or as told."""
+
+    schema = 0
+    classes = (A, B)
+
+    def __init__(self):
+        self.ops, self.sequence, self.ticks, self.orders, self.rested = "", 0, 0, [], 0
+        self.refuse: set[str] = set()
+        self.news: list[SwitchEvent] = []
+
+    def sample(self):
+        self.ticks += 1
+        ticks = (self.ticks, 0, 0, self.ticks, 0, 0, 0, 0)
+        cpu = CpuCounters(
+            total=ticks,
+            cores=((0, ticks),),
+            interrupts=0,
+            context_switches=0,
+            forks=0,
+            softirqs=(0,) * 10,
+            runnable=1,
+            blocked=0,
+        )
+        state = SchedExtState(state="enabled" if self.ops else "disabled", ops=self.ops, enable_seq=self.sequence)
+        return RawSample(monotonic_ns=time.monotonic_ns(), wall_ns=time.time_ns(), cpu=cpu, sched_ext=state)
+
+    def predict(self, frame):
+        return Probabilities(classes=self.classes, values=(1.0, 0.0))
+
+    def begin(self, target):
+        self.orders.append(target)
+        if target in self.refuse:
+            raise SchedulerError(scheduler=target, reason="not installed")
+        old = SchedulerName(f"scx_{self.ops}") if self.ops else EEVDF
+        self.ops, self.sequence = target.removeprefix("scx_"), self.sequence + 1
+        self.news.append(self.event(SwitchOutcome.CONFIRMED, old, target))
+
+    def event(self, outcome, old, new):
+        return SwitchEvent(
+            monotonic_ns=time.monotonic_ns(),
+            outcome=outcome,
+            old=old,
+            new=new,
+            elapsed_ns=1,
+            detail=f"{new} {outcome}",
+            undo="",
+        )
+
+    def poll(self):
+        return self.news.pop(0) if self.news else None
+
+    def busy(self):
+        return False
+
+    def current(self):
+        return SchedulerName(f"scx_{self.ops}") if self.ops else EEVDF
+
+    def rest(self):
+        self.rested += 1
+        self.ops = ""
+
+
+def table(*ranking):
+    entries = tuple(Entry(scheduler=name, why=".") for name in ranking)
+    return MappingTable(path="t", machine="m", provenance="p", rankings={A: entries, B: entries})
+
+
+class Bench:
+    def __init__(self, *ranking):
+        self.machine, self.said, self.seen = Machine(), [], []
+        self.at: dict[int, object] = {}
+        self.agent = Agent(
+            rules=self.rules(*ranking),
+            sampler=self.machine,
+            switcher=self.machine,
+            clock=Clock(),
+            interval_s=0.02,
+            journal=None,
+            say=self.said.append,
+            publish=self.publish,
+            reload=lambda: self.rules(*ranking),
+        )
+
+    def rules(self, *ranking):
+        return Rules(
+            classifier=self.machine,
+            table=table(*ranking),
+            voting=Voting(threshold=0.1),
+            policy=PolicySettings(cooldown_s=0.0, dwell_s=0.0),
+            name_of_ops=lambda ops: SchedulerName(f"scx_{ops}") if ops in ("one", "two") else None,
+            may_switch=True,
+        )
+
+    def publish(self, agent, decision):
+        self.seen.append(decision)
+        action = self.at.get(len(self.seen))
+        if action is not None:
+            action()
+
+    def run(self, ticks):
+        self.at[ticks] = lambda: os.kill(os.getpid(), signal.SIGINT)
+        self.agent.run(limit_s=20.0)
+        assert len(self.seen) == ticks
+
+
+def test_it_switches_and_puts_the_kernel_back():
+    bench = Bench("scx_one")
+    bench.run(6)
+    assert bench.machine.orders == [ONE]
+    assert bench.seen[-1].current == ONE
+    assert bench.machine.rested == 1
+    assert bench.agent.counts.switches == 1
+    assert "eevdf -> scx_one" in bench.agent.counts.last_event
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it(sign):
+    bench = Bench("scx_one")
+    bench.at[2] = lambda: os.kill(os.getpid(), sign)
+    bench.agent.run(limit_s=20.0)
+    assert len(bench.seen) == 2
+    assert bench.machine.rested == 1
+
+
+def test_handlers_are_given_back():
+    before = signal.getsignal(signal.SIGINT)
+    Bench("scx_one").run(2)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_cannot_start_is_set_aside_and_the_next_serves():
+    bench = Bench("scx_one", "scx_two")
+    bench.machine.refuse.add(ONE)
+    bench.run(8)
+    assert bench.machine.orders == [ONE, TWO]
+    assert bench.seen[-1].current == TWO
+    assert any("not installed; set aside" in line or "scx_one: not installed" in line for line in bench.said)
+
+
+def test_a_lost_scheduler_is_not_started_again():
+    bench = Bench("scx_one", "scx_two")
+
+    def lose():
+        bench.machine.ops = ""
+        bench.machine.news.append(bench.machine.event(SwitchOutcome.LOST, ONE, ONE))
+
+    bench.at[5] = lose
+    bench.run(12)
+    assert bench.machine.orders == [ONE, TWO]
+
+
+def test_a_stranger_means_hands_off():
+    bench = Bench("scx_one")
+    bench.machine.ops = "layered"
+    bench.machine.news.append(bench.machine.event(SwitchOutcome.FOREIGN, EEVDF, SchedulerName("layered")))
+    bench.run(6)
+    assert bench.machine.orders == []
+    assert bench.agent.state.memory.foreign
+
+
+def test_reload_keeps_what_is_in_force_when_the_new_settings_are_wrong():
+    bench = Bench("scx_one")
+    rules = bench.agent.rules
+
+    def broken():
+        raise AsaError("asa.yaml: interval_s: 'x' is not accepted")
+
+    bench.agent.reload = broken
+    bench.at[2] = lambda: os.kill(os.getpid(), signal.SIGHUP)
+    bench.run(6)
+    assert bench.agent.rules is rules
+    assert any("keeping the settings in force" in line for line in bench.said)
+
+
+def test_reload_takes_new_rules_and_tries_again_what_was_set_aside():
+    bench = Bench("scx_one")
+    bench.machine.refuse.add(ONE)
+
+    def again():
+        bench.machine.refuse.clear()
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    bench.at[4] = again
+    bench.run(10)
+    assert bench.machine.orders == [ONE, ONE]
+    assert bench.seen[-1].current == ONE
+
+
+def test_a_journal_that_fails_is_given_up():
+    class Full:
+        def add(self, *_):
+            raise JournalError("journal: cannot be written: disk full")
+
+    bench = Bench("scx_one")
+    bench.agent.journal = Full()
+    bench.run(4)
+    assert bench.agent.journal is None
+    assert sum("going on without a journal" in line for line in bench.said) == 1
+
+
+def test_late_ticks_are_skipped_and_counted():
+    bench = Bench("scx_one")
+    bench.at[2] = lambda: time.sleep(0.1)  # a tick that takes five intervals
+    bench.run(5)
+    assert bench.agent.counts.overruns == 1

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A module never imports from a higher layer, and the agent never loads what only offline work needs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
+# Longest prefix wins.
+LAYERS = {
+    "asa.core": 0,
+    "asa": 0,  # the package itself: the version
+    "asa.config": 1,
+    "asa.debian": 1,
+    "asa.host": 1,
+    "asa.journal": 1,
+    "asa.paths": 1,
+    "asa.status": 1,
+    "asa.yamlfile": 1,
+    "asa.act": 2,
+    "asa.decide": 2,
+    "collectors": 2,
+    "models": 2,
+    "scenarios": 3,
+    "asa.pipeline": 4,
+    "asa.daemon": 5,
+    "asa.assembly": 5,
+    "asa.doctor": 5,
+    "calibration": 6,
+    "asa.cli": 7,
+}
+CORE_MAY_IMPORT = sys.stdlib_module_names | {"asa"}
+
+
+def modules():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer(name):
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in LAYERS and (length > 1 or parts[0] != "asa" or len(parts) == 1):
+            return LAYERS[".".join(parts[:length])]
+    if parts[0] == "asa" and len(parts) == 2 and not (ROOT / "asa" / parts[1]).exists():
+        return LAYERS["asa"]  # asa.__version__
+    raise AssertionError(f"{name}: give this module a layer in {Path(__file__).name}")
+
+
+def test_every_module_has_a_layer_and_imports_downwards():
+    wrong, seen = [], 0
+    for name, path in modules():
+        for imported in imports(path):
+            if imported.split(".")[0] not in PACKAGES:
+                continue
+            seen += 1
+            if layer(imported) > layer(name):
+                wrong.append(f"{name} (layer {layer(name)}) imports {imported} (layer {layer(imported)})")
+    assert seen > 50
+    assert wrong == []
+
+
+def test_core_needs_the_standard_library_only():
+    for name, path in modules():
+        if name.startswith("asa.core"):
+            assert {imported.split(".")[0] for imported in imports(path)} <= CORE_MAY_IMPORT, name
+
+
+def test_the_agent_stays_light():
+    code = "import sys, asa.assembly, asa.cli.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "asa" in loaded
+    heavy = {"calibration", "pandas", "sklearn", "scipy", "xgboost", "joblib", "matplotlib", "rich", "psutil"}
+    assert not heavy & set(loaded)
+
+
+def test_files_and_functions_stay_readable():
+    for _, path in modules():
+        text = path.read_text()
+        assert text.startswith("# SPDX-License-Identifier: GPL-2.0-only\n"), path
+        assert text.count("\n") <= 400, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 60, f"{path}: {node.name}"

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The pure step: recordings of real programs in, decisions out, the same ones every time."""
+
+from dataclasses import replace
+
+import pytest
+
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.config import PolicySettings, Voting
+from asa.core.decision import EEVDF, Reason, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.sample import SchedExtState
+from asa.decide import table
+from asa.journal import Journal
+from asa.pipeline import Rules, State, step
+from models.runtime import NumpyEnsemble
+
+RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
+
+
+@pytest.fixture(scope="module")
+def rules():
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    return Rules(
+        classifier=NumpyEnsemble.load(paths.base_model()),
+        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        voting=Voting(),
+        policy=PolicySettings(),
+        name_of_ops=portfolio.name_of_ops,
+        may_switch=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def session():
+    """Samples of one session of `wakeup` on a kernel without sched_ext, given one."""
+    with Journal.unpack(next(path for path in RECORDINGS if "host" in path.name)) as journal:
+        number = next(one.number for one in journal.sessions() if one.header.label == "wakeup")
+        state = SchedExtState(state="disabled", ops="", enable_seq=0)
+        return [replace(sample, sched_ext=state) for sample in journal.samples(number)]
+
+
+def play(rules, samples, news=()):
+    state, decisions = State(), []
+    for sample in samples:
+        state = step(rules, state, sample, news if sample is samples[-1] else ())
+        decisions.append(state.decision)
+    return decisions
+
+
+def test_a_recording_replays_to_the_same_decisions(rules, session):
+    assert play(rules, session) == play(rules, session)
+
+
+def test_a_session_is_recognised_and_switched_for_once(rules, session):
+    decisions = play(rules, session)
+    assert decisions[0].reason is Reason.NO_RATES
+    assert decisions[-1].workload == "wakeup"
+    orders = [decision for decision in decisions if decision.switch_to is not None]
+    assert [order.switch_to for order in orders] == ["scx_bpfland"]  # and then it waits for word of it
+    assert decisions[-1].reason is Reason.BUSY
+    dwell_ns = orders[0].monotonic_ns - next(one.monotonic_ns for one in decisions if one.workload == "wakeup")
+    assert dwell_ns >= rules.policy.dwell_s * 1e9
+
+
+def test_news_is_heard(rules, session):
+    event = SwitchEvent(
+        monotonic_ns=session[-2].monotonic_ns,
+        outcome=SwitchOutcome.FAILED,
+        old=EEVDF,
+        new=SchedulerName("scx_bpfland"),
+        elapsed_ns=1,
+        detail="",
+        undo="",
+    )
+    assert play(rules, session, (event,))[-1].wanted == "scx_p2dq"
+
+
+def test_without_sched_ext_it_only_observes(rules, session):
+    decisions = play(rules, [replace(sample, sched_ext=None) for sample in session])
+    assert decisions[-1].reason is Reason.OBSERVING
+    assert decisions[-1].current is None
+
+
+def test_a_gap_is_not_judged(rules, session):
+    later = replace(session[1], monotonic_ns=session[0].monotonic_ns + 3600 * 10**9)
+    decisions = play(rules, [session[0], later])
+    assert decisions[-1].probabilities is None
+    assert decisions[-1].reason is Reason.NO_RATES
+
+
+def test_without_a_source_it_goes_on(rules, session):
+    for missing in ("disk", "network", "pressure", "process", "paging", "memory", "connections"):
+        decisions = play(rules, [replace(sample, **{missing: None}) for sample in session])
+        assert decisions[-1].probabilities is not None, missing
+    assert play(rules, [replace(sample, cpu=None) for sample in session])[-1].reason is Reason.NO_RATES
