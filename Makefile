@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-run: setup ## the agent at work: on this machine where it can switch, else in the lab
+run: $(VENV)/.done ## the agent at work: on this machine where it can switch, else in the lab
 	@$(ASA) demo --out run.json
 
 test: check ## every check and every test, the lab's too
@@ -46,3 +46,12 @@ lock: ## pin all dependencies again, with hashes
 
 clean: ## forget the virtual environment (caches stay)
 	rm -rf $(VENV) run.json
+
+recordings: setup ## record the workloads anew, here and in the lab (35 minutes; nothing else may run)
+	@mkdir -p models/recordings
+	$(ASA) record --campaign --sessions 4 --for 20 --journal build/host.journal --pack models/recordings/host.journal.xz
+	$(ASA) lab run --disk 512 --limit 3600 --out build/lab -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/lab
+	cp build/lab/*.journal.xz models/recordings/
+
+train: $(VENV)/.done ## train the shipped model from models/recordings and write its card
+	@$(ASA) train --card docs/model-card.md

@@ -56,7 +56,7 @@ class Assembly:
         Raises AsaError before anything on the machine has changed.
         """
         settings = config.load(config_path or places.config, required=config_path is not None)
-        portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+        portfolio = _portfolio(settings, places)
         why_not = "told to" if observe else _why_not_switching(places)
         rules = _rules(settings, portfolio, may_switch=not why_not)
         status = StatusFile(places.run)
@@ -100,7 +100,13 @@ class Assembly:
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
         """The loop over all of it."""
 
+        told: set[str] = set()
+
         def publish(agent: Agent, decision: Decision) -> None:
+            for source, reason in self.sampler.failing.items():
+                if source not in told:
+                    told.add(source)
+                    say(f"going on without {source}: {reason}")
             self.status.write(self._status(agent, decision))
             on_decision(decision)
 
@@ -119,15 +125,14 @@ class Assembly:
     def reload(self) -> Rules:
         """Settings, manifest, table and model read anew. Raises AsaError; then nothing has changed."""
         settings = config.load(self.config_path or self.places.config, required=self.config_path is not None)
-        portfolio = Portfolio.load(paths.manifest(), self.places.schedulers)
-        return _rules(settings, portfolio, may_switch=self.may_switch)
+        return _rules(settings, _portfolio(settings, self.places), may_switch=self.may_switch)
 
     def close(self) -> None:
-        """Give everything back. The switcher has rested already (`Agent.run`)."""
+        """Give everything back. The switcher has rested already (`Agent.run`). Raises JournalError, all the same."""
         self.sampler.close()
+        self.status.close()
         if self.journal is not None:
             self.journal.close()
-        self.status.close()
 
     def _status(self, agent: Agent, decision: Decision) -> Status:
         now_ns = self.clock.wall_ns()
@@ -162,8 +167,12 @@ class Assembly:
             interval_s=self.settings.interval_s,
             ticks=agent.counts.ticks,
             overruns=agent.counts.overruns,
-            missing_sources=dict(self.sampler.missing),
+            missing_sources=self.sampler.missing | self.sampler.failing,
         )
+
+
+def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
+    return Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
 
 
 def _rules(settings: config.Settings, portfolio: Portfolio, *, may_switch: bool) -> Rules:

@@ -16,7 +16,7 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Time-weighted probability voting (paper, Algorithm 1)."""
 
     window_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 6.0  # W; paper 5.5: 6 s
-    threshold: Share = 0.3  # theta; the paper gives no value, docs/model-card.md says how this one was chosen
+    threshold: Share = 0.3  # theta; the paper gives no value, this is a first choice that nothing was tuned on
     decay: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8  # alpha; as above
 
 
@@ -32,6 +32,8 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     attach_limit_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 30.0
     stop_limit_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 10.0
+    # Whose scheduler binaries are run besides root's own: their user can then run anything as root.
+    trusted_owners: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
 
 
 class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

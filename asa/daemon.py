@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from asa.core.decision import EEVDF, Decision, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.core.errors import AsaError, JournalError, SchedulerError
+from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
@@ -46,6 +46,7 @@ class Agent:
     say: Callable[[str], None]
     publish: Callable[["Agent", Decision], None]
     reload: Callable[[], Rules]
+    clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
     counts: Counts = field(default_factory=Counts)
     _news: list[SwitchEvent] = field(default_factory=list)
@@ -67,8 +68,7 @@ class Agent:
                     if self._wait(inbox, next_ns):
                         return
             finally:
-                if self.switcher is not None:
-                    self.switcher.rest()
+                self.clean = self.switcher is None or self.switcher.rest()
 
     def _tick(self) -> None:
         sample = self.sampler.sample()
@@ -92,13 +92,13 @@ class Agent:
         self.say(f"{why}: switching")
         try:
             self.switcher.begin(target)
-        except SchedulerError as error:
+        except AsaError as error:
             now_ns = self.clock.monotonic_ns()
             current = self.switcher.current() or SchedulerName("")
             self._take(
                 SwitchEvent(
                     monotonic_ns=now_ns,
-                    outcome=SwitchOutcome.FAILED,
+                    outcome=SwitchOutcome.REFUSED,
                     old=current,
                     new=target,
                     elapsed_ns=0,
@@ -120,10 +120,10 @@ class Agent:
             case SwitchOutcome.CONFIRMED:
                 self.counts.switches += 1
                 line = f"{event.old} -> {event.new} in {event.elapsed_ns / 1e9:.2f} s"
-            case SwitchOutcome.FAILED:
+            case SwitchOutcome.REFUSED:
                 self.counts.failures += 1
-                line = f"{event.detail}; set aside for this run, the kernel is on eevdf"
-            case SwitchOutcome.LOST:
+                line = f"{event.detail}; set aside for this run, {event.old} stays"
+            case SwitchOutcome.FAILED | SwitchOutcome.LOST:
                 self.counts.failures += 1
                 line = f"{event.detail}; set aside for this run, the kernel is on eevdf"
             case SwitchOutcome.FOREIGN:

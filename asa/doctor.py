@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from asa import config, host, paths
 from asa.act.kernel import sched_ext_state
@@ -70,6 +71,14 @@ def _kernel(places: paths.Places) -> Iterator[Finding]:
         said = {None: "its configuration is not in /boot", "n": "CONFIG_SCHED_CLASS_EXT is not set"}.get(option, "")
         text = f"kernel {os.uname().release} has no {places.sys}/kernel/sched_ext{'; ' + said if said else ''}"
         yield Finding(subject="sched_ext", level=Level.MISSING, text=text, remedy=f"boot {_KERNEL}", needed=True)
+    options = (Path(f"/boot/config-{os.uname().release}"), places.proc / "config.gz")
+    if not any(path.exists() for path in options):
+        yield Finding(
+            subject="kernel options",
+            level=Level.WARNING,
+            text=f"neither {options[0]} nor {options[1]} is there; most schedulers read one of them and else fail",
+            remedy="install the kernel's own package, or boot one with CONFIG_IKCONFIG_PROC=y",
+        )
     btf = places.sys / "kernel/btf/vmlinux"
     yield Finding(
         subject="BTF",
@@ -88,19 +97,18 @@ def _privilege() -> Finding:
 
 
 def _inputs(places: paths.Places) -> Iterator[Finding]:
-    portfolio = None
     try:
         settings = config.load(places.config)
         yield Finding(subject="settings", level=Level.OK, text=_where(places))
-        portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+        portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
         mapping = table.for_this_machine(portfolio.modes(), settings.table)
         yield Finding(subject="mapping table", level=Level.OK, text=f"{mapping.path} ({mapping.machine})")
-        classes = NumpyEnsemble.load(paths.base_model()).classes
-        yield Finding(subject="model", level=Level.OK, text=f"knows {', '.join(classes)}")
+        model = Path(settings.model) if settings.model else paths.base_model()
+        classes = NumpyEnsemble.load(model).classes
+        yield Finding(subject="model", level=Level.OK, text=f"{model} knows {', '.join(classes)}")
+        yield from _schedulers(portfolio)
     except AsaError as error:
         yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)
-    if portfolio is not None:
-        yield from _schedulers(portfolio)
 
 
 def _where(places: paths.Places) -> str:
@@ -108,15 +116,19 @@ def _where(places: paths.Places) -> str:
 
 
 def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
+    usable = 0
     for name in portfolio.names():
         found = portfolio.look(name)
         if isinstance(found, Available):
+            usable += found.path is not None
             version = f" {found.version}" if found.version else ""
-            yield Finding(
-                subject=name, level=Level.OK, text=f"{found.origin}{version}: {found.path or 'in the kernel'}"
-            )
+            yield Finding(subject=name, level=Level.OK, text=f"{found.origin}{version}: {found.path or 'in the kernel'}")
         else:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
+    if not usable:
+        text = "none is installed beside the kernel's own"
+        remedy = "asa schedulers install"
+        yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True)
 
 
 def _sources(places: paths.Places) -> Iterator[Finding]:

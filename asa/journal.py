@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from asa.core.decision import Decision, SwitchEvent
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 
+_Row = TypeVar("_Row")
 _SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
 _TABLES = """
@@ -113,7 +114,10 @@ class Journal:
         """Start a session; what is added from now on belongs to it. Returns its number."""
         self.commit()
         self._last_commit_ns = None
-        cursor = self._db.execute("INSERT INTO session (header) VALUES (?)", (self._encoder.encode(header),))
+        try:
+            cursor = self._db.execute("INSERT INTO session (header) VALUES (?)", (self._encoder.encode(header),))
+        except sqlite3.Error as error:
+            raise _unwritable(error) from error
         self._session = int(cursor.lastrowid or 0)
         return self._session
 
@@ -133,10 +137,16 @@ class Journal:
                 self.commit()
                 self._last_commit_ns = sample.monotonic_ns
         except sqlite3.Error as error:
-            raise JournalError(f"journal: cannot be written: {error}; is the disk full?") from error
+            raise _unwritable(error) from error
 
     def commit(self) -> None:
-        """Write the batch out and keep the size bound."""
+        """Write the batch out and keep the size bound. Raises JournalError when the disk does not take it."""
+        try:
+            self._commit()
+        except sqlite3.Error as error:
+            raise _unwritable(error) from error
+
+    def _commit(self) -> None:
         if self._db.in_transaction:
             self._db.execute("COMMIT")
         page_bytes = self._db.execute("PRAGMA page_size").fetchone()[0]
@@ -159,23 +169,22 @@ class Journal:
 
     def samples(self, session: int) -> Iterator[RawSample]:
         """Samples of one session in order."""
-        for (body,) in self._db.execute("SELECT body FROM sample WHERE session = ? ORDER BY id", (session,)):
-            yield msgspec.msgpack.decode(body, type=RawSample)
+        yield from self._read("sample", session, RawSample)
 
     def decisions(self, session: int) -> Iterator[Decision]:
         """Decisions of one session in order."""
-        for (body,) in self._db.execute("SELECT body FROM decision WHERE session = ? ORDER BY id", (session,)):
-            yield msgspec.msgpack.decode(body, type=Decision)
+        yield from self._read("decision", session, Decision)
 
     def events(self, session: int) -> Iterator[SwitchEvent]:
         """Switch events of one session in order."""
-        for (body,) in self._db.execute("SELECT body FROM event WHERE session = ? ORDER BY id", (session,)):
-            yield msgspec.msgpack.decode(body, type=SwitchEvent)
+        yield from self._read("event", session, SwitchEvent)
 
     def close(self) -> None:
-        """Commit and close."""
-        self.commit()
-        self._db.close()
+        """Commit and close; closed in any case. Raises JournalError when the last batch could not be written."""
+        try:
+            self.commit()
+        finally:
+            self._db.close()  # what was not committed is rolled back
 
     def __enter__(self) -> Self:
         return self
@@ -185,8 +194,21 @@ class Journal:
     ) -> None:
         self.close()
 
+    def _read(self, table: str, session: int, into: type[_Row]) -> Iterator[_Row]:
+        # a row that this version cannot read is a JournalError too
+        query = f"SELECT id, body FROM {table} WHERE session = ? ORDER BY id"  # noqa: S608
+        for number, body in self._db.execute(query, (session,)):
+            try:
+                yield msgspec.msgpack.decode(body, type=into)
+            except msgspec.MsgspecError as error:
+                raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
+
     def _insert(self, table: str, body: object) -> None:
         self._db.execute(
             f"INSERT INTO {table} (session, body) VALUES (?, ?)",  # noqa: S608
             (self._session, self._encoder.encode(body)),
         )
+
+
+def _unwritable(error: sqlite3.Error) -> JournalError:
+    return JournalError(f"journal: cannot be written: {error}; is the disk full?")

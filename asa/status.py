@@ -2,16 +2,19 @@
 """The running agent's public face: one small JSON file in the run folder, rewritten each tick; and its lock.
 
 Readers need no privilege and no bus. The lock (flock on `lock`) tells a live agent from a file it left behind, and
-keeps a second agent out.
+keeps a second agent out; it can be opened by the agent's own user alone, or others could keep the agent out.
 """
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 import msgspec
 
 from asa.core.errors import AsaError
+
+_RETRY_S = 0.05  # `asa status` holds the lock for microseconds when it looks
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +55,19 @@ class StatusFile:
         self._fresh = folder / "status.json.new"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise AsaError(f"{folder}: cannot be used for the agent's state: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise AsaError(f"{folder}/lock: another agent is running here; see `asa status`") from error
+        for last in (False, False, True):
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if last:
+                    os.close(self._lock)
+                    raise AsaError(f"{folder}/lock: another agent is running here; see `asa status`") from error
+                time.sleep(_RETRY_S)
+            else:
+                return
 
     def write(self, status: Status) -> None:
         """Publish. A full or read-only file system is not worth stopping for: the old file then grows stale."""
@@ -81,17 +89,20 @@ def read(folder: Path) -> Status | None:
         body = (folder / "status.json").read_bytes()
     except OSError:
         return None
-    if not _locked(folder / "lock"):
-        return None
     try:
-        return msgspec.json.decode(body, type=Status)
+        found = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError as error:
+        if not _locked(folder / "lock", 0):
+            return None
         raise AsaError(f"{folder}/status.json: not written by this version of asa: {error}") from error
+    return found if _locked(folder / "lock", found.pid) else None
 
 
-def _locked(path: Path) -> bool:
+def _locked(path: Path, pid: int) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return Path(f"/proc/{pid}").exists()  # another user's agent: its process has to do
     except OSError:
         return False
     try:

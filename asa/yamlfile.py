@@ -91,7 +91,7 @@ def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str,
     """Key path, value and type where `steps` lead; `[...]` stands for some key of a mapping: the first that fails."""
     key = ""
     for field, index in steps:
-        target = _plain(target)
+        target = _plain(target, data)
         if index == "..." and isinstance(data, dict):
             target = (typing.get_args(target) or (object,))[-1]
             failing = next((name for name, value in data.items() if _fails(value, target)), None)
@@ -106,18 +106,26 @@ def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str,
             target = typing.get_type_hints(target, include_extras=True).get(field) if _is_struct(target) else None
         else:
             break
-    return key.lstrip("."), data, _plain(target)
+    return key.lstrip("."), data, _plain(target, data)
 
 
-def _plain(target: Any) -> Any:
-    """The type behind Annotated and Optional."""
+def _plain(target: Any, data: Any) -> Any:
+    """The type behind Annotated, Optional, and a union of structs that a tag in `data` tells apart."""
     while True:
         if hasattr(target, "__metadata__"):
             target = typing.get_args(target)[0]
         elif isinstance(target, types.UnionType) or typing.get_origin(target) is typing.Union:
-            target = next(arm for arm in typing.get_args(target) if arm is not type(None))
+            arms = [arm for arm in typing.get_args(target) if arm is not type(None)]
+            target = next((arm for arm in arms if _has_tag(arm, data)), arms[0])
         else:
             return target
+
+
+def _has_tag(target: Any, data: Any) -> bool:
+    if not _is_struct(target) or not isinstance(data, dict):
+        return False
+    facts = target.__struct_config__
+    return facts.tag_field is not None and data.get(facts.tag_field) == facts.tag
 
 
 def _is_struct(target: Any) -> bool:

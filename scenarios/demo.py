@@ -18,7 +18,7 @@ import msgspec
 
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
-from asa.core.decision import Decision, Reason, Workload
+from asa.core.decision import Decision, Reason, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.core.ports import Clock
 from asa.decide.table import MappingTable
@@ -27,6 +27,7 @@ from scenarios.player import Moment, Phase, PhaseEvent, Stage, play_script
 SCRIPT = tuple(Workload(name) for name in ("idle", "cpu", "disk", "wakeup", "network", "spawn", "cpu+disk"))
 _PHASE_MIN_S = 14.0  # more than the voting window, so that a phase cannot end on its forerunner's class
 _PHASE_LIMIT_S = 45.0
+_SCRIPT_LIMIT_S = 240.0  # after this every phase takes no longer than it must
 _SETTLED_TICKS = 3
 _AGENT_START_LIMIT_S = 120.0  # an emulated guest reads Python's libraries over 9p
 _AGENT_STOP_LIMIT_S = 60.0
@@ -77,6 +78,7 @@ class _Watch:
     served_ns: int | None = None
     settled: int = 0  # ticks without a change, on the wanted scheduler
     last: Decision | None = None
+    verdict: tuple[Decision | None, SchedulerName | None] = (None, None)  # decision and scheduler at the phase's end
     reports: list[PhaseReport] = field(default_factory=list)
 
 
@@ -104,10 +106,10 @@ class Demonstration:
         self._buffer = b""
         self._agent: subprocess.Popen[bytes] | None = None
 
-    def play(self, script: tuple[Workload, ...] = SCRIPT, *, seed: int, journal: Path | None = None) -> None:
+    def play(self, script: tuple[Workload, ...] = SCRIPT, *, seed: int, settings: Path) -> None:
         """Play the whole script. Raises AsaError when agent or programs fail; the agent is ended in any case."""
-        phases = [Phase(workload=workload, min_s=_PHASE_MIN_S, seed=seed) for workload in script]
-        words = [sys.executable, "-m", "asa.cli", "run", "--json", *(["--journal", str(journal)] if journal else [])]
+        phases = [Phase(workload=workload, min_s=0.0, seed=seed) for workload in script]
+        words = [sys.executable, "-m", "asa.cli", "run", "--json", "--config", str(settings)]
         self._agent = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
         try:
             self._await_first_tick()
@@ -125,8 +127,15 @@ class Demonstration:
                 raise AsaError(f"the agent gave no sign of life within {_AGENT_START_LIMIT_S:.0f} s")
 
     def _until(self, elapsed_s: float) -> bool:
-        self._listen(0.0)
-        return elapsed_s >= _PHASE_LIMIT_S or self._watch.settled >= _SETTLED_TICKS
+        self._listen(0.0)  # asked a few times a second: what the agent says goes out as it comes
+        watch = self._watch
+        late = elapsed_s >= _PHASE_LIMIT_S or self._now_s() >= _SCRIPT_LIMIT_S
+        if elapsed_s < _PHASE_MIN_S or not (late or watch.settled >= _SETTLED_TICKS):
+            return False
+        # Judged now, while the programs still play: they need seconds to end, and the agent goes on watching.
+        in_force = scheduler_in_force(sched_ext_state(self._sys), self._portfolio.name_of_ops)
+        watch.verdict = (watch.last, in_force)
+        return True
 
     def _on_event(self, event: PhaseEvent) -> None:
         self._listen(0.0)
@@ -155,7 +164,8 @@ class Demonstration:
             wait_s = 0.0
 
     def _take(self, line: _AgentLine) -> None:
-        self._emit(Event(at_s=self._now_s(), say=line.say, decision=line.decision))
+        at_ns = line.decision.monotonic_ns if line.decision is not None else self._clock.monotonic_ns()
+        self._emit(Event(at_s=(at_ns - self._began_ns) / 1e9, say=line.say, decision=line.decision))
         decision, watch = line.decision, self._watch
         if decision is None:
             return
@@ -174,10 +184,9 @@ class Demonstration:
 
     def _report(self, event: PhaseEvent) -> PhaseReport:
         watch = self._watch
-        decision = watch.last
+        decision, in_force = watch.verdict
         recognised = decision.workload if decision is not None else None
         named = self._table.wanted(recognised, ()) if recognised is not None else None
-        in_force = scheduler_in_force(sched_ext_state(self._sys), self._portfolio.name_of_ops)
         recognised_ns = watch.recognised_ns
         switch_s = None
         if recognised_ns is not None and watch.served_ns is not None:

@@ -12,8 +12,10 @@ def sched_ext_state(sys: Path) -> SchedExtState | None:
     """State, attached scheduler and enable count below `sys`/kernel/sched_ext; None on a kernel without sched_ext."""
     folder = sys / "kernel/sched_ext"
     try:
-        state = (folder / "state").read_text().strip()
+        # The count first: a switch in between then shows as a new name with an old count, never as an old name that a
+        # new count seems to confirm.
         enable_seq = int((folder / "enable_seq").read_text())
+        state = (folder / "state").read_text().strip()
     except (OSError, ValueError):
         return None
     try:

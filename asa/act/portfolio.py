@@ -216,7 +216,11 @@ class Portfolio:
             raise SchedulerError(scheduler=name, reason=self._why_not(entry))
         path = Path(record.path)
         fd = self._open_trusted(name, path)
-        found = self._hash(fd)
+        try:
+            found = self._hash(fd)
+        except OSError as error:
+            os.close(fd)
+            raise SchedulerError(scheduler=name, reason=f"{path} cannot be read: {error.strerror}") from error
         if found != record.sha256:
             os.close(fd)
             reason = f"{path} is not the recorded file: SHA-256 {found!r}, recorded {record.sha256!r}; run `{INSTALL}`"

@@ -14,6 +14,8 @@ from asa.core.errors import SchedulerError
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 _LAST_WORDS = 300  # characters
+_TAIL_BYTES = 8192
+_LOG_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,7 +38,8 @@ class SchedulerProcess:
 
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("wb") as output:
+            log.unlink(missing_ok=True)
+            with log.open("ab") as output:  # appending, so that it can be cut while it is written
                 self._child = subprocess.Popen(
                     opened.argv,
                     executable=f"/proc/self/fd/{opened.fd}",
@@ -78,10 +81,18 @@ class SchedulerProcess:
             return False
         return True
 
+    def trim_log(self) -> None:
+        """Cut the log when it has grown too large: it lies in /run, which is memory."""
+        with suppress(OSError):
+            if self._log.stat().st_size > _LOG_BYTES:
+                os.truncate(self._log, 0)
+
     def last_words(self) -> str:
         """The line that says why it ended (`EXIT: …`, `Error: …`), else its last line; "" when it said nothing."""
         try:
-            text = self._log.read_bytes()[-8192:].decode(errors="replace")
+            with self._log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                text = log.read(_TAIL_BYTES).decode(errors="replace")
         except OSError:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]

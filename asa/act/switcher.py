@@ -17,7 +17,7 @@ from asa.act.process import SchedulerProcess
 from asa.act.undo import UndoJournal
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.core.errors import SchedulerError
+from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
@@ -53,13 +53,14 @@ class PlainSwitcher:
         self._logs = logs
         self._phase = _Phase.RESTING
         self._process: SchedulerProcess | None = None
-        self._ours: SchedulerName = EEVDF  # what runs, or is coming up
+        self._ours: SchedulerName = EEVDF  # what runs, is coming up, or is going
         self._target: SchedulerName = EEVDF
         self._old: SchedulerName = EEVDF
         self._ordered_ns = 0
         self._phase_since_ns = 0
         self._sequence = 0
         self._killed = False
+        self._fault: tuple[SwitchOutcome, str] | None = None  # why it is being stopped, when nobody ordered that
         self._foreign_ops = ""
 
     def state(self) -> SchedExtState | None:
@@ -72,11 +73,11 @@ class PlainSwitcher:
         return scheduler_in_force(self.state(), self._portfolio.name_of_ops, running)
 
     def busy(self) -> bool:
-        """True between `begin` and the event that ends the switch."""
+        """True between `begin` and the event that ends the switch, and while a scheduler that failed is cleared away."""
         return self._phase in (_Phase.STARTING, _Phase.STOPPING)
 
     def begin(self, target: SchedulerName) -> None:
-        """Order a switch to `target`. Raises SchedulerError when it cannot be started; then nothing has changed."""
+        """Order a switch to `target`. Raises AsaError when it cannot be started; then nothing has changed."""
         if self.busy():
             raise SchedulerError(scheduler=target, reason=f"a switch to {self._target} is under way")
         if target != EEVDF:
@@ -101,31 +102,46 @@ class PlainSwitcher:
             case _Phase.RESTING:
                 return self._poll_foreign()
 
-    def rest(self) -> None:
-        """Stop what is ours; on return the kernel is on EEVDF, or on a stranger's scheduler. Blocks."""
-        if self._process is not None:
-            self._process.interrupt()
-            if not self._process.wait(self._limits.stop_limit_s):
-                self._process.kill()
-                self._process.wait(self._limits.stop_limit_s)
-            deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
-            while not self._detached() and self._clock.monotonic_ns() < deadline_ns:
-                time.sleep(_POLL_S)
+    def rest(self) -> bool:
+        """Stop what is ours and wait until the kernel has let go of it. Blocks; False when something of ours is left."""
+        process = self._process
+        if process is not None:
+            process.interrupt()
+            if not process.wait(self._limits.stop_limit_s):
+                process.kill()
+                if not process.wait(self._limits.stop_limit_s):
+                    return False  # the undo journal keeps its name for the next start
+        deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
+        while self._ours_attached() and self._clock.monotonic_ns() < deadline_ns:
+            time.sleep(_POLL_S)
+        left = self._ours_attached()
         self._forget_process()
         self._enter(_Phase.RESTING)
+        return not left
 
     def _poll_stopping(self) -> SwitchEvent | None:
-        if self._process is not None and self._process.exit_code() is None:
+        process = self._process
+        overdue = self._phase_age_s() > self._limits.stop_limit_s + _DETACH_LIMIT_S
+        if process is not None and process.exit_code() is None:
+            if overdue:  # not even SIGKILL ends it; the undo journal keeps its name
+                self._process = None
+                return self._end(SwitchOutcome.FAILED, f"{self._ours} (pid {process.pid}) does not end")
             if self._phase_age_s() > self._limits.stop_limit_s and not self._killed:
-                self._process.kill()
+                process.kill()
                 self._killed = True
             return None
-        if not self._detached():
-            if self._phase_age_s() > self._limits.stop_limit_s + _DETACH_LIMIT_S:
-                self._forget_process()
-                return self._end(SwitchOutcome.FAILED, f"{self._old} does not let go of the kernel")
-            return None
+        if self._ours_attached():
+            return self._end(SwitchOutcome.FAILED, f"the kernel does not let go of {self._ours}") if overdue else None
+        fault = self._fault
+        words = process.last_words() if process is not None else ""
+        left = self._ours
         self._forget_process()
+        if fault is not None:
+            return self._end(fault[0], str(SchedulerError(scheduler=left, reason=fault[1], last_words=words)))
+        if self._attached():  # somebody else was faster
+            self._enter(_Phase.RESTING)
+            self._foreign_ops = ""
+            return self._poll_foreign()
         if self._target == EEVDF:
             return self._end(SwitchOutcome.CONFIRMED, "the kernel's own scheduler")
         return self._start()
@@ -134,13 +150,21 @@ class PlainSwitcher:
         state = self.state()
         if state is None:
             return self._end(SwitchOutcome.FAILED, "the kernel has no sched_ext any more")
+        if state.state != "disabled":  # the last one is still being cleared away: most would refuse to start
+            if self._phase_age_s() < self._limits.stop_limit_s + _DETACH_LIMIT_S:
+                return None
+            return self._end(SwitchOutcome.FAILED, f"sched_ext stays {state.state!r}, so nothing can be started")
         self._sequence = state.enable_seq
         try:
             opened = self._portfolio.open(*_split(self._target))
             self._process = SchedulerProcess(opened, self._logs / f"{self._target.replace(':', '-')}.log")
-            self._undo.note(self._target, self._process.pid)
-        except SchedulerError as error:
+        except AsaError as error:
             return self._end(SwitchOutcome.FAILED, str(error))
+        self._ours = self._target
+        try:
+            self._undo.note(self._target, self._process.pid)
+        except AsaError as error:
+            return self._give_up(SwitchOutcome.FAILED, f"was stopped: {error}")
         self._enter(_Phase.STARTING)
         return None
 
@@ -149,28 +173,20 @@ class PlainSwitcher:
         assert process is not None  # noqa: S101  # STARTING is entered with a process only
         state = self.state()
         code = process.exit_code()
-        if (
-            code is None
-            and state is not None
-            and state.enable_seq > self._sequence
-            and self._carries(state, self._target)
-        ):
-            self._ours = self._target
+        if code is not None:
+            return self._give_up(SwitchOutcome.FAILED, _ended(code))
+        if state is not None and state.enable_seq > self._sequence and self._carries(state, self._target):
             self._enter(_Phase.RUNNING)
             return self._event(SwitchOutcome.CONFIRMED, state.ops)
-        if code is not None:
-            detail = str(SchedulerError(scheduler=self._target, reason=_ended(code), last_words=process.last_words()))
-        elif self._phase_age_s() > self._limits.attach_limit_s:
+        if self._phase_age_s() > self._limits.attach_limit_s:
             reason = f"did not attach within {self._limits.attach_limit_s:g} s and was stopped"
-            detail = str(SchedulerError(scheduler=self._target, reason=reason, last_words=process.last_words()))
-        else:
-            return None
-        self.rest()
-        return self._end(SwitchOutcome.FAILED, detail)
+            return self._give_up(SwitchOutcome.FAILED, reason)
+        return None
 
     def _poll_running(self) -> SwitchEvent | None:
         process = self._process
         assert process is not None  # noqa: S101  # RUNNING is entered with a process only
+        process.trim_log()
         state = self.state()
         code = process.exit_code()
         if code is None and state is not None and self._carries(state, self._ours):
@@ -178,17 +194,21 @@ class PlainSwitcher:
             return None
         if code is None and self._phase_age_s() < _DETACH_LIMIT_S:
             return None  # evicted by the kernel: its process is about to say why and to end
-        reason = _ended(code) if code is not None else "lost the kernel but did not end; it was stopped"
-        detail = str(SchedulerError(scheduler=self._ours, reason=reason, last_words=process.last_words()))
-        lost = self._ours
-        self.rest()
-        self._old, self._target = lost, lost
+        self._old = self._target = self._ours
         self._ordered_ns = self._clock.monotonic_ns()
-        return self._event(SwitchOutcome.LOST, detail)
+        reason = _ended(code) if code is not None else "lost the kernel but did not end; it was stopped"
+        return self._give_up(SwitchOutcome.LOST, reason)
+
+    def _give_up(self, outcome: SwitchOutcome, reason: str) -> SwitchEvent | None:
+        """Have what is ours stopped; the outcome is reported when it is gone."""
+        if self._process is not None:
+            self._process.interrupt()
+        self._enter(_Phase.STOPPING)
+        self._fault = (outcome, reason)
+        return self._poll_stopping()
 
     def _poll_foreign(self) -> SwitchEvent | None:
-        state = self.state()
-        ops = state.ops if state is not None and state.state == "enabled" else ""
+        ops = self._attached()
         if ops == self._foreign_ops:
             return None
         self._foreign_ops = ops
@@ -221,18 +241,25 @@ class PlainSwitcher:
         self._process = None
         self._ours = EEVDF
 
-    def _detached(self) -> bool:
+    def _attached(self) -> str:
         state = self.state()
-        return state is None or state.state == "disabled"
+        return state.ops if state is not None and state.state == "enabled" else ""
+
+    def _ours_attached(self) -> bool:
+        """Does the kernel still hold something of ours? A stranger's scheduler is none of our business."""
+        state = self.state()
+        if self._ours == EEVDF or state is None or state.state == "disabled":
+            return False
+        return not state.ops or self._portfolio.name_of_ops(state.ops) == _split(self._ours)[0]
 
     def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
-        wanted = _split(name)[0]
-        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == wanted
+        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == _split(name)[0]
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
         self._phase_since_ns = self._clock.monotonic_ns()
         self._killed = False
+        self._fault = None
 
     def _phase_age_s(self) -> float:
         return (self._clock.monotonic_ns() - self._phase_since_ns) / 1e9

@@ -8,7 +8,9 @@ that a recycled pid is never mistaken for it.
 import os
 import select
 import signal
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -46,7 +48,8 @@ class UndoJournal:
 
     def clear(self) -> None:
         """Nothing of ours is in force any more."""
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # an entry left behind does no harm: it names a process by its start time
+            self._path.unlink(missing_ok=True)
 
     def leftover(self) -> Running | None:
         """What an earlier agent left running, None when nothing of it lives. A damaged file counts as nothing."""
@@ -68,13 +71,20 @@ class UndoJournal:
             self.clear()
             return None
         with os.fdopen(pidfd, "rb", buffering=0) as handle:
-            if start_ticks(left.pid, self._proc) == left.start_ticks:  # checked again: the descriptor pins the process
-                for sign in (signal.SIGINT, signal.SIGKILL):
-                    signal.pidfd_send_signal(handle.fileno(), sign)
-                    if select.select([handle], [], [], limit_s)[0]:
-                        break
+            ended = start_ticks(left.pid, self._proc) != left.start_ticks  # again: now the descriptor pins the process
+            for sign in (signal.SIGINT, signal.SIGKILL):
+                with suppress(ProcessLookupError):
+                    ended = ended or _stopped(handle, sign, limit_s)
+        what = f"an earlier agent had left {left.scheduler} (pid {left.pid}) running"
+        if not ended:
+            return f"{what}; it does not end, not even by SIGKILL"
         self.clear()
-        return f"an earlier agent had left {left.scheduler} (pid {left.pid}) running; it was stopped"
+        return f"{what}; it was stopped"
+
+
+def _stopped(handle: IO[bytes], sign: int, limit_s: float) -> bool:
+    signal.pidfd_send_signal(handle.fileno(), sign)
+    return bool(select.select([handle], [], [], limit_s)[0])
 
 
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:

@@ -2,6 +2,7 @@
 """The demonstration's face: the timeline as it happens, the summary table, `run.json`, and the figures' JSON lines."""
 
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -14,8 +15,10 @@ from rich.status import Status
 from rich.table import Table
 
 from asa.core.decision import Decision
+from asa.core.errors import AsaError
 from scenarios.demo import Event, PhaseReport
 
+_PLAIN_WIDTH = 120  # in a file or a log
 _RIGHT_SHARE = 0.8  # at least 4 of 5 classes
 _COLUMNS = "{at:>6}  {phase:<10} {workload:<10} {share:>5}  {wanted:<13} {in_force:<13} {text}"
 
@@ -25,6 +28,8 @@ class View:
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
+        if not self._console.is_terminal:
+            self._console.width = _PLAIN_WIDTH
         self._status: Status | None = None
         self._phase = ""
         self._shown: tuple[object, ...] = ()
@@ -76,15 +81,15 @@ class View:
         """Print the table, write `out`, print the figures; returns the command's exit code."""
         right = sum(report.right for report in self._reports)
         on_wanted = sum(report.on_wanted for report in self._reports)
-        times = [report.recognise_s for report in self._reports if report.recognise_s is not None]
+        times = [math.inf if report.recognise_s is None else report.recognise_s for report in self._reports]
+        median_s = statistics.median(times) if times else math.inf  # never recognised is later than anything
+        known = math.isfinite(median_s)
         total = len(self._reports)
         figures = [
             _figure("phases", total, "", 5, total >= 5),
             _figure("phases_recognised", right, "", round(_RIGHT_SHARE * total, 1), right >= _RIGHT_SHARE * total),
             _figure("phases_on_wanted_scheduler", on_wanted, "", total, on_wanted == total),
-            _figure(
-                "recognise_median_s", round(statistics.median(times), 2) if times else None, "s", None, bool(times)
-            ),
+            _figure("recognise_median_s", round(median_s, 2) if known else None, "s", None, known),
             _figure("setup_s", round(setup_s, 1), "s", None, True),
             _figure("run_s", round(run_s, 1), "s", 300, run_s < 300),
         ]
@@ -100,7 +105,10 @@ class View:
             "phases": msgspec.to_builtins(self._reports),
             "timeline": msgspec.to_builtins(self._events),
         }
-        out.write_text(json.dumps(record, indent=1) + "\n")
+        try:
+            out.write_text(json.dumps(record, indent=1) + "\n")
+        except OSError as error:
+            raise AsaError(f"{out}: the record cannot be written: {error.strerror}; name another by --out") from error
         self._console.print(f"the whole record is in {out}")
         # run_s is shown, not judged: a slow host is not a wrong agent
         judged = ("phases", "phases_recognised", "phases_on_wanted_scheduler")
@@ -143,7 +151,8 @@ class View:
 def _ending(report: PhaseReport) -> str:
     verdict = "right" if report.right else "wrong"
     wanted = "as the table says" if report.on_wanted else f"but the table names {report.named_by_table}"
-    return f"ended: recognised as {report.recognised} ({verdict}), {report.in_force} in force, {wanted}"
+    after = "" if report.recognise_s is None else f" after {report.recognise_s:.1f} s"
+    return f"ended: recognised as {report.recognised} ({verdict}{after}), {report.in_force} in force, {wanted}"
 
 
 def _summary_table(reports: list[PhaseReport]) -> Table:
@@ -154,8 +163,8 @@ def _summary_table(reports: list[PhaseReport]) -> Table:
         "share",
         "after s",
         "table names",
-        "in force (sysfs)",
-        "switched s",
+        "sysfs says",
+        "switch s",
         "played s",
     ):
         table.add_column(name, justify="right" if name.endswith(" s") or name == "share" else "left")

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import asa
-from asa.cli import demo, doctor, lab, record, run, schedulers, setup, status, train
 from asa.core.errors import AsaError
 
 Commands: TypeAlias = (
@@ -23,6 +22,8 @@ Commands: TypeAlias = (
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    from asa.cli import demo, doctor, lab, record, run, schedulers, setup, status, train
+
     top = argparse.ArgumentParser(prog="asa", description=asa.__doc__, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -33,9 +34,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of the console script; the only place that calls sys.exit."""
-    arguments = parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], int] = arguments.run
     try:
+        arguments = parser().parse_args(argv)
+        command: Callable[[argparse.Namespace], int] = arguments.run
         code = command(arguments)
         sys.stdout.flush()  # here, so that a reader who has left is noticed below
     except AsaError as error:

@@ -188,11 +188,15 @@ def _in_force(scheduler: str | None) -> "Iterator[None]":
     from asa.act.switcher import PlainSwitcher, bring_up
     from asa.act.undo import UndoJournal
     from asa.core.decision import SchedulerName
+    from asa.status import StatusFile
     from collectors.sampler import SystemClock
 
     places = paths.default()
+    lock = StatusFile(places.run)  # an agent that started meanwhile would stop this scheduler as a leftover
+    settings = config.load(places.config)
+    owners = settings.switch.trusted_owners
     switcher = PlainSwitcher(
-        portfolio=Portfolio.load(paths.manifest(), places.schedulers),
+        portfolio=Portfolio.load(paths.manifest(), places.schedulers, owners=owners),
         undo=UndoJournal(places.run / "undo.json", places.proc),
         clock=SystemClock(),
         limits=config.SwitchSettings(attach_limit_s=_ATTACH_LIMIT_S),
@@ -204,6 +208,7 @@ def _in_force(scheduler: str | None) -> "Iterator[None]":
         yield
     finally:
         switcher.rest()
+        lock.close()
 
 
 @contextmanager

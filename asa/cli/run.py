@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from asa.core.decision import Decision
 
+_LONGEST_S = 1e9  # thirty years; also keeps nan and inf out
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
@@ -19,7 +21,7 @@ def register(commands: "Commands") -> None:
     command.add_argument("--observe", action="store_true", help="decide, but leave the kernel's scheduler alone")
     command.add_argument("--config", type=Path, metavar="FILE", help="settings (default: /etc/asa/asa.yaml if there)")
     command.add_argument("--journal", type=Path, metavar="FILE", help="keep samples and decisions here (SQLite)")
-    command.add_argument("--for", dest="limit_s", type=float, metavar="SECONDS", help="end after this time")
+    command.add_argument("--for", dest="limit_s", type=_seconds, metavar="SECONDS", help="end after this time")
     command.add_argument("--json", action="store_true", help="one JSON object a tick, and one for each other line")
     command.set_defaults(run=run)
 
@@ -45,11 +47,22 @@ def run(arguments: argparse.Namespace) -> int:
             printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
         else:
             printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
-        assembly.agent(printer.say, printer.decision).run(arguments.limit_s)
+        agent = assembly.agent(printer.say, printer.decision)
+        agent.run(arguments.limit_s)
     finally:
         assembly.close()
+    if not agent.clean:
+        printer.say("ended, but a scheduler of ours is still in force; `asa run` stops it, or Alt-SysRq-S")
+        return 1
     printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
     return 0
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds above 0")
+    return value
 
 
 class _Printer:

@@ -15,13 +15,12 @@ def register(commands: "Commands") -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command gets them
-    """Set everything up."""
-    ensure(lab=True, workloads=True)
-    return 0
+    """Set everything up. Exit code 1 when a scheduler could not be built."""
+    return ensure(lab=True, workloads=True)
 
 
-def ensure(*, lab: bool, workloads: bool) -> None:
-    """Install what is missing, with progress. Raises SetupError, LabError, SchedulerError."""
+def ensure(*, lab: bool, workloads: bool) -> int:
+    """Install what is missing, with progress; 1 when a scheduler could not be built. Raises SetupError, LabError."""
     from asa import debian, paths
     from asa.cli import schedulers
     from scenarios.lab import guest
@@ -32,4 +31,4 @@ def ensure(*, lab: bool, workloads: bool) -> None:
         debian.install(PACKAGES, report=print, cache=cache)
     if lab:
         guest.ready(cache, print)
-    schedulers.install_missing()
+    return schedulers.install_missing()

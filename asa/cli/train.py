@@ -78,11 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def recordings(directory: Path) -> "Iterator[Recording]":
     """All sessions of all packed recordings in a folder, by file name. Raises JournalError or ModelError."""
-    import sqlite3
-
-    import msgspec
-
-    from asa.core.errors import ModelError
+    from asa.core.errors import JournalError, ModelError
     from asa.journal import Journal
     from models.dataset import Recording
 
@@ -102,8 +98,8 @@ def recordings(directory: Path) -> "Iterator[Recording]":
                         parameters=session.header.parameters,
                         samples=tuple(journal.samples(session.number)),
                     )
-            except (msgspec.MsgspecError, sqlite3.Error) as error:
-                raise ModelError(f"{path}: not a recording of this version: {error}; record it again") from error
+            except JournalError as error:
+                raise JournalError(f"{path}: {error}; record it again") from error
 
 
 def _say(text: str) -> None:

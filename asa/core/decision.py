@@ -76,6 +76,7 @@ class SwitchOutcome(StrEnum):
     """How a switch, or a running scheduler, ended up."""
 
     CONFIRMED = "confirmed"  # sysfs shows the wanted scheduler
+    REFUSED = "refused"  # it could not be started at all; nothing has changed
     FAILED = "failed"  # it did not come up; the kernel is on EEVDF
     LOST = "lost"  # it ran, and ended by itself; the kernel is on EEVDF
     FOREIGN = "foreign"  # somebody else's scheduler is attached

@@ -72,13 +72,13 @@ class Switcher(Protocol):
         ...
 
     def begin(self, target: SchedulerName) -> None:
-        """Order a switch. Raises SchedulerError at once when the target cannot be started at all."""
+        """Order a switch. Raises AsaError when the target cannot be started at all; then nothing has changed."""
         ...
 
     def poll(self) -> SwitchEvent | None:
         """Advance the switch under way, watch the running scheduler, report at most one event."""
         ...
 
-    def rest(self) -> None:
-        """Stop what is ours and return when the kernel is back on EEVDF or nothing of ours is left. May block."""
+    def rest(self) -> bool:
+        """Stop what is ours and wait until the kernel has let go of it. May block. False: something of ours is left."""
         ...

@@ -47,11 +47,11 @@ def learn(state: PolicyState, event: SwitchEvent) -> PolicyState:
     match event.outcome:
         case SwitchOutcome.CONFIRMED:
             return replace(state, pending=None, running=event.new, last_switch_ns=event.monotonic_ns)
+        case SwitchOutcome.REFUSED:
+            return replace(state, pending=None, set_aside=_aside(state, event.new))
         case SwitchOutcome.FAILED | SwitchOutcome.LOST:
-            aside = state.set_aside if event.new == EEVDF else state.set_aside | {event.new}
-            return replace(
-                state, pending=None, running=EEVDF, last_switch_ns=event.monotonic_ns, set_aside=frozenset(aside)
-            )
+            aside = _aside(state, event.new)
+            return replace(state, pending=None, running=EEVDF, last_switch_ns=event.monotonic_ns, set_aside=aside)
         case SwitchOutcome.FOREIGN:
             return replace(state, pending=None, running=None, foreign=True)
 
@@ -78,11 +78,14 @@ def decide(
     if not may_switch or current is None:
         return state, _keep(wanted, Reason.OBSERVING, f"{workload} wants {wanted}; only observing")
     if state.foreign:
-        return state, _keep(wanted, Reason.HOLD, f"on hold: {current} was started by somebody else")
+        return state, _keep(wanted, Reason.HOLD, "on hold: a scheduler was attached by somebody else")
     if state.pending is not None:
         return state, _keep(wanted, Reason.BUSY, f"switching to {state.pending}")
     if wanted == current:
         return state, _keep(wanted, Reason.SERVED, f"{current} serves {workload}")
+    expected = state.running or EEVDF
+    if current != expected:  # it has just died, or been replaced: word of that is on its way, and decides
+        return state, _keep(wanted, Reason.BUSY, f"{current} is in force where {expected} should be; finding out why")
     if now_ns - state.since_ns < rules.dwell_s * 1e9:
         return state, _keep(wanted, Reason.DWELL, f"{workload} is too new to switch for")
     if state.last_switch_ns is not None and now_ns - state.last_switch_ns < rules.cooldown_s * 1e9:
@@ -94,6 +97,10 @@ def decide(
         sentence=f"{workload} is served better by {wanted} than by {current}",
     )
     return replace(state, pending=wanted), verdict
+
+
+def _aside(state: PolicyState, name: SchedulerName) -> frozenset[SchedulerName]:
+    return state.set_aside if name == EEVDF else state.set_aside | {name}
 
 
 def _keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict:

@@ -7,9 +7,9 @@ dies with us. The host's root is read-only in the guest, except
 private folder below `out`; the console's text stays as `out/console.log`.
 """
 
+import contextlib
 import os
 import re
-import select
 import shutil
 import subprocess
 import tempfile
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from asa.core.errors import GuestCrashError, LabError, LabTimeoutError
 from scenarios.lab import emulator as emulators
@@ -30,7 +30,7 @@ from scenarios.lab.kernel import Kernel
 CPUS = range(1, 17)
 BOOT_LIMIT_S = 240.0  # emulation on a busy host: 5 s when idle, 40 s seen with every core taken twice
 _TRIAL_LIMIT_S = 30.0
-_POLL_MS = 30
+_POLL_S = 0.03
 _PREFIX = ".lab-"
 _TELLING = re.compile(r"Kernel panic|Oops|\bBUG:|\bint3:|general protection fault|double fault|Unable to mount root")
 
@@ -175,9 +175,7 @@ class Guest:
             raise LabError(f"a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {cpus!r}")
         out = out.resolve()
         machine.check_shared(out)
-        out.mkdir(parents=True, exist_ok=True)
-        _sweep(out)
-        private = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=out))
+        private = _private_folder(out)
         try:
             machine.write_runner(command, private, kernel, env or {}, disk=disk_mb > 0)
             qemu = machine.plan(kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock)
@@ -238,24 +236,19 @@ class Guest:
 
     def wait(self, on_output: Callable[[str], None], on_error: Callable[[str], None] | None = None) -> GuestResult:
         """Follow the command to its end; raises what `poll` raises. All lines that came are given in any case."""
-        pidfd = os.pidfd_open(self._process.pid)
-        ended = select.poll()
-        ended.register(pidfd, select.POLLIN)
-        try:
-            while True:
-                try:
-                    result = self.poll()
-                finally:
-                    normal, errors = self.output()
-                    for line in normal:
-                        on_output(line)
-                    for line in errors:
-                        (on_error or on_output)(line)
-                if result is not None:
-                    return result
-                ended.poll(_POLL_MS)
-        finally:
-            os.close(pidfd)
+        while True:
+            try:
+                result = self.poll()
+            finally:
+                normal, errors = self.output()
+                for line in normal:
+                    on_output(line)
+                for line in errors:
+                    (on_error or on_output)(line)
+            if result is not None:
+                return result
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_POLL_S)
 
     def stop(self) -> None:
         """Kill the machine and tidy up. Twice is once. The console's text stays in `out`."""
@@ -264,9 +257,10 @@ class Guest:
         self._kill()
         self._closed = True
         console = self._private / machine.CONSOLE
-        with console.open("ab") as file:
-            file.write(_text(self._private / "qemu.log").encode())  # what QEMU said itself belongs to the story
-        console.replace(self.out / machine.CONSOLE)
+        with contextlib.suppress(OSError):  # somebody removed `out`, or the disk is full: nothing to keep
+            with console.open("ab") as file:
+                file.write(_text(self._private / "qemu.log").encode())  # what QEMU said itself belongs to the story
+            console.replace(self.out / machine.CONSOLE)
         shutil.rmtree(self._private, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -283,36 +277,51 @@ class Guest:
 
     def _judge(self, now: float, *, gone: bool) -> None:
         # Without an exit code: is this an ordinary wait, or the end of it?
-        console = self.out / machine.CONSOLE  # where the text will be for who reads the message
-        words = telling(_text(self._private / machine.CONSOLE))
+        see = f"see {self.out / machine.CONSOLE}"  # where the text will be for who reads the message
         failed = _text(self._private / "failed").strip()
         if failed:
             self._kill()
-            raise LabError(f"the guest could not be prepared: {failed!r}; see {console}")
+            raise LabError(f"the guest could not be prepared: {failed!r}; {see}")
         if gone:
-            qemu = _text(self._private / "qemu.log").strip()[-300:]
-            if not words and self._started is None:
-                code = self._process.returncode
-                raise LabError(f"QEMU ended with {code} before the guest was up: {qemu!r}; see {console}")
-            said = words or qemu or "the machine vanished without a word"
-            raise GuestCrashError(f"the guest's kernel crashed: {said!r}; see {console}")
+            self._explain_end(see)
         if self._started is None and now - self._begun > self.boot_limit_s:
             self._kill()
-            raise LabError(f"the guest did not boot within {self.boot_limit_s:.0f} s; see {console}")
+            raise LabError(f"the guest did not boot within {self.boot_limit_s:.0f} s; {see}")
         if self._started is not None and now - self._started > self.limit_s:
             self._kill()
+            words = telling(_text(self._private / machine.CONSOLE))
             hint = f" (its kernel said: {words!r})" if words else ""
-            raise LabTimeoutError(f"the command did not end within {self.limit_s:.0f} s{hint}; see {console}")
+            raise LabTimeoutError(f"the command did not end within {self.limit_s:.0f} s{hint}; {see}")
+
+    def _explain_end(self, see: str) -> NoReturn:
+        words = telling(_text(self._private / machine.CONSOLE))
+        qemu = _text(self._private / "qemu.log").strip()[-300:]
+        if not words and self._started is None:
+            code = self._process.returncode
+            raise LabError(f"QEMU ended with {code} before the guest was up: {qemu!r}; {see}")
+        said = words or qemu or "the machine vanished without a word"
+        raise GuestCrashError(f"the guest's kernel crashed: {said!r}; {see}")
 
 
 def _spawn(qemu: Sequence[str], private: Path) -> subprocess.Popen[bytes]:
     # Its own session keeps the terminal's Ctrl-C from it: we get that, and stop it ourselves. setpriv(1) is util-linux.
+    # Had we died before setpriv asked for the signal, it would never come: so the last step looks who the parent is.
+    guard = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
     with (private / "qemu.log").open("ab") as log:
-        command = ["setpriv", "--pdeathsig", "KILL", *qemu]
+        command = [*guard, *qemu]
         try:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         except OSError as error:
             raise LabError(f"setpriv: {error.strerror}; install util-linux") from error
+
+
+def _private_folder(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _sweep(out)
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=out))
+    except OSError as error:
+        raise LabError(f"{out}: {error.strerror}; choose a folder that can be written") from error
 
 
 def _sweep(out: Path) -> None:

@@ -35,6 +35,8 @@ if [ ! -e "/lib/modules/$(uname -r)/modules.dep" ]; then
     echo /run/modprobe > /proc/sys/kernel/modprobe
     export MODPROBE_OPTIONS="-d $modules"
 fi
+# libbpf reads the kernel's options there: without them most schedulers end with "failed to open system Kconfig"
+[ -e "/boot/config-$(uname -r)" ] || mount --bind {boot} /boot || fail 'the kernel has no /boot to show its options in'
 [ -d /dev/shm ] || mkdir -m 1777 /dev/shm
 grep -q ' /dev/shm ' /proc/mounts || mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 grep -q ' /sys/fs/bpf ' /proc/mounts || mount -t bpf bpf /sys/fs/bpf
@@ -76,6 +78,7 @@ def write_runner(command: Sequence[str], private: Path, kernel: Kernel, env: Map
     text = _RUNNER.format(
         private=private,
         modules=shlex.quote(str(kernel.root)),
+        boot=shlex.quote(str(kernel.image.parent)),
         disk=_DISK if disk else "",
         exports="\n".join(f"export {name}={shlex.quote(value)}" for name, value in exports.items()),
         folder=shlex.quote(str(Path.cwd())),

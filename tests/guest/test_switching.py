@@ -33,9 +33,12 @@ ROTA = ["scx_simple", "scx_flash", "scx_bpfland", "scx_rusty", "scx_p2dq"]
 LIMIT_S = 90.0  # emulated, on a shared host
 
 
+OWNER = paths.default().cache.stat().st_uid  # who ran the tests on the host built the schedulers
+
+
 @pytest.fixture
 def portfolio():
-    return Portfolio.load(paths.manifest(), paths.default().schedulers)
+    return Portfolio.load(paths.manifest(), paths.default().schedulers, owners=[OWNER])
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +148,7 @@ class AgentProcess:
             "table": str(folder / "table.yaml"),
             "voting": {"threshold": 0.01},
             "policy": {"cooldown_s": 0, "dwell_s": 0},
-            "switch": {"attach_limit_s": LIMIT_S},
+            "switch": {"attach_limit_s": LIMIT_S, "trusted_owners": [OWNER]},
         }
         self.config = folder / "asa.yaml"
         self.config.write_text(json.dumps(settings))

@@ -164,7 +164,8 @@ def test_program_that_fails_drops_the_session(recorder, world, journal, at_s):
 
 
 def test_program_that_fails_in_the_last_second_drops_it_too(recorder, world, journal):
-    world.fails_at_s = 13  # three of warm-up and ten of recording
+    world.cost_ns = 300_000_000
+    world.fails_at_s = 13.2  # three of warm-up, ten of recording, while the last sample is taken
     assert recorder.record("disk", seed=1, seconds=10).result is Result.DROPPED
 
 
