@@ -122,7 +122,9 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
         if isinstance(found, Available):
             usable += found.path is not None
             version = f" {found.version}" if found.version else ""
-            yield Finding(subject=name, level=Level.OK, text=f"{found.origin}{version}: {found.path or 'in the kernel'}")
+            yield Finding(
+                subject=name, level=Level.OK, text=f"{found.origin}{version}: {found.path or 'in the kernel'}"
+            )
         else:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
     if not usable:

@@ -75,7 +75,7 @@ def _as_input_error(error: msgspec.ValidationError, data: object, into: type, na
     # msgspec says "Expected `int`, got `str` - at `$.voting.window_s`"; take the path apart to show value and choices
     message, _, where = str(error).partition(" - at `")
     key, value, target = _resolve(re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where), data, into)
-    unknown = re.search(r"unknown field `(.*)`", message)
+    unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
     if unknown:
         names = ", ".join(getattr(target, "__struct_fields__", ())) or "nothing"
         value = value.get(unknown[1]) if isinstance(value, dict) else value

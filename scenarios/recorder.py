@@ -22,6 +22,7 @@ from asa.journal import Journal, SessionHeader
 from scenarios.player import PlayerError
 
 _INTERVAL_NS = 1_000_000_000
+_IDLE_LABEL = Workload("idle")
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # columns of CpuTicks
 
 
@@ -109,7 +110,7 @@ class Recorder:
             with self.play(workload, seed) as playing:
                 samples = self._samples(playing, seconds)
                 parameters = playing.parameters
-            self._check(samples, seconds)
+            self._check(samples, seconds, workload)
         except (_DroppedError, PlayerError) as error:
             return Outcome(workload=workload, seed=seed, result=Result.DROPPED, reason=str(error))
         self._write(samples, workload, seed, parameters)
@@ -175,12 +176,15 @@ class Recorder:
         playing.alive()
         return samples
 
-    def _check(self, samples: list[RawSample], seconds: int) -> None:
+    def _check(self, samples: list[RawSample], seconds: int, workload: Workload) -> None:
         if len(samples) < self.fewest_samples * (seconds + 1):
             raise _DroppedError(f"only {len(samples)} of {seconds + 1} samples were taken in time")
         steal = _share(samples[0], samples[-1], _STEAL)
         if steal > self.most_steal:
             raise _DroppedError(f"the hypervisor took {steal:.0%} of the CPUs, more than {self.most_steal:.0%}")
+        busy = 1.0 - _share(samples[0], samples[-1], _IDLE, _IOWAIT)
+        if workload == _IDLE_LABEL and busy > self.most_busy_before:
+            raise _DroppedError(f"other programs kept the CPUs {busy:.0%} busy in a session that was to be idle")
         if len({_scheduler(sample) for sample in samples}) > 1:
             raise _DroppedError("the scheduler changed in the session")
 

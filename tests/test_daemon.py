@@ -85,6 +85,7 @@ class Machine:
     def rest(self):
         self.rested += 1
         self.ops = ""
+        return True
 
 
 def table(*ranking):
@@ -164,14 +165,24 @@ def test_what_cannot_start_is_set_aside_and_the_next_serves():
     assert any("not installed; set aside" in line or "scx_one: not installed" in line for line in bench.said)
 
 
+def test_what_cannot_start_leaves_the_running_one_in_force():
+    bench = Bench("scx_one")
+    bench.agent.reload = lambda: bench.rules("scx_two")  # now every class wants a scheduler that is not there
+    bench.machine.refuse.add(TWO)
+    bench.at[4] = lambda: os.kill(os.getpid(), signal.SIGHUP)
+    bench.run(10)
+    assert bench.machine.orders == [ONE, TWO, EEVDF]  # and then the resting place
+    assert any("scx_two: not installed; set aside for this run, scx_one stays" in line for line in bench.said)
+
+
 def test_a_lost_scheduler_is_not_started_again():
     bench = Bench("scx_one", "scx_two")
 
-    def lose():
-        bench.machine.ops = ""
-        bench.machine.news.append(bench.machine.event(SwitchOutcome.LOST, ONE, ONE))
+    def vanish():
+        bench.machine.ops = ""  # sysfs shows it some ticks before the process has ended
 
-    bench.at[5] = lose
+    bench.at[5] = vanish
+    bench.at[8] = lambda: bench.machine.news.append(bench.machine.event(SwitchOutcome.LOST, ONE, ONE))
     bench.run(12)
     assert bench.machine.orders == [ONE, TWO]
 

@@ -73,7 +73,7 @@ class PlainSwitcher:
         return scheduler_in_force(self.state(), self._portfolio.name_of_ops, running)
 
     def busy(self) -> bool:
-        """True between `begin` and the event that ends the switch, and while a scheduler that failed is cleared away."""
+        """True between `begin` and the event that ends the switch, and while what failed is cleared away."""
         return self._phase in (_Phase.STARTING, _Phase.STOPPING)
 
     def begin(self, target: SchedulerName) -> None:
@@ -103,7 +103,7 @@ class PlainSwitcher:
                 return self._poll_foreign()
 
     def rest(self) -> bool:
-        """Stop what is ours and wait until the kernel has let go of it. Blocks; False when something of ours is left."""
+        """Stop what is ours and wait until the kernel has let go of it. Blocks; False when some of it is left."""
         process = self._process
         if process is not None:
             process.interrupt()

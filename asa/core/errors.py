@@ -17,7 +17,8 @@ class InputError(AsaError):
 
     def __init__(self, *, path: str, key: str, value: object, allowed: str) -> None:
         where = f"{path}: {key}" if key else path
-        super().__init__(f"{where}: {value!r} is not accepted; allowed: {allowed}")
+        text = f"{where}: {value!r} is not accepted; allowed: {allowed}"
+        super().__init__(" ".join(text.splitlines()))  # a key may hold anything, the message is one line
         self.path = path
         self.key = key
         self.value = value

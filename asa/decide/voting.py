@@ -7,7 +7,7 @@ newest (t = W) counts fully. The class with the largest sum wins. What the paper
 - nothing passed the threshold in the whole window: no winner, the vote's workload is None;
 - a tie: the standing class if it is among the tied, else the one more probable in the newest distribution, else the
   one the model lists first;
-- the window holds what is younger than W seconds, so that a gap (the agent was stopped, or starved) forgets instead of mixing;
+- the window holds what is younger than W seconds: a gap (the agent was stopped, or starved) forgets instead of mixing;
 - a window that is not full yet is judged as it is, the newest again with weight 1.
 """
 

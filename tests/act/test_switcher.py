@@ -2,7 +2,7 @@
 """The plain switcher against faults that real schedulers do not show on demand, over a sysfs tree in a folder.
 
 The stand-in is a real process which "attaches" by writing into the tree. Real schedulers on a real kernel are in
-tests/scenarios/test_agent_vm.py.
+tests/guest/test_switching.py.
 """
 
 import os
@@ -186,12 +186,58 @@ def test_a_stranger_is_reported_once(bench):
     assert bench.switcher.current() == "layered_1.0"
 
 
+def test_one_that_was_evicted_and_does_not_end_is_stopped(bench, monkeypatch):
+    monkeypatch.setattr("asa.act.switcher._DETACH_LIMIT_S", 0.3)
+    assert bench.switch(GOOD).outcome is SwitchOutcome.CONFIRMED
+    (bench.tree / "state").write_text("disabled\n")
+    assert bench.switcher.poll() is None  # its process gets time to say why
+    assert not bench.switcher.busy()
+    event = bench.event()
+    assert (event.outcome, event.new) == (SwitchOutcome.LOST, GOOD)
+    assert "lost the kernel but did not end" in event.detail
+    assert bench.undo.leftover() is None
+
+
+def test_a_stranger_that_is_faster_is_not_taken_for_ours(bench):
+    bench.switch(GOOD)
+    bench.switcher.begin(OTHER)
+    end = time.monotonic() + 10
+    while sched_ext_state(bench.root).state != "disabled" and time.monotonic() < end:
+        select.select([], [], [], 0.005)  # ours lets go; nobody polls, and a stranger attaches
+    (bench.tree / "root/ops").write_text("layered_1.0\n")
+    (bench.tree / "state").write_text("enabled\n")
+    event = bench.event()
+    assert (event.outcome, event.new) == (SwitchOutcome.FOREIGN, "layered_1.0")
+    assert bench.switcher.rest()
+    assert bench.switcher.current() == "layered_1.0"
+
+
+def test_the_log_stays_small(bench):
+    assert bench.switch(GOOD).outcome is SwitchOutcome.CONFIRMED
+    log = bench.root / "logs/scx_good.log"
+    with log.open("ab") as file:
+        file.write(b"x" * (2 << 20))
+    assert bench.switcher.poll() is None
+    assert log.stat().st_size == 0
+
+
+def test_an_undo_journal_that_cannot_be_written_stops_the_scheduler(bench):
+    (bench.root / "undo.json").mkdir()
+    event = bench.switch(GOOD)
+    assert event.outcome is SwitchOutcome.FAILED
+    assert "undo journal" in event.detail
+    assert bench.switcher.current() == EEVDF
+
+
 def test_the_scheduler_ends_with_a_killed_agent(bench, tmp_path):
     child = os.fork()
     if child == 0:  # an agent that starts a scheduler and is then killed
-        event = bench.switch(GOOD)
-        (tmp_path / "confirmed").write_text(event.outcome)
-        signal.pause()
+        try:
+            event = bench.switch(GOOD)
+            (tmp_path / "confirmed").write_text(event.outcome)
+            signal.pause()
+        finally:
+            os._exit(1)
     end = time.monotonic() + 10
     while not (tmp_path / "confirmed").exists() and time.monotonic() < end:
         select.select([], [], [], 0.01)

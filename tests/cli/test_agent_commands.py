@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.config import PolicySettings, Voting
+from asa.decide import table
 from asa.journal import Journal
+from asa.pipeline import Rules, State, step
+from models.runtime import NumpyEnsemble
 
 HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
 
@@ -19,6 +25,18 @@ HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
 def asa(*words, env=None, limit_s=60):
     command = [sys.executable, "-m", "asa.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s, env=env)
+
+
+def rules_of_this_host():
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    return Rules(
+        classifier=NumpyEnsemble.load(paths.base_model()),
+        table=table.for_this_machine(portfolio.modes()),
+        voting=Voting(),
+        policy=PolicySettings(),
+        name_of_ops=portfolio.name_of_ops,
+        may_switch=False,
+    )
 
 
 @pytest.fixture
@@ -41,8 +59,14 @@ def test_observing_this_host(env, tmp_path):
     assert all(decision["switch_to"] is None for decision in decisions)
     with Journal.open(journal) as book:
         (session,) = book.sessions()
-        assert len(list(book.samples(session.number))) == len(decisions)
-        assert len(list(book.decisions(session.number))) == len(decisions)
+        made = list(book.decisions(session.number))
+        samples = list(book.samples(session.number))
+    assert len(samples) == len(made) == len(decisions)
+    state, again = State(), []
+    for sample in samples:  # what it decided live, decided again from its journal
+        state = step(rules_of_this_host(), state, sample)
+        again.append(state.decision)
+    assert again == made
 
 
 @pytest.mark.skipif(HAS_SCHED_EXT, reason="this kernel has sched_ext; tests/guest covers switching")
@@ -133,7 +157,8 @@ def test_settings_are_read_again_and_bad_ones_refused(env, tmp_path):
     words = [sys.executable, "-m", "asa.cli", "run", "--observe", "--config", str(path)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
     assert process.stdout is not None
-    assert "observing only" in process.stdout.readline()
+    while "observing only" not in (line := process.stdout.readline()):
+        assert line
     path.write_text("voting: {window_s: -1}\n")
     process.send_signal(signal.SIGHUP)
     line = process.stdout.readline()

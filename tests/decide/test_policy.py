@@ -92,6 +92,26 @@ def test_eevdf_is_never_set_aside():
     assert learn(PolicyState(), event(SwitchOutcome.FAILED, EEVDF, 1)).set_aside == frozenset()
 
 
+def test_a_refused_one_is_set_aside_and_what_runs_stays_known():
+    running = SchedulerName("scx_rusty:fast")
+    state = replace(settled(DISK), running=running, pending=SIMPLE)
+    state = learn(state, event(SwitchOutcome.REFUSED, SIMPLE, 3, old=running))
+    assert (state.running, state.pending, state.set_aside) == (running, None, {SIMPLE})
+
+
+def test_one_that_vanished_is_not_started_again_before_its_end_is_known():
+    state = learn(settled(), event(SwitchOutcome.CONFIRMED, RUSTY, 3))
+    state, verdict = ask(state, CPU, 60, current=EEVDF)  # evicted: sysfs shows it before its process has ended
+    assert (verdict.reason, verdict.switch_to) == (Reason.BUSY, None)
+    state = learn(state, event(SwitchOutcome.LOST, RUSTY, 61))
+    assert ask(state, CPU, 72, current=EEVDF)[1].switch_to == FLASH
+
+
+def test_a_stranger_that_nobody_reported_yet_is_not_switched_away_from():
+    _, verdict = ask(settled(), CPU, 60, current=SchedulerName("scx_layered"))
+    assert (verdict.reason, verdict.switch_to) == (Reason.BUSY, None)
+
+
 def test_a_stranger_means_hold():
     state = learn(settled(), event(SwitchOutcome.FOREIGN, SchedulerName("scx_layered"), 1))
     _, verdict = ask(state, CPU, 60, current=SchedulerName("scx_layered"))
@@ -119,9 +139,13 @@ def test_switches_keep_their_distance(history):
         state, verdict = ask(state, workload, second, current=current)
         if verdict.switch_to is None:
             continue
-        orders.append(second)
+        if outcome is not SwitchOutcome.REFUSED:  # which changes nothing, so the next may be asked for at once
+            orders.append(second)
         assert verdict.switch_to != current
         assert verdict.switch_to not in state.set_aside
         state = learn(state, event(outcome, verdict.switch_to, second, old=current))
-        current = verdict.switch_to if outcome is SwitchOutcome.CONFIRMED else EEVDF
+        if outcome is SwitchOutcome.CONFIRMED:
+            current = verdict.switch_to
+        elif outcome is not SwitchOutcome.REFUSED:
+            current = EEVDF
     assert all(later - earlier >= RULES.cooldown_s for earlier, later in pairwise(orders))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The demonstration's judgement: what it shows, what it writes, and when its exit code is 0."""
+
+import json
+
+import msgspec
+import pytest
+
+from asa.cli.demo_view import View
+from asa.core.errors import AsaError
+from scenarios.demo import Event, PhaseReport
+
+PHASES = ("idle", "cpu", "disk", "wakeup", "network")
+
+
+def report(number, **changes):
+    values = {
+        "number": number,
+        "workload": PHASES[number],
+        "parameters": "",
+        "seconds": 15.0,
+        "recognised": PHASES[number],
+        "confidence": 0.9,
+        "recognise_s": 2.0 + number,
+        "switch_s": 5.0,
+        "named_by_table": "scx_rusty",
+        "in_force": "scx_rusty",
+        "right": True,
+        "on_wanted": True,
+    }
+    return PhaseReport(**(values | changes))
+
+
+def wrong(number):
+    return report(number, recognised="spawn", right=False, recognise_s=None)
+
+
+def judge(tmp_path, reports, *, left="disabled", exit_code=0):
+    with View() as view:
+        for one in reports:
+            view.line(msgspec.json.encode(Event(at_s=1.0, report=one)).decode())
+        view.line(msgspec.json.encode(Event(at_s=2.0, left=left)).decode())
+        return view.summary(out=tmp_path / "run.json", facts={"cpus": 2}, exit_code=exit_code, setup_s=1.0, run_s=100.0)
+
+
+def figures(capsys):
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    return {figure["name"]: figure for figure in map(json.loads, lines)}
+
+
+def test_all_right(tmp_path, capsys):
+    assert judge(tmp_path, [report(number) for number in range(5)]) == 0
+    found = figures(capsys)
+    assert list(found) == [
+        "phases",
+        "phases_recognised",
+        "phases_on_wanted_scheduler",
+        "recognise_median_s",
+        "setup_s",
+        "run_s",
+    ]
+    assert found["recognise_median_s"]["value"] == 4.0
+    assert all(set(figure) == {"name", "value", "unit", "goal", "ok"} for figure in found.values())
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert [phase["workload"] for phase in record["phases"]] == list(PHASES)
+    assert record["sched_ext_left"] == "disabled"
+
+
+def test_four_of_five_will_do(tmp_path, capsys):
+    assert judge(tmp_path, [wrong(0), *(report(number) for number in range(1, 5))]) == 0
+    assert figures(capsys)["phases_recognised"]["ok"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"reports": [wrong(0), wrong(1), *(report(number) for number in range(2, 5))]},
+        {"reports": [report(0, in_force="eevdf", on_wanted=False), *(report(number) for number in range(1, 5))]},
+        {"reports": [report(number) for number in range(4)]},
+        {"reports": []},
+        {"reports": [report(number) for number in range(5)], "left": "enabled"},
+        {"reports": [report(number) for number in range(5)], "exit_code": 1},
+    ],
+)
+def test_what_is_not_good_enough(tmp_path, case):
+    assert judge(tmp_path, **case) == 1
+    assert (tmp_path / "run.json").exists()
+
+
+def test_never_recognised_is_not_left_out_of_the_median(tmp_path, capsys):
+    judge(tmp_path, [wrong(0), wrong(1), wrong(2), report(3), report(4)])
+    assert figures(capsys)["recognise_median_s"]["value"] is None
+
+
+def test_a_record_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(AsaError, match=r"run\.json"):
+        judge(tmp_path, [report(0)])
+
+
+def test_a_programs_own_words_are_shown(capsys):
+    with View() as view:
+        view.line("Segmentation fault")
+    assert "Segmentation fault" in capsys.readouterr().out
