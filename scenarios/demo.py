@@ -26,7 +26,7 @@ from scenarios.player import Moment, Phase, PhaseEvent, Stage, play_script
 
 SCRIPT = tuple(Workload(name) for name in ("idle", "cpu", "disk", "wakeup", "network", "spawn", "cpu+disk"))
 _PHASE_MIN_S = 14.0  # more than the voting window, so that a phase cannot end on its forerunner's class
-_PHASE_LIMIT_S = 45.0
+_PHASE_LIMIT_TICKS = 45  # the agent's, not seconds: an emulated guest stands still for seconds now and then
 _SCRIPT_LIMIT_S = 240.0  # after this every phase takes no longer than it must
 _SETTLED_TICKS = 3
 _AGENT_START_LIMIT_S = 120.0  # an emulated guest reads Python's libraries over 9p
@@ -76,6 +76,7 @@ class _Watch:
     began_ns: int = 0
     recognised_ns: int | None = None
     served_ns: int | None = None
+    ticks: int = 0
     settled: int = 0  # ticks without a change, on the wanted scheduler
     last: Decision | None = None
     verdict: tuple[Decision | None, SchedulerName | None] = (None, None)  # decision and scheduler at the phase's end
@@ -129,7 +130,7 @@ class Demonstration:
     def _until(self, elapsed_s: float) -> bool:
         self._listen(0.0)  # asked a few times a second: what the agent says goes out as it comes
         watch = self._watch
-        late = elapsed_s >= _PHASE_LIMIT_S or self._now_s() >= _SCRIPT_LIMIT_S
+        late = watch.ticks >= _PHASE_LIMIT_TICKS or self._now_s() >= _SCRIPT_LIMIT_S
         if elapsed_s < _PHASE_MIN_S or not (late or watch.settled >= _SETTLED_TICKS):
             return False
         # Judged now, while the programs still play: they need seconds to end, and the agent goes on watching.
@@ -169,6 +170,7 @@ class Demonstration:
         decision, watch = line.decision, self._watch
         if decision is None:
             return
+        watch.ticks += 1
         served = decision.reason is Reason.SERVED
         same = watch.last is not None and watch.last.workload == decision.workload
         watch.settled = watch.settled + 1 if served and same else 0

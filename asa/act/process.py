@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from asa.act.portfolio import Opened
+from asa.act.urgency import hurry
 from asa.core.errors import SchedulerError
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
@@ -55,18 +56,24 @@ class SchedulerProcess:
             raise SchedulerError(scheduler=opened.argv[0], reason=f"cannot be run: {error.strerror}") from error
         finally:
             os.close(opened.fd)
+        hurry(self._child.pid, on=True)
 
     @property
     def pid(self) -> int:
         """Process id."""
         return self._child.pid
 
+    def settle(self) -> None:
+        """It has loaded: from now on an ordinary process."""
+        hurry(self._child.pid, on=False)
+
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
         return self._child.poll()
 
     def interrupt(self) -> None:
-        """Ask it to end (SIGINT): it detaches, restores what it had set, and exits."""
+        """Ask it to end (SIGINT): it detaches, restores what it had set, and exits; hurried, or it may take long."""
+        hurry(self._child.pid, on=True)
         self._signal(self._child.send_signal, signal.SIGINT)
 
     def kill(self) -> None:

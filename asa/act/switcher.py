@@ -22,6 +22,7 @@ from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
 _DETACH_LIMIT_S = 5.0  # a scheduler whose process is gone is detached by the kernel's own worker within this
+_EXIT_LIMIT_S = 30.0  # on top of the stop limit, for a process that has let go of the kernel
 _POLL_S = 0.01
 
 
@@ -59,7 +60,8 @@ class PlainSwitcher:
         self._ordered_ns = 0
         self._phase_since_ns = 0
         self._sequence = 0
-        self._killed = False
+        self._killed_ns: int | None = None  # limits count from what we did, not from the order: we may be starved
+        self._gone_ns: int | None = None
         self._fault: tuple[SwitchOutcome, str] | None = None  # why it is being stopped, when nobody ordered that
         self._foreign_ops = ""
 
@@ -121,17 +123,23 @@ class PlainSwitcher:
 
     def _poll_stopping(self) -> SwitchEvent | None:
         process = self._process
-        overdue = self._phase_age_s() > self._limits.stop_limit_s + _DETACH_LIMIT_S
         if process is not None and process.exit_code() is None:
-            if overdue:  # not even SIGKILL ends it; the undo journal keeps its name
-                self._process = None
-                return self._end(SwitchOutcome.FAILED, f"{self._ours} (pid {process.pid}) does not end")
-            if self._phase_age_s() > self._limits.stop_limit_s and not self._killed:
+            # One that has let go of the kernel only has to end, which under load takes long: killing it would leave
+            # behind what it was about to restore.
+            patience_s = self._limits.stop_limit_s + (0.0 if self._ours_attached() else _EXIT_LIMIT_S)
+            if self._killed_ns is None and self._phase_age_s() > patience_s:
                 process.kill()
-                self._killed = True
+                self._killed_ns = self._clock.monotonic_ns()
+            elif self._killed_ns is not None and self._age_s(self._killed_ns) > _DETACH_LIMIT_S:
+                self._process = None  # not even SIGKILL ends it; the undo journal keeps its name
+                return self._end(SwitchOutcome.FAILED, f"{self._ours} (pid {process.pid}) does not end")
             return None
+        if self._gone_ns is None:
+            self._gone_ns = self._clock.monotonic_ns()
         if self._ours_attached():
-            return self._end(SwitchOutcome.FAILED, f"the kernel does not let go of {self._ours}") if overdue else None
+            if self._age_s(self._gone_ns) < _DETACH_LIMIT_S:
+                return None
+            return self._end(SwitchOutcome.FAILED, f"the kernel does not let go of {self._ours}")
         fault = self._fault
         words = process.last_words() if process is not None else ""
         left = self._ours
@@ -151,7 +159,7 @@ class PlainSwitcher:
         if state is None:
             return self._end(SwitchOutcome.FAILED, "the kernel has no sched_ext any more")
         if state.state != "disabled":  # the last one is still being cleared away: most would refuse to start
-            if self._phase_age_s() < self._limits.stop_limit_s + _DETACH_LIMIT_S:
+            if self._gone_ns is not None and self._age_s(self._gone_ns) < _DETACH_LIMIT_S:
                 return None
             return self._end(SwitchOutcome.FAILED, f"sched_ext stays {state.state!r}, so nothing can be started")
         self._sequence = state.enable_seq
@@ -176,6 +184,7 @@ class PlainSwitcher:
         if code is not None:
             return self._give_up(SwitchOutcome.FAILED, _ended(code))
         if state is not None and state.enable_seq > self._sequence and self._carries(state, self._target):
+            process.settle()
             self._enter(_Phase.RUNNING)
             return self._event(SwitchOutcome.CONFIRMED, state.ops)
         if self._phase_age_s() > self._limits.attach_limit_s:
@@ -258,11 +267,14 @@ class PlainSwitcher:
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
         self._phase_since_ns = self._clock.monotonic_ns()
-        self._killed = False
+        self._killed_ns = self._gone_ns = None
         self._fault = None
 
     def _phase_age_s(self) -> float:
-        return (self._clock.monotonic_ns() - self._phase_since_ns) / 1e9
+        return self._age_s(self._phase_since_ns)
+
+    def _age_s(self, since_ns: int) -> float:
+        return (self._clock.monotonic_ns() - since_ns) / 1e9
 
 
 def bring_up(switcher: PlainSwitcher, target: SchedulerName) -> SwitchEvent:

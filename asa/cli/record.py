@@ -214,11 +214,13 @@ def _in_force(scheduler: str | None) -> "Iterator[None]":
 @contextmanager
 def _recorder(journal: "Journal") -> "Iterator[Recorder]":
     from asa import paths
+    from asa.act.urgency import go_first
     from collectors.sampler import HostSampler, SystemClock
     from scenarios.player import Player, find_stage
     from scenarios.recorder import Recorder, machine
 
     places = paths.default()
+    go_first()  # as the agent does: what it would see is what is recorded
     stage = find_stage(cache=places.cache, proc=places.proc)
     clock = SystemClock()
     # Ctrl-C ends the programs on the way out; so must an ordinary kill

@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: threads would only cost memory
     from asa import paths
+    from asa.act.urgency import go_first
     from asa.assembly import Assembly
 
     printer = _Printer(as_json=arguments.json)
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
         else:
             printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
+        go_first()
         agent = assembly.agent(printer.say, printer.decision)
         agent.run(arguments.limit_s)
     finally:

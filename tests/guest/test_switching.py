@@ -198,6 +198,16 @@ def test_the_agent_survives_its_scheduler_and_ends_cleanly(tmp_path):
     assert not status()["running"]
 
 
+def test_one_that_the_kernel_evicts_is_set_aside(tmp_path):
+    with agent(tmp_path, "scx_flash", "scx_simple") as running:
+        assert eventually(lambda: attached().startswith("flash")), running.said()
+        Path("/proc/sysrq-trigger").write_text("S")  # Documentation/admin-guide/sysrq.rst: back to the fair scheduler
+        assert eventually(lambda: attached() == "simple"), running.said()
+        assert eventually(lambda: (status()["agent"] or {}).get("set_aside") == ["scx_flash"])
+        assert running.said().count("-> scx_flash in") == 1
+        assert running.end() == 0
+
+
 def test_an_agent_killed_leaves_nothing_behind(tmp_path):
     with agent(tmp_path, "scx_simple") as running:
         assert eventually(lambda: attached() == "simple"), running.said()
@@ -224,6 +234,7 @@ def test_what_a_killed_agent_could_not_stop_is_stopped_by_the_next(tmp_path, por
 def test_ctrl_c_while_a_scheduler_loads(tmp_path):
     with agent(tmp_path, "scx_rusty") as running:
         assert eventually(scheduler_processes), running.said()
+        assert attached() == ""  # still loading
         assert running.end() == 0
     assert attached() == ""
 
