@@ -21,7 +21,7 @@ from models.artefact import Array
 
 _GRID = 20  # weights are multiples of 1 / 20
 # The members are there for each other's blind spots (paper 3.3), and a handful of validation sessions cannot show that
-# one of them has none: chosen after weights of 0 had cost 2.6 points on held-out sessions (README, Limits of today).
+# one of them has none. Chosen after free weights had done worse on held-out sessions: README.md, Limits of today.
 _LEAST = 0.2
 
 
