@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from asa.core.errors import ModelError
@@ -50,7 +51,7 @@ class Dataset:
     at_ns: Array  # int64 (n,), CLOCK_MONOTONIC of the later sample
     classes: tuple[str, ...]
     sessions: tuple[Recording, ...]
-    sha256: str  # over labels, places and rows
+    sha256: str  # over features, labels, places and samples
 
     def places(self) -> tuple[str, ...]:
         """All places, sorted."""
@@ -79,7 +80,8 @@ def assemble(recordings: Iterable[Recording], *, least_sessions: int = LEAST_SES
     parts, counts, at_ns = [], [], []
     for session in sessions:
         rows, times = _rows(session)
-        total.update(f"{session.label}\n{session.place}\n{rows.shape}\n".encode() + rows.tobytes())
+        # the samples and not the rows: a mathematics library may differ in a row's last bit
+        total.update(f"{session.label}\n{session.place}\n".encode() + msgspec.msgpack.encode(session.samples))
         parts.append(rows)
         counts.append(len(rows))
         at_ns += times

@@ -135,5 +135,5 @@ def test_a_recording_of_another_version_is_named(folder: Path, tmp_path: Path):
     with Journal.unpack(folder / "cpu-0.journal.xz") as journal:
         journal._db.execute("UPDATE sample SET body = x'80' WHERE id = 3")  # an empty map: no field at all
         (tmp_path / "old.journal.xz").write_bytes(lzma.compress(journal._db.serialize()))
-    with pytest.raises(ModelError, match=r"old\.journal\.xz: not a recording of this version"):
+    with pytest.raises(JournalError, match=r"old\.journal\.xz: .* sample 3 is not of this version"):
         list(train.recordings(tmp_path))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What ships together belongs together: model, recordings, features, card and mapping tables."""
+
+from pathlib import Path
+
+from asa import paths
+from asa.cli.train import recordings
+from asa.decide import table
+from models import artefact, dataset, features
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_model_was_trained_on_these_recordings_with_these_features():
+    model = artefact.load(paths.base_model())
+    data = dataset.assemble(recordings(ROOT / "models/recordings"))
+    assert model.header.dataset_sha256 == data.sha256
+    assert model.header.features == features.NAMES
+    assert model.header.schema == features.SCHEMA
+
+
+def test_the_card_is_of_this_model():
+    model = artefact.load(paths.base_model())
+    card = (ROOT / "docs/model-card.md").read_text()
+    assert model.header.dataset_sha256 in card
+    assert model.header.trained in card
+
+
+def test_every_class_is_recorded_three_times_here_and_in_the_lab():
+    sessions = {(one.label, one.place, one.started_ns) for one in recordings(ROOT / "models/recordings")}
+    for label in artefact.load(paths.base_model()).header.classes:
+        for lab in (False, True):
+            count = sum(one == label and place.startswith("lab") == lab for one, place, _ in sessions)
+            assert count >= 3, (label, lab)
+
+
+def test_every_class_has_a_ranking_in_every_table():
+    classes = artefact.load(paths.base_model()).header.classes
+    for path in sorted(paths.mapping_tables().glob("*.yaml")):
+        known = dict.fromkeys(KNOWN, ("default",))
+        assert set(classes) <= set(table.load(path, known).rankings), path
+
+
+KNOWN = ("eevdf", "scx_bpfland", "scx_cosmos", "scx_flash", "scx_lavd", "scx_p2dq", "scx_rusty", "scx_simple")
