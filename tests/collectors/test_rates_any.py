@@ -95,12 +95,17 @@ def test_any_two_samples_give_finite_rates_or_none(previous, current):
                 assert value is None or value <= 1, metric
 
 
+def every_core_moved(previous, current):
+    before = dict(previous.cpu.cores)
+    return all(sum(ticks) - sum(before[number]) >= 5 for number, ticks in current.cpu.cores)
+
+
 def test_this_host_gives_rates(tmp_path):
     sampler = HostSampler(Path("/proc"), Path("/sys"), SystemClock())
     sampler.open()
     previous = sampler.sample()
-    while (current := sampler.sample()).cpu.total == previous.cpu.total:
-        (tmp_path / "work").write_bytes(b"x" * 4096)  # until a tick of processor time has passed
+    while not every_core_moved(previous, current := sampler.sample()):
+        (tmp_path / "work").write_bytes(b"x" * 4096)  # until each core has some ticks to its account
     rates = derive(previous, current)
     sampler.close()
     assert 0.99 < sum(getattr(rates, name) or 0 for name in NAMES if name.startswith("cpu_")) < 1.01
