@@ -2,7 +2,7 @@
 """Priorities, so that a switch is not starved by the load it is meant to serve.
 
 The agent decides who schedules, so it must not depend on that scheduler: as a real-time task it is above every
-sched_ext scheduler and above EEVDF (sched(7)), also above one that stalls. It needs about a millisecond a second; the
+sched_ext scheduler and above EEVDF (sched(7)), also above one that stalls. It needs a few milliseconds a second; the
 kernel's throttling of real-time tasks bounds a fault of ours. A scheduler's process is hurried only while it loads or
 ends: under a message storm an emulated guest took 20 s to load one, and an agent of ordinary priority got no tick in
 35 s (`make run`, phase wakeup).
