@@ -242,9 +242,11 @@ def test_the_scheduler_ends_with_a_killed_agent(bench, tmp_path):
     while not (tmp_path / "confirmed").exists() and time.monotonic() < end:
         select.select([], [], [], 0.01)
     assert sched_ext_state(tmp_path).state == "enabled"
+    pid = bench.undo.leftover().pid
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    while sched_ext_state(tmp_path).state != "disabled" and time.monotonic() < end:
+    while start_ticks(pid) is not None and time.monotonic() < end:
         select.select([], [], [], 0.01)
+    assert start_ticks(pid) is None
     assert sched_ext_state(tmp_path).state == "disabled"
     assert UndoJournal(tmp_path / "undo.json").recover(1.0) is None

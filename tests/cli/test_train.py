@@ -88,7 +88,10 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
     }
     assert figures["accuracy_heldout_pct"]["value"] > 95  # the generated loads are easy to tell apart
     assert figures["accuracy_heldout_pct"]["ok"] is (figures["accuracy_heldout_pct"]["value"] >= 97)
-    assert 0 < figures["inference_mean_ms"]["value"] <= figures["inference_p99_ms"]["value"]
+    assert (
+        figures["inference_mean_ms"]["value"] > 0
+    )  # how they compare is the machine's affair: one stall lifts the mean
+    assert figures["inference_p99_ms"]["value"] > 0
     text = card.read_text()
     assert "| wakeup | 3 / 39 | 3 / 39 |" in text
     assert f"{figures['accuracy_heldout_lab_pct']['value']:.2f}" in text
