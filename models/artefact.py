@@ -7,6 +7,8 @@ no more than misjudge is for the other checks. It neither trains nor predicts.
 """
 
 import hashlib
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -28,6 +30,21 @@ Array = NDArray[Any]
 
 _LARGEST_BYTES = 64 << 20  # unpacked; ours has about 2 MB, so a larger one is a mistake or a decompression bomb
 _HEADER = "header"
+# What zipfile and numpy's header reader raise on garbage; the latter also tokenises what looks like Python 2's.
+_DAMAGE = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,7 +147,7 @@ def load(path: Path) -> Artefact:
         header, arrays = _read(path)
     except OSError as error:
         raise ModelError(f"{name}: cannot be read: {error.strerror or error}; train one or name another") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, MemoryError) as error:
+    except _DAMAGE as error:
         words = " ".join(str(error).split())[:120]  # msgspec's ValidationError is a ValueError too
         raise _damaged(name, words or type(error).__name__) from error
     if header.format != FORMAT:
