@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Settings of the agent: typed, with defaults, read from one YAML file."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,24 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     trusted_owners: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
 
 
+class Ebpf(StrEnum):
+    """Which way the eBPF programs come into the kernel."""
+
+    AUTO = "auto"  # core where it loads, else bcc, else none
+    CORE = "core"  # compile once, run everywhere: the shipped object through libbpf, needs the kernel's BTF
+    BCC = "bcc"  # compiled on this machine by BCC in a child that ends
+    OFF = "off"
+
+
+class CollectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which optional sources are opened. /proc and /sys are always read."""
+
+    ebpf: Ebpf = Ebpf.AUTO
+    desktop: bool = True  # GNOME Shell's extension, else X11
+    gpu: bool = True
+    groups: bool = True  # CPU time by control group
+
+
 class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the journal keeps and how often it writes."""
 
@@ -50,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     voting: Voting = Voting()
     policy: PolicySettings = PolicySettings()
     switch: SwitchSettings = SwitchSettings()
+    collect: CollectSettings = CollectSettings()
     journal: JournalSettings = JournalSettings()
     table: str | None = None
     model: str | None = None

@@ -54,6 +54,10 @@ class SystemClock:
         """CLOCK_REALTIME in nanoseconds."""
         return time.time_ns()
 
+    def suspended_ns(self) -> int | None:
+        """CLOCK_BOOTTIME less CLOCK_MONOTONIC in nanoseconds, to some microseconds (clock_gettime(2))."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+
 
 class HostSampler:
     """The Sampler over everything in COLLECTORS.

@@ -18,11 +18,20 @@ class Clock(Protocol):
         """CLOCK_REALTIME in nanoseconds."""
         ...
 
+    def suspended_ns(self) -> int | None:
+        """CLOCK_BOOTTIME less CLOCK_MONOTONIC in nanoseconds, None where the system cannot tell."""
+        ...
+
 
 class Collector(Protocol):
     """One source of counters. Opening fails loudly, reading fails for one sample only (`SourceError`)."""
 
     name: str
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Part of this source (a file, a program) -> why this host does not have it; known after `open`."""
+        ...
 
     def open(self) -> None:
         """Probe the source and keep what reading needs open. Raises SourceError when this host has not got it."""

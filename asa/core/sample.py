@@ -126,11 +126,113 @@ class SchedExtState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeCounters:
+    """What the eBPF programs counted since they were loaded, summed over CPUs. None: its hook is not in this kernel.
+
+    Histograms hold counts by slot; `collectors.ebpf.layout` says where a slot begins. Times are nanoseconds of
+    CLOCK_MONOTONIC. Above the switch rate from which the programs sample, histograms and sums of latencies hold the
+    sampled part only; counts of events are always whole.
+    """
+
+    switches: int | None = None  # sched_switch
+    involuntary_switches: int | None = None  # of them, those that left a task able to run
+    wakeups: int | None = None
+    migrations: int | None = None
+    run_queue_length_sum: int | None = None  # rq->nr_running added up at each switch
+    wakeup_latency_ns: int | None = None  # woken -> on the CPU
+    wakeup_latency_hist: tuple[int, ...] | None = None  # LATENCY slots
+    requeue_latency_ns: int | None = None  # taken off the CPU while able to run -> on a CPU again
+    requeue_latency_hist: tuple[int, ...] | None = None  # LATENCY slots; with the one above: run-queue latency
+    burst_ns: int | None = None  # on the CPU without a switch, idle left out
+    burst_hist: tuple[int, ...] | None = None  # OCTAVE slots
+    sleep_ns: int | None = None  # interruptible sleep
+    sleep_hist: tuple[int, ...] | None = None  # OCTAVE slots
+    blocked: int | None = None  # uninterruptible sleeps
+    blocked_ns: int | None = None
+    futex_waits: int | None = None  # sleeps inside futex(2)
+    futex_wait_ns: int | None = None
+    lock_contentions: int | None = None  # a task had to wait for a lock of the kernel (lock:contention_begin)
+    lock_wait_ns: int | None = None  # for how long the lock's holder kept it waiting
+    lock_failures: int | None = None  # waits that ended without the lock (contention_end, ret != 0)
+    forks: int | None = None
+    execs: int | None = None
+    exits: int | None = None
+    block_issued: int | None = None
+    block_completed: int | None = None
+    block_latency_ns: int | None = None  # request made -> completed
+    block_latency_hist: tuple[int, ...] | None = None  # LATENCY slots
+    interrupts: int | None = None
+    interrupt_ns: int | None = None  # in their handlers
+    network_interrupts: int | None = None  # of them, those of network devices
+    network_interrupt_ns: int | None = None
+    softirqs: tuple[int, ...] | None = None  # by kind, as CpuCounters.softirqs
+    softirq_ns: tuple[int, ...] | None = None
+    connections_opened: int | None = None  # TCP, came to ESTABLISHED
+    connections_closed: int | None = None  # TCP, from ESTABLISHED or later to CLOSE
+    connections_reset: int | None = None  # RST sent or received
+    retransmits: int | None = None
+    packets_sent: int | None = None  # net_dev_queue
+    packets_received: int | None = None  # netif_receive_skb
+    tcp_packets: int | None = None  # both ways
+    udp_packets: int | None = None
+    transmits_measured: int | None = None  # how many packets the next field is the sum of
+    transmit_latency_ns: int | None = None  # queued on the device -> handed to its driver
+    receives_measured: int | None = None
+    receive_latency_ns: int | None = None  # came up from the driver -> copied to the reader
+    deliveries_measured: int | None = None
+    delivery_latency_ns: int | None = None  # data ready on the socket -> recv of the reader returns
+    input_keys: int | None = None  # keys and buttons pressed; which ones is not looked at
+    input_motions: int | None = None  # events of relative and absolute axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FocusCounters:
+    """The processes behind the focused window: a control group, or a process with its descendants."""
+
+    group: str  # cgroup path below its root, or "pid:PID@STARTTIME" of the tree's root: an identity, not a name to show
+    processes: int
+    cpu_ns: int  # since each began; falls when one ends
+    memory_bytes: int  # resident, shared pages counted once a process (or memory.current of the group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesktopState:
+    """What the person at the screen has in front of them. No titles, no keys: only classes and counts."""
+
+    source: str  # gnome, x11
+    app: str  # desktop id or sandboxed application id, "" when unknown
+    window_class: str
+    title_class: str  # browser, document, terminal, other, "" for no title
+    fullscreen: bool | None
+    overview: bool | None
+    idle_ms: int | None  # since the last input
+    input_events: int | None  # a counter since the source began
+    focus: FocusCounters | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCounters:
+    """Use of GPUs through DRM: Documentation/gpu/drm-usage-stats.rst."""
+
+    processes: int  # that hold a render node or a card open
+    engine_ns: int | None  # busy time of all engines for all clients; None where no driver tells it
+    memory_bytes: int | None  # resident
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """CPU time by control group (cgroup v2 cpu.stat usage_usec), the outermost applications and services only."""
+
+    cpu_us: tuple[tuple[str, int], ...]  # (path below the root, microseconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawSample:
     """One tick of one machine. `monotonic_ns` is CLOCK_MONOTONIC at the start of reading, `wall_ns` CLOCK_REALTIME."""
 
     monotonic_ns: int
     wall_ns: int
+    suspended_ns: int | None = None  # CLOCK_BOOTTIME less CLOCK_MONOTONIC: grows by the time the machine was suspended
     cpu: CpuCounters | None = None
     process: ProcessState | None = None
     memory: MemoryState | None = None
@@ -140,3 +242,7 @@ class RawSample:
     connections: ConnectionState | None = None
     pressure: PressureCounters | None = None
     sched_ext: SchedExtState | None = None
+    probes: ProbeCounters | None = None
+    desktop: DesktopState | None = None
+    gpu: GpuCounters | None = None
+    groups: GroupUsage | None = None
