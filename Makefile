@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup lock clean recordings train
+.PHONY: help run test check setup bpf wheel bench bench-overhead lock clean recordings train
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -19,14 +19,25 @@ run: $(VENV)/.done ## the agent at work: on this machine where it can switch, el
 	@$(ASA) demo --out run.json
 
 test: check ## every check and every test, the lab's too
-	@$(ASA) setup
+	@$(ASA) setup --tests
 	python -m pytest
 
 check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 	@pre-commit run --all-files --show-diff-on-failure
 
-setup: $(VENV)/.done ## system packages, kernel, schedulers
+setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
 	@$(ASA) setup
+
+bpf: $(VENV)/.done ## compile the eBPF programs
+	@$(ASA) setup --probes
+
+wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
+	@hatchling build -t wheel -d build
+
+bench: bench-overhead ## every benchmark
+
+bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (45 minutes; nothing else may run)
+	@$(ASA) bench overhead
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }

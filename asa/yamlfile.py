@@ -13,6 +13,7 @@ import yaml
 from asa.core.errors import InputError
 
 T = TypeVar("T")
+_BOOL = "tag:yaml.org,2002:bool"
 _LARGEST_BYTES = 1 << 20  # settings and tables are small; a larger file is a mistake or an attack
 
 
@@ -49,7 +50,15 @@ def loads(text: str, into: type[T], name: str) -> T:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe, and a key that stands twice is an error (plain YAML would silently keep the last one)."""
+    """Safe, and a key that stands twice is an error (plain YAML would silently keep the last one).
+
+    Only true and false are truth values, as in YAML 1.2: `ebpf: off` is the word that it looks like.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # its base class declares it so
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:
@@ -62,6 +71,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, obje
     return loader.construct_mapping(node, deep=True)
 
 
+_StrictLoader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 

@@ -89,3 +89,19 @@ def test_whatever_stands_there_is_accepted_or_named(data):
     else:
         said = repr(settings)
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("word", ["off", "auto", '"off"'])
+def test_a_word_is_a_word(tmp_path, word):
+    path = tmp_path / "asa.yaml"
+    path.write_text(f"collect: {{ebpf: {word}, gpu: false, desktop: True}}")
+    assert config.load(path).collect == config.CollectSettings(ebpf=config.Ebpf(word.strip('"')), gpu=False)
+
+
+@pytest.mark.parametrize("word", ["off", "no", "yes", "y"])
+def test_only_true_and_false_are_truth_values(tmp_path, word):
+    path = tmp_path / "asa.yaml"
+    path.write_text(f"collect: {{gpu: {word}}}")
+    with pytest.raises(InputError) as caught:
+        config.load(path)
+    assert (caught.value.key, caught.value.value) == ("collect.gpu", word)

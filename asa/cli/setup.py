@@ -7,15 +7,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
+# What only tests need: a GNOME Shell with windows to focus, an X server, BCC, network namespaces, a D-Bus of their own.
+_TEST_PACKAGES = (
+    "dbus-daemon",
+    "gcc",
+    "gir1.2-gtk-4.0",
+    "gjs",
+    "gnome-shell",
+    "iproute2",
+    "libgl1-mesa-dri",
+    "openbox",
+    "python3-bpfcc",
+    "python3-gi",
+    "xvfb",
+)
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser("setup", help="install schedulers, the lab, and the programs of the workloads")
+    command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
+    command.add_argument("--probes", action="store_true", help="nothing but the eBPF programs (`make bpf`)")
     command.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command gets them
+def run(arguments: argparse.Namespace) -> int:
     """Set everything up. Exit code 1 when a scheduler could not be built."""
+    from asa import debian, paths
+
+    if arguments.probes:
+        probes()
+        return 0
+    if arguments.tests:
+        debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)
     return ensure(lab=True, workloads=True)
 
 
@@ -27,8 +51,22 @@ def ensure(*, lab: bool, workloads: bool) -> int:
     from scenarios.workloads import PACKAGES
 
     cache = paths.default().cache
+    probes()
     if workloads:
         debian.install(PACKAGES, report=print, cache=cache)
     if lab:
         guest.ready(cache, print)
     return schedulers.install_missing()
+
+
+def probes() -> None:
+    """Compile the eBPF programs where they are not up to date; a wheel brings them along. Raises SetupError."""
+    from asa import debian, paths
+    from collectors.ebpf import build, core
+
+    is_checkout = (core.OBJECT.parents[2] / "pyproject.toml").exists()
+    if core.OBJECT.exists() and (not is_checkout or build.is_current(core.OBJECT)):
+        return
+    debian.install(build.PACKAGES, report=print, cache=paths.default().cache)
+    print("compiling the eBPF programs")
+    build.build()

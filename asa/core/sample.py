@@ -130,8 +130,8 @@ class ProbeCounters:
     """What the eBPF programs counted since they were loaded, summed over CPUs. None: its hook is not in this kernel.
 
     Histograms hold counts by slot; `collectors.ebpf.layout` says where a slot begins. Times are nanoseconds of
-    CLOCK_MONOTONIC. Above the switch rate from which the programs sample, histograms and sums of latencies hold the
-    sampled part only; counts of events are always whole.
+    CLOCK_MONOTONIC. Above the switch rate from which the programs sample, what is timed (sleeps, waits, bursts) is an
+    estimate: a timed one counts for as many as were passed over. Counts of events are always whole.
     """
 
     switches: int | None = None  # sched_switch
@@ -217,6 +217,7 @@ class GpuCounters:
     processes: int  # that hold a render node or a card open
     engine_ns: int | None  # busy time of all engines for all clients; None where no driver tells it
     memory_bytes: int | None  # resident
+    cpu_ns: int | None = None  # their processor time, counted since the source began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Reads what the programs counted, whichever backend brought them into the kernel, out of mapped memory.
+
+A read makes no system call: it adds up the rows of the CPUs. It also sets how many events the programs time, by how
+many there were lately. It loads nothing.
+"""
+
+import mmap
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import add
+from typing import Any, Protocol
+
+from asa.config import Ebpf
+from asa.core.errors import SourceError
+from asa.core.sample import ProbeCounters
+from collectors.ebpf import layout
+from collectors.procfs.reader import reason_of
+
+SOURCE = "ebpf"
+
+MOST_TIMED_SWITCHES_PER_S = 10_000
+"""Timing a wakeup and its switch costs 120 ns more than counting them (137 and 19 ns, by kernel.bpf_stats_enabled under
+ping-pong on the development host): 0.12 % of a core at most. A tick's p99 still rests on a hundred of ten thousand."""
+
+MOST_TIMED_PACKETS_PER_S = 10_000
+"""Two clock calls (38 ns each) a packet on each of its ways: as much."""
+
+_MOST_SKIPPED = 1 << 10  # at 20 million events a second: more than this and a quiet tick afterwards tells nothing
+_SHORTEST_RATE_NS = 50_000_000  # two reads closer together say little about a rate
+
+
+class StatsMap(Protocol):
+    """Programs that are attached, and the maps they fill. Closing it detaches them."""
+
+    @property
+    def backend(self) -> Ebpf:
+        """CORE or BCC."""
+        ...
+
+    @property
+    def cpus(self) -> int:
+        """Rows of the map `stats`: the highest possible CPU number and one."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row as the kernel tells it: the map's value size, rounded up to 8."""
+        ...
+
+    @property
+    def stats_fd(self) -> int:
+        """Descriptor of the map `stats`, an array that can be mapped."""
+        ...
+
+    @property
+    def irq_kinds_fd(self) -> int | None:
+        """Descriptor of the map `irq_kinds`, an array that can be mapped; None: networks' are not told apart."""
+        ...
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Fields of ProbeCounters that the attached programs fill."""
+        ...
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Program (or a part of one) that is not at work -> why."""
+        ...
+
+    def close(self) -> None:
+        """Detach the programs and give the descriptors back. Never raises."""
+        ...
+
+
+def sampling_mask(mask: int, events_per_s: float, most_timed_per_s: float) -> int:
+    """The next mask of 2**k - 1, one event in mask + 1 being timed, so that at most `most_timed_per_s` are.
+
+    It falls back only when a fifth less than that would be timed with half the divisor: no swinging at the border.
+    """
+    divisor = mask + 1
+    while events_per_s > divisor * most_timed_per_s and divisor < _MOST_SKIPPED:
+        divisor *= 2
+    while divisor > 1 and events_per_s < 0.8 * most_timed_per_s * (divisor // 2):
+        divisor //= 2
+    return divisor - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sampled:
+    """A kind of event of which one in `mask` + 1 is timed."""
+
+    counters: tuple[str, ...]  # whose growth is its rate
+    word: str  # where the programs look for the mask
+    most_per_s: float
+    mask: int = 0
+    last: int = 0
+
+
+class StatsReader:
+    """The rows of the map `stats`, mapped, for as long as it is open."""
+
+    def __init__(self, stats: StatsMap, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        """Map the rows. Raises SourceError when the map does not fit the layout."""
+        if stats.row_bytes != layout.ROW_BYTES:
+            reason = f"a row of the map stats has {stats.row_bytes!r} bytes, not {layout.ROW_BYTES}; run `make bpf`"
+            raise SourceError(source=SOURCE, reason=reason)
+        self._now_ns = now_ns
+        self._map = _mapped(stats.stats_fd, stats.cpus * layout.ROW_BYTES, "stats")
+        self._words = memoryview(self._map).cast("Q")
+        row_words = layout.ROW_BYTES // layout.WORD_BYTES
+        self._rows = [self._words[at : at + row_words] for at in range(0, stats.cpus * row_words, row_words)]
+        self._unknown = {field.name: None for field in layout.FIELDS if field.name not in stats.fields}
+        known = [field for field in layout.FIELDS if field.name in stats.fields]
+        self._scalars = [(field.name, layout.OFFSETS[field.name]) for field in known if field.words == 1]
+        self._tuples = [
+            (field.name, layout.OFFSETS[field.name], layout.OFFSETS[field.name] + field.words)
+            for field in known
+            if field.words > 1
+        ]
+        packets = ("packets_sent", "packets_received")
+        self._sampled = (
+            _Sampled(counters=("switches",), word="sample_mask", most_per_s=MOST_TIMED_SWITCHES_PER_S),
+            _Sampled(counters=packets, word="packet_mask", most_per_s=MOST_TIMED_PACKETS_PER_S),
+        )
+        self._last_ns: int | None = None
+        for cpu, row in enumerate(self._rows):
+            row[layout.OFFSETS["random"]] = cpu + 1  # else all CPUs would draw alike
+
+    def read(self) -> ProbeCounters:
+        """Sums over all CPUs since the programs were loaded."""
+        rows = [row.tolist() for row in self._rows]
+        sums = rows[0]
+        for row in rows[1:]:
+            if any(row[layout.FIRST_COUNTER :]):  # a CPU that may come but never did
+                sums = list(map(add, sums, row))
+        self._set_sampling(sums)
+        fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
+        fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)
+        return ProbeCounters(**fields, **self._unknown)
+
+    @property
+    def timed_share(self) -> dict[str, float]:
+        """Kind of event -> which share of it is timed at present, 1.0: each one."""
+        return {kind.word.removesuffix("_mask"): 1 / (kind.mask + 1) for kind in self._sampled}
+
+    def _set_sampling(self, sums: list[int]) -> None:
+        now_ns = self._now_ns()
+        if self._last_ns is not None and now_ns - self._last_ns < _SHORTEST_RATE_NS:
+            return
+        for kind in self._sampled:
+            count = sum(sums[layout.OFFSETS[name]] for name in kind.counters)
+            if self._last_ns is not None:
+                rate = (count - kind.last) * 1e9 / (now_ns - self._last_ns)
+                mask = sampling_mask(kind.mask, rate, kind.most_per_s)
+                if mask != kind.mask:
+                    kind.mask = mask
+                    for row in self._rows:
+                        row[layout.OFFSETS[kind.word]] = mask
+            kind.last = count
+        self._last_ns = now_ns
+
+    def close(self) -> None:
+        """Unmap the rows; closing twice is harmless."""
+        for row in self._rows:
+            row.release()
+        self._rows.clear()
+        self._words.release()
+        self._map.close()
+
+
+class IrqKinds:
+    """The map `irq_kinds`, mapped: which interrupt numbers are network devices'."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Map it. Raises SourceError."""
+        self._map = _mapped(descriptor, layout.IRQ_NUMBERS * layout.WORD_BYTES, "irq_kinds")
+        self._words = memoryview(self._map).cast("Q")
+        self._network: frozenset[int] = frozenset()
+
+    def set_network(self, irqs: Iterable[int]) -> None:
+        """Make `irqs` the network devices' interrupts, and no others. Numbers beyond the map are left out."""
+        network = frozenset(irq for irq in irqs if 0 <= irq < layout.IRQ_NUMBERS)
+        for irq in self._network - network:
+            self._words[irq] = 0
+        for irq in network - self._network:
+            self._words[irq] = layout.IRQ_NETWORK
+        self._network = network
+
+    def close(self) -> None:
+        """Unmap it; closing twice is harmless."""
+        self._words.release()
+        self._map.close()
+
+
+def _mapped(descriptor: int, size_bytes: int, name: str) -> mmap.mmap:
+    whole_pages = -(-size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    try:
+        return mmap.mmap(descriptor, whole_pages, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    except (OSError, ValueError) as error:
+        words = reason_of(error) if isinstance(error, OSError) else str(error)
+        reason = f"map {name}: {size_bytes} bytes cannot be mapped: {words}; run `make bpf`"
+        raise SourceError(source=SOURCE, reason=reason) from error
