@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates out of two raw samples: a pure function, shared by the live agent, the journal's replay and training.
+
+It reads nothing and keeps nothing. Whatever cannot be known is None: a source that is missing in one of the samples, a
+counter that went back (a reboot, a 32-bit wrap, a disk or an interface that left), a share of nothing, and the use of
+processors across a change of which are online.
+"""
+
+from asa.core.sample import RawSample
+from collectors.rates import desktop, probes, procfs
+from collectors.rates.arithmetic import Fields, level, rate
+from collectors.rates.desktop import BUSY_GROUP_CORES
+from collectors.rates.fields import Rates
+from collectors.rates.procfs import HOT_SHARE
+
+__all__ = ["BUSY_GROUP_CORES", "HOT_SHARE", "LONGEST_GAP_S", "LONGEST_SUSPEND_S", "Rates", "derive"]
+
+LONGEST_GAP_S = 10.0
+"""Two samples further apart give no rates: the machine was suspended, or the agent was stopped."""
+
+LONGEST_SUSPEND_S = 0.5
+"""A suspend of more than this between two samples: half a tick of it is no longer what the machine did."""
+
+
+def derive(previous: RawSample, current: RawSample) -> Rates | None:
+    """Rates between two samples of one machine.
+
+    None when time stood still or went back (another boot), when the gap is longer than LONGEST_GAP_S, and when the
+    machine was suspended in between.
+    """
+    elapsed_s = (current.monotonic_ns - previous.monotonic_ns) / 1e9
+    if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
+        return None
+    fields = _levels(current)
+    if current.cpu is not None and previous.cpu is not None:
+        fields |= procfs.cpu(previous.cpu, current.cpu, elapsed_s)
+    if current.paging is not None and previous.paging is not None:
+        fields |= procfs.paging(previous.paging, current.paging, elapsed_s)
+    if current.disk is not None and previous.disk is not None:
+        fields |= procfs.disk(previous.disk, current.disk, elapsed_s)
+    if current.network is not None and previous.network is not None:
+        fields |= procfs.network(previous.network, current.network, elapsed_s)
+    if current.pressure is not None and previous.pressure is not None:
+        fields |= procfs.pressure(previous.pressure, current.pressure, elapsed_s)
+    if current.probes is not None and previous.probes is not None:
+        fields |= probes.probes(previous.probes, current.probes, elapsed_s)
+    if current.groups is not None and previous.groups is not None:
+        fields |= desktop.groups(previous.groups, current.groups, elapsed_s)
+    if current.sched_ext is not None and previous.sched_ext is not None:
+        old, new = previous.sched_ext, current.sched_ext
+        fields["sched_ext_enables_per_s"] = rate(old.enable_seq, new.enable_seq, elapsed_s)
+    cores = 0 if current.cpu is None else len(current.cpu.cores)
+    if current.desktop is not None and previous.desktop is not None:
+        fields |= desktop.desktop(previous.desktop, current.desktop, elapsed_s, cores)
+    if current.gpu is not None and previous.gpu is not None:
+        fields |= desktop.gpu(previous.gpu, current.gpu, elapsed_s, cores)
+    return Rates(**fields)
+
+
+def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
+    # less than before is another boot
+    return old_ns is not None and new_ns is not None and abs(new_ns - old_ns) > LONGEST_SUSPEND_S * 1e9
+
+
+def _levels(state: RawSample) -> Fields:
+    fields: Fields = {}
+    if state.cpu is not None:
+        fields |= procfs.cpu_levels(state.cpu)
+    if state.process is not None:
+        fields |= procfs.process_levels(state.process)
+    if state.memory is not None:
+        fields |= procfs.memory_levels(state.memory)
+    if state.connections is not None:
+        fields |= procfs.connection_levels(state.connections)
+    if state.desktop is not None:
+        memory_bytes = None if state.memory is None else state.memory.total_bytes
+        fields |= desktop.desktop_levels(state.desktop, memory_bytes)
+    if state.gpu is not None:
+        fields |= desktop.gpu_levels(state.gpu)
+    if state.sched_ext is not None:
+        fields["sched_ext_attached"] = level(state.sched_ext.state == "enabled")
+    return fields

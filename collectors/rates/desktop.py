@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates of who uses the machine: the focused window's processes, the person's input, the GPU, and control groups."""
+
+from asa.core.sample import DesktopState, GpuCounters, GroupUsage
+from collectors.rates.arithmetic import Fields, growth, level, rate, ratio, share
+
+BUSY_GROUP_CORES = 0.01
+"""A control group is busy above this part of one core; what timers and housekeeping take stays below."""
+
+_CPU_SKEW = 1.5  # each process's clock ticks in 10 ms; beyond this it is no skew but wrong
+
+
+def desktop_levels(state: DesktopState, memory_bytes: int | None) -> Fields:
+    """What is on the screen now; `memory_bytes` is all of the machine's."""
+    focus = state.focus
+    return {
+        "focus_memory_share": None if focus is None else share(focus.memory_bytes, memory_bytes),
+        "focus_processes": None if focus is None else level(focus.processes),
+        "focus_fullscreen": level(state.fullscreen),
+        "desktop_overview": level(state.overview),
+        "input_idle_s": None if state.idle_ms is None else state.idle_ms / 1e3,
+    }
+
+
+def desktop(old: DesktopState, new: DesktopState, elapsed_s: float, cores: int) -> Fields:
+    """The focused processes' CPU time on a machine of so many online cores, and input events."""
+    fields: Fields = {}
+    if old.source == new.source:
+        fields["input_events_per_s"] = rate(old.input_events, new.input_events, elapsed_s)
+    if old.focus is not None and new.focus is not None and old.focus.group == new.focus.group:
+        fields |= _cpu("focus", old.focus.cpu_ns, new.focus.cpu_ns, elapsed_s, cores)
+    return fields
+
+
+def _cpu(name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, cores: int) -> Fields:
+    # a process that is found late brings along all it ever used: more than all cores can do is no use but that
+    used = rate(old_ns, new_ns, elapsed_s * 1e9)
+    if used is None or not cores or used > _CPU_SKEW * cores:
+        return {}
+    used = min(float(cores), used)
+    return {f"{name}_cpu_cores": used, f"{name}_cpu_share": used / cores}
+
+
+def gpu_levels(state: GpuCounters) -> Fields:
+    """Who holds a GPU now, and with how much memory."""
+    return {"gpu_processes": level(state.processes), "gpu_memory_bytes": level(state.memory_bytes)}
+
+
+def gpu(old: GpuCounters, new: GpuCounters, elapsed_s: float, cores: int) -> Fields:
+    """How busy GPUs are, and their users on the CPUs."""
+    return {
+        "gpu_busy_engines": rate(old.engine_ns, new.engine_ns, elapsed_s * 1e9),
+        **_cpu("gpu_process", old.cpu_ns, new.cpu_ns, elapsed_s, cores),
+    }
+
+
+def groups(old: GroupUsage, new: GroupUsage, elapsed_s: float) -> Fields:
+    """How CPU time is spread over control groups. One that came, or came again by the same name, is left out."""
+    before = dict(old.cpu_us)
+    grown = [growth(before.get(path), used_us) for path, used_us in new.cpu_us]
+    known = [used_us for used_us in grown if used_us is not None]
+    if not known:
+        return {}
+    busy_us = BUSY_GROUP_CORES * elapsed_s * 1e6
+    return {
+        "group_top_share": ratio(max(known), sum(known)),
+        "groups_busy": float(sum(used_us > busy_us for used_us in known)),
+    }

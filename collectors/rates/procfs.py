@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates of what /proc counts: processor time, scheduling, memory, paging, disks, network, pressure."""
+
+from asa.core.sample import (
+    ConnectionState,
+    CpuCounters,
+    CpuTicks,
+    DiskCounters,
+    MemoryState,
+    NetworkCounters,
+    PagingCounters,
+    PressureCounters,
+    ProcessState,
+)
+from collectors.rates.arithmetic import Fields, growth, level, rate, ratio, share, total
+
+HOT_SHARE = 0.9
+"""A core is a hot spot above this share of busy time (paper, Table 1, gives no figure; scx_loader uses 90 % too)."""
+
+_SECTOR_BYTES = 512
+_PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a share is no skew but wrong
+
+
+def cpu(old: CpuCounters, new: CpuCounters, elapsed_s: float) -> Fields:
+    """Where the time went, on the machine and by core; events. A core that came or went hides the former."""
+    fields: Fields = {
+        "context_switches_per_s": rate(old.context_switches, new.context_switches, elapsed_s),
+        "forks_per_s": rate(old.forks, new.forks, elapsed_s),
+        "interrupts_per_s": rate(old.interrupts, new.interrupts, elapsed_s),
+    }
+    for place, name in _SOFTIRQS.items():
+        if place < min(len(old.softirqs), len(new.softirqs)):
+            fields[name] = rate(old.softirqs[place], new.softirqs[place], elapsed_s)
+    before, now = dict(old.cores), dict(new.cores)
+    if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
+        fields |= _times(old.total, new.total)
+        fields |= _cores(before, now)
+    return fields
+
+
+def _ticks(old: CpuTicks, new: CpuTicks) -> list[int | None]:
+    return [growth(before, now) for before, now in zip(old, new, strict=True)]
+
+
+def _times(old: CpuTicks, new: CpuTicks) -> Fields:
+    # proc_stat(5): idle and iowait may go back by a tick. The mode is then unknown, and the rest shares what did pass.
+    ticks = _ticks(old, new)
+    passed = sum(grown or 0 for grown in ticks)
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    return {f"cpu_{name}_share": share(grown, passed) for name, grown in zip(names, ticks, strict=True)}
+
+
+def _cores(old: dict[int, CpuTicks], new: dict[int, CpuTicks]) -> Fields:
+    busy = []
+    for number, now in new.items():
+        ticks = [grown or 0 for grown in _ticks(old[number], now)]
+        passed = sum(ticks)
+        if passed:
+            busy.append(1.0 - (ticks[3] + ticks[4]) / passed)
+    if not busy:
+        return {}
+    mean = sum(busy) / len(busy)
+    return {
+        "hot_core_share": sum(part > HOT_SHARE for part in busy) / len(busy),
+        "core_busy_max": max(busy),
+        "core_busy_min": min(busy),
+        "core_busy_spread": (sum((part - mean) ** 2 for part in busy) / len(busy)) ** 0.5,
+    }
+
+
+# place in CpuCounters.softirqs -> field; HI and IRQ_POLL hardly ever happen on a laptop
+_SOFTIRQS = {
+    1: "softirq_timer_per_s",
+    2: "softirq_net_tx_per_s",
+    3: "softirq_net_rx_per_s",
+    4: "softirq_block_per_s",
+    6: "softirq_tasklet_per_s",
+    7: "softirq_sched_per_s",
+    8: "softirq_hrtimer_per_s",
+    9: "softirq_rcu_per_s",
+}
+
+
+def cpu_levels(state: CpuCounters) -> Fields:
+    """Tasks that run, and that wait for a disk, now."""
+    return {"run_queue_length": level(state.runnable), "blocked_tasks": level(state.blocked)}
+
+
+def process_levels(state: ProcessState) -> Fields:
+    """How many there are now."""
+    return {
+        "processes": level(state.processes),
+        "threads": level(state.threads),
+        "runnable_threads": level(state.runnable_threads),
+    }
+
+
+def memory_levels(state: MemoryState) -> Fields:
+    """Bytes now, and shares of all memory."""
+    swap_used = growth(state.swap_free_bytes, state.swap_total_bytes)
+    return {
+        "memory_total_bytes": level(state.total_bytes),
+        "memory_free_bytes": level(state.free_bytes),
+        "memory_available_bytes": level(state.available_bytes),
+        "memory_buffers_bytes": level(state.buffers_bytes),
+        "memory_cached_bytes": level(state.cached_bytes),
+        "memory_dirty_bytes": level(state.dirty_bytes),
+        "memory_available_share": share(state.available_bytes, state.total_bytes),
+        "memory_cached_share": share(state.cached_bytes, state.total_bytes),
+        "swap_total_bytes": level(state.swap_total_bytes),
+        "swap_free_bytes": level(state.swap_free_bytes),
+        "swap_used_share": share(swap_used, state.swap_total_bytes),
+    }
+
+
+def paging(old: PagingCounters, new: PagingCounters, elapsed_s: float) -> Fields:
+    """Page faults, and bytes to and from block devices."""
+    return {
+        "page_faults_per_s": rate(old.faults, new.faults, elapsed_s),
+        "major_page_faults_per_s": rate(old.major_faults, new.major_faults, elapsed_s),
+        "paged_in_bytes_per_s": rate(old.paged_in_kib, new.paged_in_kib, elapsed_s, 1024),
+        "paged_out_bytes_per_s": rate(old.paged_out_kib, new.paged_out_kib, elapsed_s, 1024),
+    }
+
+
+def disk(old: DiskCounters, new: DiskCounters, elapsed_s: float) -> Fields:
+    """Operations, bytes, latencies and queue of all physical disks."""
+    reads, writes = growth(old.reads, new.reads), growth(old.writes, new.writes)
+    read_sectors = growth(old.read_sectors, new.read_sectors)
+    write_sectors = growth(old.write_sectors, new.write_sectors)
+    sectors, operations = total(read_sectors, write_sectors), total(reads, writes)
+    busy = rate(old.busy_ms, new.busy_ms, elapsed_s * 1e3)
+    return {
+        "disk_reads_per_s": rate(old.reads, new.reads, elapsed_s),
+        "disk_writes_per_s": rate(old.writes, new.writes, elapsed_s),
+        "disk_read_bytes_per_s": rate(old.read_sectors, new.read_sectors, elapsed_s, _SECTOR_BYTES),
+        "disk_write_bytes_per_s": rate(old.write_sectors, new.write_sectors, elapsed_s, _SECTOR_BYTES),
+        "disk_read_latency_ms": ratio(growth(old.read_ms, new.read_ms), reads),
+        "disk_write_latency_ms": ratio(growth(old.write_ms, new.write_ms), writes),
+        "disk_io_size_bytes": ratio(None if sectors is None else sectors * _SECTOR_BYTES, operations),
+        "disk_queue_length": rate(old.weighted_ms, new.weighted_ms, elapsed_s * 1e3),
+        # a sum over disks, each of which may be busy all the time: it says 1.0 from one disk's worth of work on
+        "disk_busy_share": None if busy is None else min(1.0, busy),
+    }
+
+
+def network(old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> Fields:
+    """Bytes and packets of all interfaces; what TCP and UDP did."""
+    segments_in = growth(old.tcp_in_segments, new.tcp_in_segments)
+    segments_out = growth(old.tcp_out_segments, new.tcp_out_segments)
+    retransmitted = growth(old.tcp_retransmitted_segments, new.tcp_retransmitted_segments)
+    tcp = total(segments_in, segments_out)
+    udp = total(
+        growth(old.udp_in_datagrams, new.udp_in_datagrams), growth(old.udp_out_datagrams, new.udp_out_datagrams)
+    )
+    opened = total(
+        growth(old.tcp_active_opens, new.tcp_active_opens), growth(old.tcp_passive_opens, new.tcp_passive_opens)
+    )
+    return {
+        "network_received_bytes_per_s": rate(old.received_bytes, new.received_bytes, elapsed_s),
+        "network_received_packets_per_s": rate(old.received_packets, new.received_packets, elapsed_s),
+        "network_sent_bytes_per_s": rate(old.sent_bytes, new.sent_bytes, elapsed_s),
+        "network_sent_packets_per_s": rate(old.sent_packets, new.sent_packets, elapsed_s),
+        "tcp_in_segments_per_s": rate(old.tcp_in_segments, new.tcp_in_segments, elapsed_s),
+        "tcp_out_segments_per_s": rate(old.tcp_out_segments, new.tcp_out_segments, elapsed_s),
+        "tcp_retransmit_share": share(retransmitted, segments_out),
+        "tcp_share": share(tcp, total(tcp, udp)),
+        "connections_opened_per_s": None if opened is None else opened / elapsed_s,
+        "connections_reset_per_s": rate(old.tcp_resets, new.tcp_resets, elapsed_s),
+    }
+
+
+def connection_levels(state: ConnectionState) -> Fields:
+    """Sockets by state, now."""
+    return {
+        "connections_established": level(state.established),
+        "connections_time_wait": level(state.time_wait),
+        "connections_orphaned": level(state.orphaned),
+        "connections_listening": level(state.listening),
+        "connections_other": level(state.other),
+        "udp_sockets": level(state.udp_sockets),
+    }
+
+
+def _stalled(old_us: int | None, new_us: int | None, elapsed_s: float) -> float | None:
+    part = rate(old_us, new_us, elapsed_s * 1e6)
+    return None if part is None or part > _PRESSURE_SKEW else min(1.0, part)
+
+
+def pressure(old: PressureCounters, new: PressureCounters, elapsed_s: float) -> Fields:
+    """Parts of the time in which tasks were stalled."""
+    return {
+        "pressure_cpu_some_share": _stalled(old.cpu_some_us, new.cpu_some_us, elapsed_s),
+        "pressure_io_some_share": _stalled(old.io_some_us, new.io_some_us, elapsed_s),
+        "pressure_io_full_share": _stalled(old.io_full_us, new.io_full_us, elapsed_s),
+        "pressure_memory_some_share": _stalled(old.memory_some_us, new.memory_some_us, elapsed_s),
+        "pressure_memory_full_share": _stalled(old.memory_full_us, new.memory_full_us, elapsed_s),
+        "pressure_irq_full_share": _stalled(old.irq_full_us, new.irq_full_us, elapsed_s),
+    }
