@@ -1,33 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All collectors of this host behind one call, and the system's clock.
+"""All collectors of this host behind one call, the list of them, and the system's clock.
 
-Opens what works here and says once why the rest does not. Reads raw values; it computes nothing.
+Opens what works here and says once why the rest does not; reads a source that takes too long less often. Reads raw
+values; it computes nothing out of them.
 """
 
 import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from asa.config import CollectSettings, Ebpf
 from asa.core.errors import SourceError
 from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
+from collectors.cgroups import GroupCollector
 from collectors.procfs.cpu import CpuCollector
 from collectors.procfs.disk import DiskCollector
+from collectors.procfs.gpu import GpuCollector
 from collectors.procfs.memory import MemoryCollector, PagingCollector
 from collectors.procfs.network import NetworkCollector
 from collectors.procfs.process import ProcessCollector
 from collectors.psi import PressureCollector
 from collectors.schedext import SchedExtCollector
 
+BUDGET_NS = 5_000_000
+"""Most that a source may take of a tick: with one tick a second, all that the whole agent may (0.5 % of a core)."""
+
+_TIMES = 10
+"""A source is not slow that takes less than so many times what the others take in the middle: then the machine is.
+
+It may be emulated, or starved; to spare all sources would blind the agent and help nobody. Elsewhere it never matters:
+the dearest reader of /proc takes 4 times the middle, which is 50 us.
+"""
+
+_REMEMBERED = 5  # reads whose median is judged: two that were interrupted by other tasks do not make a source slow
+_LONGEST_PERIOD = 64  # ticks; a source that takes ever so long is still asked about once a minute
+_STEADY = 10  # good reads in a row that end a failure: one that comes and goes would else be told each time
+
 
 class HostCollector(Collector, Protocol):
-    """A collector that this sampler makes itself: from the roots of /proc and /sys, with files it can do without."""
+    """A collector that is made from the roots of /proc and /sys."""
 
     def __init__(self, proc: Path, sys: Path) -> None: ...
 
+
+@runtime_checkable
+class Backed(Protocol):
+    """A collector that has more than one way to its figures."""
+
     @property
-    def lacking(self) -> dict[str, str]:
-        """File -> why this host does not have it."""
+    def backend(self) -> str:
+        """The way in use; known after `open`."""
         ...
 
 
@@ -41,6 +67,25 @@ COLLECTORS: tuple[type[HostCollector], ...] = (
     PressureCollector,
     SchedExtCollector,
 )
+"""What is always read, in this order."""
+
+
+def standard(proc: Path, sys: Path, settings: CollectSettings) -> list[Collector]:
+    """The collectors that `settings` ask for, not opened. What they ask not for is not even imported."""
+    collectors: list[Collector] = [kind(proc, sys) for kind in COLLECTORS]
+    if settings.ebpf is not Ebpf.OFF:
+        from collectors.ebpf.collector import EbpfCollector
+
+        collectors.append(EbpfCollector(proc, sys, settings.ebpf))
+    if settings.desktop:
+        from collectors.desktop import DesktopCollector
+
+        collectors.append(DesktopCollector(proc, sys))
+    if settings.gpu:
+        collectors.append(GpuCollector(proc, sys))
+    if settings.groups:
+        collectors.append(GroupCollector(proc, sys))
+    return collectors
 
 
 class SystemClock:
@@ -55,54 +100,162 @@ class SystemClock:
         return time.time_ns()
 
     def suspended_ns(self) -> int | None:
-        """CLOCK_BOOTTIME less CLOCK_MONOTONIC in nanoseconds, to some microseconds (clock_gettime(2))."""
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+        """CLOCK_BOOTTIME less CLOCK_MONOTONIC in nanoseconds (clock_gettime(2)), to 0.1 ms unless often interrupted."""
+        for _ in range(_CLOCK_ATTEMPTS):
+            before_ns = time.monotonic_ns()
+            boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            if time.monotonic_ns() - before_ns <= _CLOCK_SKEW_NS:
+                break
+        return boot_ns - before_ns
+
+
+_CLOCK_ATTEMPTS = 3
+_CLOCK_SKEW_NS = 100_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Source:
+    """A collector that was opened, and how its reading goes."""
+
+    collector: Collector
+    took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    period: int = 1  # read in the first two ticks of so many; 1: in each
+    turn: int = 0  # of the period
+    told_failing: bool = False
+    good: int = 0  # reads since the last failure
+
+    def due(self) -> bool:
+        """Whether to read in this tick. Two neighbours are read, or there would never be a rate."""
+        self.turn = (self.turn + 1) % self.period
+        return self.turn < 2
+
+    def median_ns(self) -> int:
+        return sorted(self.took_ns)[len(self.took_ns) // 2]
+
+    def judge(self, budget_ns: int) -> bool:
+        """Settle the pace by what reads took lately. True when it is another one from now on."""
+        period, median_ns = self.period, self.median_ns()
+        if period > 1 and median_ns <= budget_ns // 2:  # half: it shall not swing to and fro
+            self.period, self.turn = 1, 0
+        elif len(self.took_ns) == _REMEMBERED and median_ns > budget_ns:
+            self.period = 4
+            while self.period < _LONGEST_PERIOD and 2 * median_ns > self.period * budget_ns:
+                self.period *= 2
+            self.turn = min(self.turn, 1)
+        return self.period != period
 
 
 class HostSampler:
-    """The Sampler over everything in COLLECTORS.
+    """The Sampler over some collectors.
 
-    `missing` is filled by `open`: source or file -> why this host does not have it. `failing` holds the sources whose
-    last read failed, with the reason; they are read again at the next tick.
+    `failing` holds the sources whose last read failed, with the reason; they are read again at the next tick. `slow`
+    holds those that take more than `budget_ns` a read (_TIMES says when that is not slow); they are read in two
+    neighbouring ticks out of several, and their fields are None in the others.
     """
 
-    def __init__(self, proc: Path, sys: Path, clock: Clock) -> None:
-        self.missing: dict[str, str] = {}
+    def __init__(self, collectors: Sequence[Collector], clock: Clock, *, budget_ns: int = BUDGET_NS) -> None:
         self.failing: dict[str, str] = {}
-        self._proc = proc
-        self._sys = sys
+        self.slow: dict[str, str] = {}
+        self._collectors = tuple(collectors)
         self._clock = clock
-        self._collectors: list[HostCollector] = []
+        self._budget_ns = budget_ns
+        self._absent: dict[str, str] = {}
+        self._sources: list[_Source] = []
+        self._news: list[str] = []
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Source or part of it -> why this host does not have it, or not now; known after `open`."""
+        missing = dict(self._absent)
+        for source in self._sources:
+            missing.update(source.collector.lacking)
+        return missing
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """Source -> the way in use to its figures, for sources that have several."""
+        collectors = [source.collector for source in self._sources]
+        return {collector.name: collector.backend for collector in collectors if isinstance(collector, Backed)}
+
+    @property
+    def cost_us(self) -> dict[str, float]:
+        """Source -> microseconds that a read takes, the median of the last few."""
+        return {source.collector.name: source.median_ns() / 1e3 for source in self._sources if source.took_ns}
 
     def open(self) -> None:
         """Open every source that works here. Never raises: what does not work is in `missing`."""
-        for kind in COLLECTORS:
-            collector = kind(self._proc, self._sys)
+        for collector in self._collectors:
             try:
                 collector.open()
             except SourceError as error:
                 collector.close()
-                self.missing[error.source] = error.reason
+                self._absent[error.source] = error.reason
             else:
-                self._collectors.append(collector)
-                self.missing.update(collector.lacking)
+                # one that waits for its peer is in `missing` by name: whoever shows that has told it
+                self._sources.append(_Source(collector=collector, told_failing=collector.name in collector.lacking))
 
     def sample(self) -> RawSample:
-        """Read every open source once. Never raises: what failed is None."""
-        monotonic_ns = self._clock.monotonic_ns()
+        """Read every open source whose turn it is. Never raises: what failed is None."""
+        monotonic_ns = start_ns = self._clock.monotonic_ns()
         wall_ns = self._clock.wall_ns()
+        suspended_ns = self._clock.suspended_ns()
         fields: dict[str, Any] = {}
-        for collector in self._collectors:
+        for source in self._sources:
+            if source.period > 1 and not source.due():
+                continue
             try:
-                fields.update(collector.read())
+                fields.update(source.collector.read())
             except SourceError as error:
-                self.failing[collector.name] = error.reason
+                self._failed(source, error.reason)
             else:
-                self.failing.pop(collector.name, None)
-        return RawSample(monotonic_ns=monotonic_ns, wall_ns=wall_ns, **fields)
+                if source.good < _STEADY:
+                    self._succeeded(source)
+            end_ns = self._clock.monotonic_ns()
+            took_ns = end_ns - start_ns
+            source.took_ns.append(took_ns)
+            if (took_ns > self._budget_ns or source.period > 1) and source.judge(self._budget_of(source)):
+                self._pace(source)
+            start_ns = end_ns
+        return RawSample(monotonic_ns=monotonic_ns, wall_ns=wall_ns, suspended_ns=suspended_ns, **fields)
+
+    def _budget_of(self, source: _Source) -> int:
+        others = sorted(other.median_ns() for other in self._sources if other is not source and other.took_ns)
+        return max(self._budget_ns, _TIMES * others[len(others) // 2]) if others else self._budget_ns
+
+    def _failed(self, source: _Source, reason: str) -> None:
+        name = source.collector.name
+        self.failing[name] = reason
+        source.good = 0
+        if not source.told_failing:
+            source.told_failing = True
+            self._news.append(f"going on without {name}: {reason}")
+
+    def _succeeded(self, source: _Source) -> None:
+        name = source.collector.name
+        self.failing.pop(name, None)
+        source.good += 1
+        if source.good == _STEADY and source.told_failing:
+            source.told_failing = False
+            self._news.append(f"{name} can be read now")
+
+    def _pace(self, source: _Source) -> None:
+        name = source.collector.name
+        if source.period > 1:
+            text = f"takes {source.median_ns() / 1e6:.0f} ms a read: read in 2 of {source.period} ticks"
+            if name not in self.slow:
+                self._news.append(f"{name} {text}")
+            self.slow[name] = text
+        else:
+            del self.slow[name]
+            self._news.append(f"{name} is read every tick again")
+
+    def news(self) -> list[str]:
+        """Lines that came up since the last call: a source failed, works again, or is read at another pace."""
+        news, self._news = self._news, []
+        return news
 
     def close(self) -> None:
         """Give all descriptors back; samples are empty from then on. Never raises."""
-        for collector in self._collectors:
-            collector.close()
-        self._collectors.clear()
+        for source in self._sources:
+            source.collector.close()
+        self._sources.clear()

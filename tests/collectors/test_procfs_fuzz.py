@@ -2,6 +2,7 @@
 """Whatever stands in the files: a value that the journal can hold, or a SourceError; never anything else."""
 
 import dataclasses
+import re
 
 import msgspec
 import proc_tree
@@ -107,6 +108,43 @@ def test_cut_anywhere(laptop, kind, name, data):
         assert sum(numbers_in(short)) <= sum(numbers_in(whole))
         check(short)
     collector.close()
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda value: getattr(value, "__name__", value))
+@quick
+@given(data=st.data())
+def test_huge_numbers(laptop, kind, name, data):
+    text = (proc_tree.DATA / "laptop/proc" / name).read_bytes()
+    numbers = list(re.finditer(rb"\d+", text))
+    place = data.draw(st.sampled_from(numbers))
+    near_the_widths = st.integers(1 << 31, 1 << 70).map(lambda number: str(number).encode())
+    huge = data.draw(near_the_widths | st.integers(20, 6000).map(lambda digits: b"9" * digits))
+    laptop.write(name, text[: place.start()] + huge + text[place.end() :])
+    collector = kind(laptop.proc, laptop.sys)
+    try:
+        collector.open()
+    except SourceError:
+        pass
+    else:
+        check(outcome(collector))
+    collector.close()
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize("kib", [100, 5000])
+def test_long_files(laptop, kind, name, kib):
+    lines = (proc_tree.DATA / "laptop/proc" / name).read_bytes().splitlines(keepends=True)
+    again = b"".join(lines[-2:])
+    for longer in (again * (kib * 1024 // len(again)), b"x" * (kib * 1024) + b"\n"):  # many lines, and a long one
+        laptop.write(name, b"".join(lines) + longer)
+        collector = kind(laptop.proc, laptop.sys)
+        try:
+            collector.open()
+        except SourceError:
+            pass
+        else:
+            check(outcome(collector))
+        collector.close()
 
 
 @quick

@@ -9,16 +9,18 @@ from pathlib import Path
 import psutil
 import pytest
 
+from asa.config import CollectSettings, Ebpf
 from collectors.procfs.process import ProcessCollector
-from collectors.sampler import HostSampler, SystemClock
+from collectors.sampler import HostSampler, SystemClock, standard
 
 PROC, SYS = Path("/proc"), Path("/sys")
+PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False)
 TICKS_PER_S = 100  # USER_HZ on every architecture we build for
 
 
 @pytest.fixture
 def sampler():
-    sampler = HostSampler(PROC, SYS, SystemClock())
+    sampler = HostSampler(standard(PROC, SYS, PLAIN), SystemClock())
     sampler.open()
     yield sampler
     sampler.close()
@@ -101,7 +103,7 @@ def test_network(sampler, ours, theirs):
 
 def test_listening_sockets():
     for _ in range(5):  # others may open and close sockets between the two readings
-        sampler = HostSampler(PROC, SYS, SystemClock())  # a new one reads the tables at once
+        sampler = HostSampler(standard(PROC, SYS, PLAIN), SystemClock())  # a new one reads the tables at once
         sampler.open()
         ours = sampler.sample().connections.listening
         sampler.close()

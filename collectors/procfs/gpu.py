@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""/proc/PID/fd, fdinfo and stat: which processes hold a GPU open, what they make it do, and their CPU time.
+
+Walking all descriptors of all processes costs more than a whole tick may. So only descriptors of known holders are read
+in each tick; who else holds a GPU is found a few processes at a time. A process that opens one is known after as long
+again as it has lived by then, or after some minutes when it is older than that. Without root, only the user's own
+processes can be seen: no error, the desktop's programs are the user's.
+
+Busy time and CPU time are counters that begin at 0 with this collector, so that clients and processes which come and go
+neither add what they used before nor take away what they used.
+"""
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from asa.core.errors import SourceError
+from asa.core.sample import GpuCounters
+from collectors.procfs.drm import DrmClient, parse_fdinfo
+from collectors.procfs.reader import KernelFile, bounded, counters, garbled, reason_of
+
+_SOURCE = "gpu"
+_DEVICES = "/dev/dri/"
+_NODE = re.compile(r"(card|renderD)\d+")  # in /sys/class/drm, beside their connectors (card0-eDP-1)
+_LIST_EVERY_NS = 4_000_000_000
+_YOUNG = 64  # listings; a process is looked at in its 1st, 2nd, 4th, 8th ...: most open the GPU soon, or never
+_OLD_A_LISTING = 4
+_HOLDERS_A_LISTING = 2
+_LINKS_A_READ = 256  # about 0.4 ms; a process that has been begun is looked at whole
+_LINKS_AT_OPEN = 32_768
+_LINKS_A_PROCESS = 1024  # descriptors count from 0, and the GPU is opened early
+_MOST_CLIENTS = 256
+_MOST_HOLDERS = 256  # whose CPU time is counted
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_USER, _SYSTEM = 11, 12  # proc_pid_stat(5): places after the name, which ends with the last ")"
+
+
+class _Client:
+    """One client that is read, by the descriptor of one process, and the largest values it has told."""
+
+    __slots__ = ("_cycles", "_engine_ns", "_text", "file", "last")
+
+    def __init__(self, file: KernelFile, text: bytes, first: DrmClient, now_ns: int) -> None:
+        self.file = file
+        self.last = first
+        self._text = text
+        self._engine_ns = first.engine_ns
+        self._cycles = {engine: (cycles, now_ns) for engine, cycles in first.cycles.items()}
+
+    def ask(self) -> DrmClient | None:
+        """What the driver tells now; None when this descriptor is no longer this client. Raises SourceError."""
+        text = _text(self.file)
+        if text == self._text:
+            return self.last  # most clients idle, and parsing takes longer than reading
+        found = parse_fdinfo(text)
+        if found is None or found.identity != self.last.identity:
+            return None
+        self.last, self._text = found, text
+        return found
+
+    def growth_ns(self, now: DrmClient, now_ns: int) -> int:
+        """Busy nanoseconds since the last call. Values that go back are left alone until they have caught up."""
+        growth = 0
+        if now.engine_ns is not None:
+            before = now.engine_ns if self._engine_ns is None else self._engine_ns
+            growth = max(0, now.engine_ns - before)
+            self._engine_ns = before + growth
+        for engine, new in now.cycles.items():
+            old, old_ns = self._cycles.get(engine, (None, now_ns))
+            if old is not None and new.total >= old.total:
+                if new.busy < old.busy or new.total == old.total:
+                    continue
+                share = min(new.capacity, (new.busy - old.busy) / (new.total - old.total))
+                growth += int(share * (now_ns - old_ns))
+            self._cycles[engine] = (new, now_ns)  # also at first sight, and where the GPU's clock began anew
+        return growth
+
+
+class _Holder:
+    """A process that holds a GPU open."""
+
+    __slots__ = ("_stat", "_used_ns")
+
+    def __init__(self, stat: KernelFile | None) -> None:
+        self._stat = stat
+        self._used_ns: int | None = None
+
+    def growth_ns(self) -> int | None:
+        """CPU time since the last call, None when the process has ended. Raises SourceError."""
+        if self._stat is None:
+            return 0
+        try:
+            text = self._stat.read(b"\n")
+        except SourceError:
+            return None
+        before_ns, self._used_ns = self._used_ns, used_ns(text)
+        return 0 if before_ns is None else max(0, self._used_ns - before_ns)
+
+    def close(self) -> None:
+        if self._stat is not None:
+            self._stat.close()
+
+
+class GpuCollector:
+    """Fills `gpu`."""
+
+    name = _SOURCE
+
+    def __init__(self, proc: Path, sys: Path, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.lacking: dict[str, str] = {}
+        self._proc = proc
+        self._sys = sys
+        self._monotonic_ns = monotonic_ns
+        self._listed_ns: int | None = None
+        self._ages: dict[int, int] = {}  # every process there is -> listings it has been in
+        self._old_next = 0  # pid from which old processes are looked at again
+        self._holder_next = 0  # the same for holders
+        self._queue: deque[int] = deque()
+        self._holders: dict[int, _Holder] = {}
+        self._clients: dict[tuple[bytes, int], _Client] = {}
+        self._busy_ns: int | None = None
+        self._cpu_ns = 0
+
+    def open(self) -> None:
+        """Look at all processes once. Raises SourceError when no driver here has a DRM device."""
+        folder = self._sys / "class/drm"
+        if not (folder.is_dir() and any(_NODE.fullmatch(entry.name) for entry in folder.iterdir())):
+            raise SourceError(source=_SOURCE, reason=f"no GPU with a DRM driver ({folder} names no card)")
+        self._look(self._monotonic_ns(), _LINKS_AT_OPEN)
+        self._ages = dict.fromkeys(self._ages, _YOUNG)
+
+    def read(self) -> dict[str, object]:
+        """Holders now, their busy and CPU time since `open`, and their memory. Raises SourceError."""
+        now_ns = self._monotonic_ns()
+        self._look(now_ns, _LINKS_A_READ)
+        for pid, holder in list(self._holders.items()):
+            grown_ns = holder.growth_ns()
+            if grown_ns is None:
+                self._let_go(pid)
+            else:
+                self._cpu_ns += grown_ns
+        memory: int | None = None if self._holders else 0
+        for identity, client in list(self._clients.items()):
+            found = client.ask()
+            if found is None:
+                self._forget(identity)
+                continue
+            growth_ns = client.growth_ns(found, now_ns)
+            if found.engine_ns is not None or found.cycles:
+                self._busy_ns = (self._busy_ns or 0) + growth_ns
+            if found.memory_bytes is not None:
+                memory = (memory or 0) + found.memory_bytes
+        bounded(_SOURCE, "fdinfo", engine_ns=self._busy_ns or 0, memory_bytes=memory or 0, cpu_ns=self._cpu_ns)
+        return {
+            "gpu": GpuCounters(
+                processes=len(self._holders), engine_ns=self._busy_ns, memory_bytes=memory, cpu_ns=self._cpu_ns
+            )
+        }
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for client in self._clients.values():
+            client.file.close()
+        self._clients.clear()
+        for pid in list(self._holders):
+            self._let_go(pid)
+        self._ages.clear()
+        self._queue.clear()
+        self._listed_ns = None
+
+    def _forget(self, identity: tuple[bytes, int]) -> None:
+        # The client may live on in another process, which inherited the descriptor; so all holders are looked at again
+        client = self._clients.pop(identity)
+        client.file.close()
+        self._queue.extendleft([pid for pid in self._holders if pid not in self._queue])
+
+    def _look(self, now_ns: int, links: int) -> None:
+        if self._listed_ns is None or now_ns - self._listed_ns >= _LIST_EVERY_NS:
+            self._listed_ns = now_ns
+            self._list()
+        while self._queue and links > 0:
+            links -= self._look_at(self._queue.popleft(), now_ns)
+
+    def _list(self) -> None:
+        try:
+            names = os.listdir(self._proc)  # noqa: PTH208  # as text: a Path for each would cost more than the call
+        except OSError as error:
+            raise SourceError(source=_SOURCE, reason=f"{self._proc}: {reason_of(error)}") from error
+        pids = {int(name) for name in names if name.isdecimal() and len(name) < 10}
+        ages = self._ages
+        self._ages = {pid: ages.get(pid, 0) + 1 for pid in pids}
+        for pid in self._holders.keys() - pids:
+            self._let_go(pid)
+        young = [pid for pid, age in self._ages.items() if age <= _YOUNG and age & (age - 1) == 0]
+        old, self._old_next = _next_few(pids, self._old_next, _OLD_A_LISTING)
+        holders, self._holder_next = _next_few(set(self._holders), self._holder_next, _HOLDERS_A_LISTING)
+        queued = [pid for pid in self._queue if pid in pids]
+        self._queue = deque(dict.fromkeys(queued + young + holders + old))
+
+    def _look_at(self, pid: int, now_ns: int) -> int:
+        # returns how many links were read, at least 1
+        folder = f"{self._proc}/{pid}/fd"
+        try:
+            numbers = os.listdir(folder)[:_LINKS_A_PROCESS]  # noqa: PTH208  # as above
+        except OSError:  # it ended, or belongs to somebody else
+            self._let_go(pid)
+            return 1
+        held = [number for number in numbers if _links_to_gpu(f"{folder}/{number}")]
+        if not held:
+            self._let_go(pid)
+        elif pid not in self._holders:
+            self._holders[pid] = _Holder(self._stat_of(pid))
+        for number in held:
+            self._meet(pid, number, now_ns)
+        return len(numbers) + 1
+
+    def _stat_of(self, pid: int) -> KernelFile | None:
+        if len(self._holders) >= _MOST_HOLDERS:
+            return None
+        try:
+            return KernelFile(_SOURCE, self._proc / str(pid) / "stat")
+        except SourceError:
+            return None  # ended meanwhile
+
+    def _let_go(self, pid: int) -> None:
+        holder = self._holders.pop(pid, None)
+        if holder is not None:
+            holder.close()
+
+    def _meet(self, pid: int, number: str, now_ns: int) -> None:
+        if len(self._clients) >= _MOST_CLIENTS:
+            return
+        try:
+            file = KernelFile(_SOURCE, self._proc / str(pid) / "fdinfo" / number)
+        except SourceError:
+            return  # closed meanwhile
+        text = _text(file)
+        found = parse_fdinfo(text)
+        if found is None or found.identity in self._clients:
+            file.close()
+        else:
+            self._clients[found.identity] = _Client(file, text, found, now_ns)
+
+
+def used_ns(text: bytes) -> int:
+    """utime + stime of the text of /proc/PID/stat, in nanoseconds. Raises SourceError."""
+    fields = text.rpartition(b")")[2].split(None, _SYSTEM + 1)
+    if len(fields) <= _SYSTEM + 1:
+        raise garbled(_SOURCE, "stat", text)
+    return sum(counters(_SOURCE, "stat", [fields[_USER], fields[_SYSTEM]])) * _TICK_NS
+
+
+def _next_few(pids: set[int], start: int, count: int) -> tuple[list[int], int]:
+    # some pids from `start` on, and where to go on the next time
+    later = sorted(pid for pid in pids if pid >= start)
+    return later[:count], later[count] if len(later) > count else 0
+
+
+def _links_to_gpu(path: str) -> bool:
+    try:
+        return os.readlink(path).startswith(_DEVICES)  # noqa: PTH115  # as above
+    except OSError:
+        return False  # closed meanwhile
+
+
+def _text(file: KernelFile) -> bytes:
+    try:
+        return file.read()
+    except SourceError:
+        return b""  # the process closed it, or ended

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""X11: the window in front, asked of the X server in its own protocol, over a socket that never waits for long.
+
+Reads _NET_ACTIVE_WINDOW and of that window its process, WM_CLASS, _NET_WM_STATE and title (Extended Window Manager
+Hints), of which only the class is kept; and the time since the last input (MIT-SCREEN-SAVER). It makes no window and
+selects no events. Input is not counted: X would have to send us each motion of the pointer.
+
+Why not a library: libxcb waits without a limit for a server that stands still, in its connect too; xcffib has no
+wheels; python-xlib has had no release since 2022. What we need is five requests (collectors.xprotocol), and a server
+that hangs then costs MOST_NS a tick.
+"""
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Generator
+
+from asa.core.errors import SourceError
+from collectors import titles
+from collectors import xprotocol as x
+from collectors.procfs.reader import reason_of
+from collectors.session import Session, acting_as, connected
+from collectors.window import Window, name_of
+
+MOST_NS = 2_000_000
+"""Longest that `poll` waits for the server; one that has nothing else to do answers in 0.1 ms."""
+
+_S_NS = 1_000_000_000
+_FIRST_RETRY_NS = 1 * _S_NS
+_LAST_RETRY_NS = 30 * _S_NS  # a desktop that comes after the agent is seen this much later at most
+_UNANSWERED_NS = 5 * _S_NS
+_LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
+_MOST_UNREAD_BYTES = 2 * x.LARGEST_REPLY_BYTES
+_PIECE_BYTES = 1 << 14
+_SOURCE = "desktop"
+_ATOMS = (
+    "_NET_ACTIVE_WINDOW",
+    "_NET_SUPPORTING_WM_CHECK",
+    "_NET_WM_NAME",
+    "_NET_WM_PID",
+    "_NET_WM_STATE",
+    "_NET_WM_STATE_FULLSCREEN",
+    "WM_CLIENT_MACHINE",
+)
+_WM_NAME, _WM_CLASS = 39, 67  # predefined atoms (Xatom.h)
+
+# Yields requests and is given their replies, None for each that the server answered by an error. No requests: the
+# tick has what it needs. The first reply is the server's own, to no request.
+_Replies = list[bytes | None]
+_Conversation = Generator[list[bytes], _Replies, None]
+
+
+class X11Reader:
+    """The DesktopReader for an X server of this machine. `find` tells the session, `now_ns` is CLOCK_MONOTONIC."""
+
+    name = "x11"
+
+    def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.reason = "not asked yet"
+        self._find = find
+        self._now_ns = now_ns
+        self._session: Session | None = None
+        self._socket: socket.socket | None = None
+        self._retry_ns = _FIRST_RETRY_NS
+        self._retry_at_ns = 0
+        self._begin()
+
+    @property
+    def claims(self) -> bool:
+        """True while the server answers."""
+        return self._window is not None
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Input is not counted here; the idle time needs an extension of the server."""
+        lacking = {"desktop input events": "not counted on X11"}
+        if self._window is not None and self._window.idle_ms is None:
+            lacking["desktop idle time"] = "the X server has no MIT-SCREEN-SAVER"
+        return lacking
+
+    def poll(self) -> Window | None:
+        """The newest state. Never raises."""
+        now_ns = self._now_ns()
+        try:
+            self._turn(now_ns)
+        except SourceError as error:
+            self.close()
+            self.reason = error.reason
+            self._retry_at_ns = now_ns + self._retry_ns
+            self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+        if self._window is not None:
+            self.reason = ""
+            self._retry_ns = _FIRST_RETRY_NS
+        return self._window
+
+    def settled(self) -> bool:
+        """False while an answer is awaited."""
+        return not self._awaited
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._begin()
+        self._retry_at_ns = 0
+
+    def _begin(self) -> None:
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self._sequence = 0  # of the last request; the server counts along
+        self._awaited = 0  # replies to the requests under way
+        self._replies: _Replies = []
+        self._asked_ns = 0
+        self._look_at_ns = 0
+        self._window: Window | None = None
+        self._conversation = self._talk()
+
+    def _turn(self, now_ns: int) -> None:
+        if self._socket is None:
+            if now_ns < self._retry_at_ns:
+                return
+            self._connect(now_ns)
+        elif now_ns >= self._look_at_ns:
+            self._look_at_ns = now_ns + _LOOK_AGAIN_NS
+            if self._session != self._find():
+                raise SourceError(source=_SOURCE, reason="another session is at the screen now")
+        if not self._awaited:
+            self._ask(self._conversation.send([]), now_ns)
+        until_ns = time.monotonic_ns() + MOST_NS
+        while self._awaited:
+            self._take()
+            if len(self._replies) == self._awaited:
+                self._ask(self._conversation.send(self._replies), now_ns)
+                continue
+            self._flush()
+            if not self._receive(until_ns):
+                if now_ns - self._asked_ns > _UNANSWERED_NS:
+                    self._window = None
+                    self.reason = "the X server does not answer"
+                return
+
+    def _connect(self, now_ns: int) -> None:
+        session = self._find()
+        if session.wayland:
+            raise SourceError(source=_SOURCE, reason="a Wayland session; its X server knows some of the windows only")
+        number = _display_number(session.display)
+        try:
+            with acting_as(session.uid):  # a server may let in by user (xhost +si:localuser), and the cookie is theirs
+                key = x.cookie(session.authorities, number)
+            path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  # where X servers listen (X(7))
+            self._socket = connected([path], session.uid)
+        except OSError as error:
+            raise SourceError(source=_SOURCE, reason=f"X display {session.display!r}: {reason_of(error)}") from error
+        _, owner, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if owner not in {0, session.uid}:  # /tmp is everybody's: the cookie is not for whoever listens there
+            raise SourceError(source=_SOURCE, reason=f"X display {session.display!r} is of user {owner!r}")
+        self._session = session
+        self._look_at_ns = now_ns + _LOOK_AGAIN_NS
+        next(self._conversation)
+        self._outgoing += x.setup_request(key)
+        self._awaited, self._asked_ns = 1, now_ns
+        self.reason = f"X display {session.display!r} was asked"
+
+    def _talk(self) -> _Conversation:
+        (setup,) = yield []
+        root = x.setup_root(setup or b"\0" * 8)
+        opcodes = yield [x.query_extension(name) for name in ("XWAYLAND", "MIT-SCREEN-SAVER", "X-Resource")]
+        xwayland, saver, resource = map(x.opcode_of, opcodes)
+        if xwayland:
+            raise SourceError(source=_SOURCE, reason="an Xwayland server; it knows some of the windows only")
+        replies = yield [x.intern_atom(name) for name in _ATOMS]
+        atoms = dict(zip(_ATOMS, map(x.atom_of, replies), strict=True))
+        while True:
+            questions = [
+                x.get_property(root, atoms[name]) for name in ("_NET_SUPPORTING_WM_CHECK", "_NET_ACTIVE_WINDOW")
+            ]
+            replies = yield [*questions, *([x.query_idle(saver, root)] if saver else [])]
+            manager, actives = map(x.words_of, replies[:2])
+            active = actives[0] if actives else 0
+            idle_ms = x.idle_of(replies[2]) if saver else None
+            if not manager:
+                self._window = None
+                self.reason = "no window manager that names the active window (EWMH) runs"
+            elif not active:
+                self._window = Window(pid=None, fullscreen=False, idle_ms=idle_ms)
+            else:
+                about = yield _about(active, atoms, resource)
+                self._window = _window(about, atoms, idle_ms)
+            yield []
+
+    def _ask(self, requests: list[bytes], now_ns: int) -> None:
+        self._awaited, self._replies, self._asked_ns = len(requests), [], now_ns
+        self._sequence += len(requests)
+        self._outgoing += b"".join(requests)
+
+    def _flush(self) -> None:
+        if not self._outgoing or self._socket is None:
+            return
+        try:
+            del self._outgoing[: self._socket.send(self._outgoing)]
+        except BlockingIOError:
+            return  # the next tick tries again; there is never more than one batch
+        except OSError as error:
+            raise SourceError(source=_SOURCE, reason=f"the X server hung up: {reason_of(error)}") from error
+
+    def _receive(self, until_ns: int) -> bool:
+        if self._socket is None:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(max(0.0, (until_ns - time.monotonic_ns()) / 1e6)):
+            return False
+        try:
+            data = self._socket.recv(_PIECE_BYTES)
+        except OSError as error:
+            raise SourceError(source=_SOURCE, reason=f"the X server hung up: {reason_of(error)}") from error
+        if not data:
+            raise SourceError(source=_SOURCE, reason="the X server hung up")
+        self._incoming += data
+        return True
+
+    def _take(self) -> None:
+        size_of = x.message_size if self._sequence else x.setup_size
+        while len(self._replies) < self._awaited:
+            size = size_of(self._incoming)
+            if size > x.LARGEST_REPLY_BYTES or len(self._incoming) > _MOST_UNREAD_BYTES:
+                raise SourceError(source=_SOURCE, reason=f"X server: a reply of {size} bytes")
+            if not size or size > len(self._incoming):
+                return
+            message = bytes(self._incoming[:size])
+            del self._incoming[:size]
+            if not self._sequence:
+                self._replies.append(message)
+            elif x.answers(message):
+                expected = self._sequence - self._awaited + len(self._replies) + 1
+                if x.sequence_of(message) != expected & 0xFFFF:
+                    raise SourceError(source=_SOURCE, reason="X server: an answer to a question that was not asked")
+                self._replies.append(message if message[0] else None)
+
+
+def _about(window: int, atoms: dict[str, int], resource: int) -> list[bytes]:
+    properties = (atoms["_NET_WM_STATE"], _WM_CLASS, atoms["_NET_WM_NAME"], _WM_NAME)
+    requests = [x.get_property(window, atom) for atom in properties]
+    if resource:
+        return [*requests, x.query_client_pid(resource, window)]
+    return [*requests, *(x.get_property(window, atoms[name]) for name in ("_NET_WM_PID", "WM_CLIENT_MACHINE"))]
+
+
+def _window(about: _Replies, atoms: dict[str, int], idle_ms: int | None) -> Window:
+    state, window_class, name, old_name, *owner = about
+    if len(owner) == 1:
+        pid = x.client_pid_of(owner[0])
+    else:  # what the client says of itself; it may be of another machine
+        (claimed, *_) = x.words_of(owner[0]) or (0,)
+        pid = claimed or None if x.text_of(owner[1]) == os.uname().nodename else None
+    # "instance\0class\0" (ICCCM, WM_CLASS); the class is the application's name
+    _, _, wm_class = x.text_of(window_class).rstrip("\0").partition("\0")
+    return Window(
+        pid=pid,
+        window_class=name_of(wm_class),
+        title_class=titles.class_of(x.text_of(name) or x.text_of(old_name)),
+        fullscreen=None if state is None else atoms["_NET_WM_STATE_FULLSCREEN"] in x.words_of(state),
+        idle_ms=idle_ms,
+    )
+
+
+def _display_number(display: str) -> int:
+    # "[unix]:NUMBER[.SCREEN]", X(7)
+    host, colon, rest = display.rpartition(":")
+    number = rest.partition(".")[0]
+    if not display:
+        raise SourceError(source=_SOURCE, reason="no X display (DISPLAY is not set)")
+    if not colon or host not in {"", "unix"} or not (number.isascii() and number.isdigit() and len(number) <= 5):
+        raise SourceError(source=_SOURCE, reason=f"X display {display!r} is not on this machine")
+    return int(number)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The X11 reader on a real X server (Xvfb) with a window manager and GTK windows, and on servers that misbehave."""
+
+import contextlib
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from private_bus import until
+
+from asa.core.errors import SourceError
+from collectors import xprotocol as x
+from collectors.session import Session
+from collectors.x11 import MOST_NS, X11Reader
+
+PROGRAMS = ("Xvfb", "openbox", "xdotool", "xauth")
+NEEDED = (
+    f"needs {', '.join(PROGRAMS)} and python3-gi with gir1.2-gtk-3.0; `make setup` installs them, CI=true forces it"
+)
+S_NS = 1_000_000_000
+WINDOW = """
+import sys, gi
+gi.require_version("Gtk", "3.0")
+from gi.repository import GLib, Gtk
+GLib.set_prgname(sys.argv[1])
+window = Gtk.Window(title=sys.argv[2])
+window.set_wmclass(sys.argv[1], sys.argv[1].capitalize())
+window.show_all()
+if "fullscreen" in sys.argv:
+    window.fullscreen()
+Gtk.main()
+"""
+
+
+def session(number, authority=None, wayland=False):
+    places = (authority,) if authority else ()
+    return Session(uid=os.geteuid(), bus="", bus_uid=0, display=f":{number}", authorities=places, wayland=wayland)
+
+
+class Screen:
+    """An Xvfb that asks for a cookie; `start` and `stop` at will."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.authority = folder / "cookies"
+        self.number = None
+        self.processes = []
+        self.cookie = os.urandom(16).hex()
+
+    def start(self):
+        ends = os.pipe()
+        command = ["Xvfb", *([] if self.number is None else [f":{self.number}"]), "-displayfd", str(ends[1])]
+        command += ["-auth", str(self.authority), "-screen", "0", "800x600x24", "-nolisten", "tcp"]
+        if self.number is None:
+            self.allow("")
+        self.server = self.run(*command, pass_fds=(ends[1],))
+        os.close(ends[1])
+        with os.fdopen(ends[0]) as told:
+            self.number = int(told.readline())
+        self.allow(self.number)
+
+    def allow(self, number):
+        entry = struct.pack(">HH", 65535, 0)  # any host
+        for text in (str(number).encode(), b"MIT-MAGIC-COOKIE-1", bytes.fromhex(self.cookie)):
+            entry += struct.pack(">H", len(text)) + text
+        self.authority.write_bytes(entry)
+
+    def run(self, *command, **options):
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "XAUTHORITY": str(self.authority)}
+        environment |= {"DISPLAY": f":{self.number}", "GDK_BACKEND": "x11", "NO_AT_BRIDGE": "1", "LANG": "C.UTF-8"}
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        pdeath = ["setpriv", "--pdeathsig", "KILL", "--"]
+        process = subprocess.Popen([*pdeath, *command], env=environment, **silent, **options)
+        self.processes.append(process)
+        return process
+
+    def window(self, name, title, *more):
+        return self.run("/usr/bin/python3", "-c", WINDOW, name, title, *more)
+
+    def order(self, *words):
+        command = ["xdotool", *words]
+        environment = {"DISPLAY": f":{self.number}", "XAUTHORITY": str(self.authority)}
+        subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+        self.processes.clear()
+
+
+@pytest.fixture
+def screen(tmp_path):
+    lacking = [program for program in PROGRAMS if shutil.which(program) is None]
+    if lacking and os.environ.get("CI") != "true":
+        pytest.skip(f"not on PATH: {lacking}; {NEEDED}")
+    assert not lacking, f"not on PATH: {lacking}; {NEEDED}"
+    screen = Screen(tmp_path)
+    try:
+        screen.start()
+        yield screen
+    finally:
+        screen.stop()
+
+
+class Watcher:
+    def __init__(self, find):
+        self.now_ns = S_NS
+        self.reader = X11Reader(find, lambda: self.now_ns)
+
+    def shows(self, condition):
+        told = lambda: f"{condition}; it says {self.reader.poll()} {self.reader.reason!r}"  # noqa: E731
+        return until(lambda: (now := self.poll()) and condition(now) and now, told)
+
+    def says(self, words):
+        until(lambda: self.poll() is None and words in self.reader.reason, lambda: f"{words}: {self.reader.reason!r}")
+
+    def poll(self):
+        self.now_ns += S_NS // 20
+        return self.reader.poll()
+
+
+@pytest.fixture
+def watcher(screen):
+    watcher = Watcher(lambda: session(screen.number, screen.authority))
+    yield watcher
+    watcher.reader.close()
+
+
+def test_windows_that_take_turns(screen, watcher):
+    watcher.says("no window manager")
+    screen.run("openbox")
+    watcher.shows(lambda now: now.pid is None and now.fullscreen is False)
+    notes = screen.window("notes", "shopping.txt")
+    seen = watcher.shows(lambda now: now.pid == notes.pid)
+    assert (seen.window_class, seen.title_class, seen.fullscreen) == ("Notes", "document", False)
+    film = screen.window("film", "A film", "fullscreen")
+    seen = watcher.shows(lambda now: now.pid == film.pid and now.fullscreen)
+    assert (seen.window_class, seen.title_class) == ("Film", "other")
+    film.kill()
+    film.wait()
+    watcher.shows(lambda now: now.pid == notes.pid and now.fullscreen is False)
+    screen.order("mousemove", "5", "5", "mousemove", "90", "90")
+    active = watcher.shows(lambda now: now.idle_ms < 3000)
+    watcher.shows(lambda now: now.idle_ms > active.idle_ms + 200)
+    assert (seen.app, seen.overview, seen.input_events) == ("", None, None)
+    assert list(watcher.reader.lacking) == ["desktop input events"]
+
+
+def test_a_server_that_is_killed_and_starts_again(screen, watcher):
+    screen.run("openbox")
+    watcher.shows(lambda now: now.fullscreen is False)
+    screen.stop()
+    until(lambda: watcher.poll() is None, "it is gone")
+    assert not watcher.reader.claims
+    screen.start()
+    screen.run("openbox")
+    watcher.shows(lambda now: now.fullscreen is False)
+
+
+def test_without_the_cookie_the_server_refuses(screen, tmp_path):
+    watcher = Watcher(lambda: session(screen.number, tmp_path / "none"))
+    watcher.says("refuses us")
+    assert "\n" not in watcher.reader.reason
+    watcher.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("display", "words"),
+    [
+        ("", "DISPLAY is not set"),
+        ("laptop:10.0", "not on this machine"),
+        (":x", "not on this machine"),
+        (":65001", "no such"),
+    ],
+)
+def test_displays_that_are_none_of_ours(display, words):
+    place = Session(uid=0, bus="", bus_uid=0, display=display, authorities=(), wayland=False)
+    reader = X11Reader(lambda: place, lambda: 0)
+    assert reader.poll() is None
+    assert words in reader.reason
+
+
+def test_xwayland_is_not_asked():
+    reader = X11Reader(lambda: session(1, wayland=True), lambda: 0)
+    assert reader.poll() is None
+    assert "Wayland" in reader.reason
+
+
+class BadServer:
+    """Listens where an X server does and sends `data` to whoever connects, then nothing."""
+
+    def __init__(self, data):
+        self.socket = socket.socket(socket.AF_UNIX)
+        place = Path("/tmp/.X11-unix")  # noqa: S108
+        place.mkdir(mode=0o1777, exist_ok=True)
+        self.number = next(n for n in range(7001, 7999) if not (place / f"X{n}").exists())
+        self.path = place / f"X{self.number}"
+        self.socket.bind(str(self.path))
+        self.socket.listen()
+        self.connections = []
+        threading.Thread(target=self._serve, args=(data,), daemon=True).start()
+
+    def _serve(self, data):
+        try:
+            while True:
+                connection, _ = self.socket.accept()
+                self.connections.append(connection)
+                connection.send(data)
+        except OSError:
+            return
+
+    def close(self):
+        self.path.unlink()
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+SETUP = (
+    struct.pack("<BxHHH", 1, 11, 0, 10)
+    + bytes(16)
+    + struct.pack("<H2xBB", 0, 1, 0)
+    + bytes(10)
+    + b"\x07\0\0\0"
+    + bytes(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "does not answer"),
+        (SETUP, "does not answer"),
+        (SETUP + b"\1" + bytes(31) * 3, "a question that was not asked"),
+        (SETUP + b"\1\0\1\0\xff\xff\xff\x7f" + bytes(24), "a reply of"),
+        (b"\1" * 8, "X server"),
+        (struct.pack("<BBHHH", 0, 4, 11, 0, 1) + b"no\nx", "refuses us: 'no"),
+    ],
+)
+def test_servers_that_stand_still_or_lie(data, words):
+    server = BadServer(data)
+    watcher = Watcher(lambda: session(server.number))
+    try:
+        longest_ns = 0
+        end_s = time.monotonic() + 20
+        while words not in watcher.reader.reason and time.monotonic() < end_s:
+            start_ns = time.monotonic_ns()
+            assert watcher.poll() is None
+            longest_ns = max(longest_ns, time.monotonic_ns() - start_ns)
+        assert words in watcher.reader.reason
+        assert "\n" not in watcher.reader.reason
+        assert longest_ns < 50 * MOST_NS  # it waits for 2 ms; a busy machine may hold it up
+    finally:
+        watcher.reader.close()
+        server.close()
+
+
+@given(reply=st.binary(min_size=32, max_size=200))
+def test_any_reply(reply):
+    for parse in (x.atom_of, x.opcode_of, x.idle_of, x.client_pid_of, x.text_of, x.words_of, x.message_size):
+        parse(reply)
+    with contextlib.suppress(SourceError):
+        x.setup_root(reply)
+
+
+@given(data=st.binary(max_size=200))
+def test_any_authority_file(data, tmp_path_factory):
+    place = tmp_path_factory.getbasetemp() / "cookies"
+    place.write_bytes(data)
+    assert isinstance(x.cookie((place.with_name("none"), place), 0), bytes)
+
+
+def test_the_cookie_of_the_right_display(tmp_path):
+    def entry(family, *texts):
+        return struct.pack(">H", family) + b"".join(struct.pack(">H", len(text)) + text for text in texts)
+
+    name = b"MIT-MAGIC-COOKIE-1"
+    place = tmp_path / "cookies"
+    place.write_bytes(
+        entry(0, b"\x7f\0\0\1", b"3", name, b"remote")
+        + entry(256, b"laptop", b"2", name, b"second")
+        + entry(256, b"laptop", b"3", b"XDM-AUTHORIZATION-1", b"other")
+        + entry(256, b"laptop", b"3", name, b"third")
+        + entry(65535, b"", b"", name, b"any")
+    )
+    assert [x.cookie((place,), number) for number in (2, 3, 4)] == [b"second", b"third", b"any"]
+    assert x.cookie((tmp_path / "none",), 2) == b""
