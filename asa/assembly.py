@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 import asa
 from asa import config, host, journal, paths
 from asa.act.kernel import sched_ext_state
@@ -19,7 +21,7 @@ from asa.daemon import Agent
 from asa.decide import table
 from asa.pipeline import Rules
 from asa.status import Status, StatusFile
-from collectors.sampler import HostSampler, SystemClock
+from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
 
 
@@ -38,6 +40,7 @@ class Assembly:
     journal: journal.Journal | None
     settings: config.Settings
     rules: Rules
+    backends: dict[str, str]
     started_ns: int = 0
     scheduler_since: tuple[str | None, int] = (None, 0)
 
@@ -50,12 +53,16 @@ class Assembly:
         observe: bool,
         journal_path: Path | None,
         say: Callable[[str], None],
+        ebpf: config.Ebpf | None = None,
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
-        Raises AsaError before anything on the machine has changed.
+        `ebpf` stands for the setting of that name when it is given. Raises AsaError before anything on the machine
+        has changed.
         """
         settings = config.load(config_path or places.config, required=config_path is not None)
+        if ebpf is not None:
+            settings = msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
         portfolio = _portfolio(settings, places)
         why_not = "told to" if observe else _why_not_switching(places)
         rules = _rules(settings, portfolio, may_switch=not why_not)
@@ -75,7 +82,7 @@ class Assembly:
                 sys=places.sys,
                 logs=places.run / "logs",
             )
-        sampler = HostSampler(places.proc, places.sys, clock)
+        sampler = HostSampler(standard(places.proc, places.sys, settings.collect), clock)
         sampler.open()
         book = None
         if journal_path is not None:
@@ -94,19 +101,16 @@ class Assembly:
             journal=book,
             settings=settings,
             rules=rules,
+            backends=sampler.backends,
             started_ns=clock.wall_ns(),
         )
 
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
         """The loop over all of it."""
 
-        told: set[str] = set()
-
         def publish(agent: Agent, decision: Decision) -> None:
-            for source, reason in self.sampler.failing.items():
-                if source not in told:
-                    told.add(source)
-                    say(f"going on without {source}: {reason}")
+            for line in self.sampler.news():
+                say(line)
             self.status.write(self._status(agent, decision))
             on_decision(decision)
 
@@ -167,7 +171,10 @@ class Assembly:
             interval_s=self.settings.interval_s,
             ticks=agent.counts.ticks,
             overruns=agent.counts.overruns,
+            backends=self.backends,
             missing_sources=self.sampler.missing | self.sampler.failing,
+            slow_sources=self.sampler.slow,
+            cost_us=self.sampler.cost_us,
         )
 
 

@@ -12,8 +12,10 @@ from asa import config, host, paths
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
+from asa.core.sample import RawSample
 from asa.decide import table
-from collectors.sampler import HostSampler, SystemClock
+from collectors.ebpf.layout import PROGRAMS, lost_without
+from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
@@ -29,6 +31,11 @@ _TOOLS = {
     "cargo": "builds the Rust schedulers (Debian: cargo-web); `asa schedulers install` gets it",
     "clang-19": "builds BPF programs; `asa schedulers install` gets it",
     "qemu-system-x86_64": "the lab's machine; `asa lab setup` gets it",
+}
+_PROBES = "ebpf"
+_REMEDIES = {  # of optional sources
+    "desktop": "in a GNOME session: asa gnome install",
+    "ebpf": "asa run --ebpf=off does without",
 }
 
 
@@ -134,13 +141,58 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
 
 
 def _sources(places: paths.Places) -> Iterator[Finding]:
-    sampler = HostSampler(places.proc, places.sys, SystemClock())
+    try:
+        wanted = config.load(places.config).collect
+    except AsaError:
+        wanted = config.CollectSettings()  # the broken file is a finding of its own
+    collectors = standard(places.proc, places.sys, wanted)
+    sampler = HostSampler(collectors, SystemClock())
     sampler.open()
-    sampler.close()
-    for source, reason in sampler.missing.items():
-        yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason)
-    if not sampler.missing:
+    try:
+        sample = sampler.sample()
+        missing = sampler.missing | sampler.failing
+        backend = sampler.backends.get(_PROBES, "")
+    finally:
+        sampler.close()
+    yield from _probes(wanted.ebpf, backend, missing)
+    for name, line in _seen(sample).items():
+        yield Finding(subject=name, level=Level.OK, text=line)
+    for source, reason in missing.items():
+        if source not in PROGRAMS and source != config.Ebpf.CORE:
+            remedy = _REMEDIES.get(source, "")
+            yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason, remedy=remedy)
+    if not missing:
         yield Finding(subject="sources", level=Level.OK, text="all collectors can read this host")
+
+
+def _probes(wanted: config.Ebpf, backend: str, missing: dict[str, str]) -> Iterator[Finding]:
+    if wanted is config.Ebpf.OFF:
+        yield Finding(subject="eBPF", level=Level.OK, text="off, as the setting collect.ebpf says")
+    elif backend:
+        absent = [program for program in PROGRAMS if program in missing]
+        text = (
+            f"{backend}: {len(PROGRAMS) - len(absent)} of {len(PROGRAMS)} programs are in the kernel (asked: {wanted})"
+        )
+        yield Finding(subject="eBPF", level=Level.OK, text=text)
+        if config.Ebpf.CORE in missing:
+            yield Finding(subject="eBPF core", level=Level.WARNING, text=missing[config.Ebpf.CORE])
+        for program in absent:
+            text = f"{missing[program]}; unknown without it: {', '.join(lost_without(program))}"
+            yield Finding(subject=f"eBPF {program}", level=Level.WARNING, text=text)
+
+
+def _seen(sample: RawSample) -> dict[str, str]:
+    # what the optional sources have to tell, for those that tell something
+    seen = {}
+    if sample.desktop is not None:
+        blind = [name for name in ("idle_ms", "input_events", "focus") if getattr(sample.desktop, name) is None]
+        seen["desktop"] = f"seen through {sample.desktop.source}{'; not told: ' + ', '.join(blind) if blind else ''}"
+    if sample.gpu is not None:
+        told = "has told no busy time" if sample.gpu.engine_ns is None else "tells busy time"
+        seen["GPU"] = f"{sample.gpu.processes} processes hold it; its driver {told}"
+    if sample.groups is not None:
+        seen["control groups"] = f"{len(sample.groups.cpu_us)} applications and services have their own"
+    return seen
 
 
 def _tools() -> Iterator[Finding]:

@@ -43,7 +43,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     interval_s: float
     ticks: int
     overruns: int
-    missing_sources: dict[str, str]
+    backends: dict[str, str]  # source -> the way to its figures that is in use
+    missing_sources: dict[str, str]  # source or part of it -> why there is nothing of it
+    slow_sources: dict[str, str]  # source -> how much less often it is read
+    cost_us: dict[str, float]  # source -> microseconds that a read takes
 
 
 class StatusFile:

@@ -236,6 +236,35 @@ def test_a_journal_that_fails_is_given_up():
     assert sum("going on without a journal" in line for line in bench.said) == 1
 
 
+class Slow:
+    """A clock that takes time to look at, and stands still in between."""
+
+    def __init__(self):
+        self.now_ns = 7_000_000_123
+
+    def monotonic_ns(self):
+        self.now_ns += 30_000
+        return self.now_ns
+
+
+def test_ticks_do_not_drift():
+    bench, clock, starts = Bench("scx_one"), Slow(), []
+    bench.agent.interval_s, bench.agent.clock, bench.agent.switcher = 0.001, clock, None
+    sample = bench.machine.sample
+
+    def timed():
+        starts.append(clock.now_ns)
+        clock.now_ns += 400_000  # what a tick takes must not move the next one
+        return sample()
+
+    bench.machine.sample = timed
+    begun_ns = clock.now_ns
+    bench.run(300)
+    late_ns = [start - begun_ns - tick * 1_000_000 for tick, start in enumerate(starts)]
+    assert all(0 <= late < 200_000 for late in late_ns)  # a few looks at the clock
+    assert bench.agent.counts.overruns == 0
+
+
 def test_late_ticks_are_skipped_and_counted():
     bench = Bench("scx_one")
     bench.agent.interval_s = 0.2  # long enough that a busy machine makes no tick late by itself

@@ -35,7 +35,10 @@ def example(**changes):
         "interval_s": 1.0,
         "ticks": 0,
         "overruns": 0,
+        "backends": {},
         "missing_sources": {},
+        "slow_sources": {},
+        "cost_us": {},
     }
     return msgspec.convert(values | changes, status.Status)
 

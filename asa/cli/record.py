@@ -15,8 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from asa.cli.run import add_ebpf
+
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from asa.config import Ebpf
     from asa.core.decision import Workload
     from asa.journal import Journal
     from scenarios.recorder import Outcome, Recorder
@@ -69,6 +72,7 @@ def register(commands: "Commands") -> None:
     command.add_argument(
         "--pack", type=Path, metavar="FILE", help="write the whole journal to this compressed file at the end"
     )
+    add_ebpf(command)
     command.add_argument("--json", action="store_true", help="outcomes and sessions as JSON lines")
     command.set_defaults(run=run)
 
@@ -142,7 +146,7 @@ def _record(arguments: argparse.Namespace, journal: "Journal") -> int:
 
     labels = _labels(arguments)
     show = _Lines(as_json=True) if arguments.json else _display()
-    with _in_force(arguments.scheduler), _recorder(journal) as recorder, show:
+    with _in_force(arguments.scheduler), _recorder(journal, arguments.ebpf) as recorder, show:
         if arguments.campaign:
             outcomes = recorder.campaign(
                 labels,
@@ -212,21 +216,26 @@ def _in_force(scheduler: str | None) -> "Iterator[None]":
 
 
 @contextmanager
-def _recorder(journal: "Journal") -> "Iterator[Recorder]":
-    from asa import paths
+def _recorder(journal: "Journal", ebpf: "Ebpf | None") -> "Iterator[Recorder]":
+    from msgspec.structs import replace
+
+    from asa import config, paths
     from asa.act.urgency import go_first
-    from collectors.sampler import HostSampler, SystemClock
+    from collectors.sampler import HostSampler, SystemClock, standard
     from scenarios.player import Player, find_stage
     from scenarios.recorder import Recorder, machine
 
     places = paths.default()
+    collect = config.load(places.config).collect
+    if ebpf is not None:
+        collect = replace(collect, ebpf=ebpf)
     go_first()  # as the agent does: what it would see is what is recorded
     stage = find_stage(cache=places.cache, proc=places.proc)
     clock = SystemClock()
     # Ctrl-C ends the programs on the way out; so must an ordinary kill
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with closing(HostSampler(places.proc, places.sys, clock)) as sampler:
+        with closing(HostSampler(standard(places.proc, places.sys, collect), clock)) as sampler:
             sampler.open()
             for source, reason in sampler.missing.items():
                 print(f"asa: {source}: {reason}; recorded without it", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from asa.config import Ebpf
     from asa.core.decision import Decision
 
 _LONGEST_S = 1e9  # thirty years; also keeps nan and inf out
@@ -21,6 +22,7 @@ def register(commands: "Commands") -> None:
     command.add_argument("--observe", action="store_true", help="decide, but leave the kernel's scheduler alone")
     command.add_argument("--config", type=Path, metavar="FILE", help="settings (default: /etc/asa/asa.yaml if there)")
     command.add_argument("--journal", type=Path, metavar="FILE", help="keep samples and decisions here (SQLite)")
+    add_ebpf(command)
     command.add_argument("--for", dest="limit_s", type=_seconds, metavar="SECONDS", help="end after this time")
     command.add_argument("--json", action="store_true", help="one JSON object a tick, and one for each other line")
     command.set_defaults(run=run)
@@ -40,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         observe=arguments.observe,
         journal_path=arguments.journal,
         say=printer.say,
+        ebpf=arguments.ebpf,
     )
     try:
         for source, reason in assembly.sampler.missing.items():
@@ -59,6 +62,21 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
     return 0
+
+
+def add_ebpf(command: argparse.ArgumentParser) -> None:
+    """Add `--ebpf`, which stands for the setting when it is given."""
+    text = "how the probes come into the kernel (default: the setting collect.ebpf)"
+    command.add_argument("--ebpf", type=_ebpf, metavar="auto|core|bcc|off", help=text)
+
+
+def _ebpf(text: str) -> "Ebpf":
+    from asa.config import Ebpf
+
+    try:
+        return Ebpf(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(Ebpf)}") from None
 
 
 def _seconds(text: str) -> float:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _TEST_PACKAGES = (
     "dbus-daemon",
     "gcc",
+    "gir1.2-gtk-3.0",
     "gir1.2-gtk-4.0",
     "gjs",
     "gnome-shell",
@@ -19,6 +20,9 @@ _TEST_PACKAGES = (
     "openbox",
     "python3-bpfcc",
     "python3-gi",
+    "util-linux",
+    "xauth",
+    "xdotool",
     "xvfb",
 )
 

@@ -59,4 +59,5 @@ def _lines(found: "Status") -> list[str]:
     if found.last_event:
         lines.append(f"last       {found.last_event}")
     lines.extend(f"without    {source}: {reason}" for source, reason in found.missing_sources.items())
+    lines.extend(f"slow       {source} {text}" for source, text in found.slow_sources.items())
     return lines

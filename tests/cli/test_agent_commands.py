@@ -73,9 +73,23 @@ def test_observing_this_host(env, tmp_path):
 def test_without_sched_ext_it_says_so_once_and_observes(env):
     done = asa("run", "--for", "2.5", env=env)
     assert done.returncode == 0
-    said = [line for line in done.stdout.splitlines() if "sched_ext" in line]
+    lines = done.stdout.replace(env["XDG_RUNTIME_DIR"], "").splitlines()  # which has this test's name in it
+    said = [line for line in lines if "sched_ext" in line]
     assert len(said) == 1
     assert "observing only: this kernel has no sched_ext" in said[0]
+
+
+def test_probes_that_are_off_are_neither_opened_nor_missed(env):
+    done = asa("run", "--observe", "--ebpf", "off", "--for", "1.5", "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    assert not [line for line in done.stdout.splitlines() if "without ebpf" in line]
+
+
+@pytest.mark.parametrize("command", [("run",), ("record", "--label", "idle")])
+def test_an_unknown_way_for_the_probes_is_refused(env, command):
+    done = asa(*command, "--ebpf", "maybe", env=env)
+    assert done.returncode == 2
+    assert "'maybe' is not one of auto, core, bcc, off" in done.stderr
 
 
 def test_status_tells_of_the_agent_and_of_none(env):
@@ -91,6 +105,9 @@ def test_status_tells_of_the_agent_and_of_none(env):
     assert body["running"]
     assert body["agent"]["pid"] == process.pid
     assert body["agent"]["mode"] == "observing"
+    assert body["agent"]["cost_us"].keys() >= {"cpu", "memory", "network"}
+    assert all(0 < cost_us < 1e6 for cost_us in body["agent"]["cost_us"].values())
+    assert body["agent"]["slow_sources"] == {}
     assert "agent      observing" in asa("status", env=env).stdout
     assert "another agent is running" in asa("run", "--observe", env=env).stderr
     process.send_signal(signal.SIGTERM)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `asa doctor` says of the optional sources, on machines that have them and on one that has nothing."""
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from asa import doctor, paths
+from asa.config import CollectSettings
+from asa.core.errors import SourceError
+from asa.doctor import Level, examine
+from collectors.ebpf.layout import PROGRAMS
+from collectors.procfs.gpu import GpuCollector
+
+FDINFO = "drm-driver:\ti915\ndrm-pdev:\t0000:00:02.0\ndrm-client-id:\t1\ndrm-engine-render:\t5 ns\n"
+
+
+@pytest.fixture
+def places(tmp_path):
+    for folder in ("proc", "sys"):
+        (tmp_path / folder).mkdir()
+    config = tmp_path / "asa.yaml"
+    config.write_text("collect: {ebpf: off, desktop: false}\n")
+    return paths.Places(proc=tmp_path / "proc", sys=tmp_path / "sys", cache=tmp_path, config=config)
+
+
+def findings(places):
+    return {finding.subject: finding for finding in examine(places)}
+
+
+def test_a_machine_that_has_nothing(places):
+    found = findings(places)
+    for source in ("gpu", "groups", "cpu"):
+        assert found[f"source {source}"].level is Level.WARNING
+    assert "no GPU with a DRM driver" in found["source gpu"].text
+    assert "no cgroups" in found["source groups"].text
+    assert "GPU" not in found
+    assert "collect.ebpf" in found["eBPF"].text
+
+
+def test_what_is_there_is_shown(places):
+    (places.sys / "class/drm/renderD128").mkdir(parents=True)
+    (places.proc / "10/fd").mkdir(parents=True)
+    (places.proc / "10/fd/4").symlink_to("/dev/dri/renderD128")
+    (places.proc / "10/fdinfo").mkdir()
+    (places.proc / "10/fdinfo/4").write_text(FDINFO)
+    group = places.sys / "fs/cgroup/system.slice/a.service"
+    group.mkdir(parents=True)
+    (places.sys / "fs/cgroup/cgroup.controllers").touch()
+    (group / "cpu.stat").write_text("usage_usec 5\n")
+    found = findings(places)
+    assert found["GPU"].text == "1 processes hold it; its driver tells busy time"
+    assert found["control groups"].text.startswith("1 ")
+    assert not {"source gpu", "source groups"} & found.keys()
+
+
+def test_broken_settings_do_not_hide_the_sources(places, monkeypatch):
+    asked = []
+
+    def note(proc, sys, settings):
+        asked.append(settings)
+        return [GpuCollector(proc, sys)]
+
+    monkeypatch.setattr(doctor, "standard", note)
+    places.config.write_text("collect: {ebpf: 3}\n")
+    found = findings(places)
+    assert found["input"].level is Level.MISSING
+    assert "source gpu" in found
+    assert asked == [CollectSettings()]
+
+
+class Probes:
+    """Stands for eBPF programs, some of which this kernel does not take."""
+
+    name = "ebpf"
+    backend = "bcc"
+    lacking: ClassVar = {"core": "this kernel has no BTF", "input_event": "no kprobes here"}
+
+    def open(self):
+        pass
+
+    def read(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+def test_the_backend_of_the_probes_and_what_is_lost_without_a_program(places, monkeypatch):
+    places.config.write_text("collect: {desktop: false}\n")
+    monkeypatch.setattr(doctor, "standard", lambda *_: [Probes()])
+    found = findings(places)
+    total = len(PROGRAMS)
+    assert found["eBPF"].text == f"bcc: {total - 1} of {total} programs are in the kernel (asked: auto)"
+    assert found["eBPF core"].text == "this kernel has no BTF"
+    assert found["eBPF input_event"].text == "no kprobes here; unknown without it: input_keys, input_motions"
+    assert not {"source core", "source input_event"} & found.keys()
+
+
+def test_probes_that_do_not_come_up_say_why(places, monkeypatch):
+    def fail(self):
+        raise SourceError(source="ebpf", reason="needs root (CAP_BPF and CAP_PERFMON)")
+
+    places.config.write_text("collect: {desktop: false}\n")
+    monkeypatch.setattr(Probes, "open", fail)
+    monkeypatch.setattr(doctor, "standard", lambda *_: [Probes()])
+    found = findings(places)
+    assert "needs root" in found["source ebpf"].text
+    assert found["source ebpf"].remedy
+    assert "eBPF" not in found
+
+
+@pytest.mark.root
+def test_the_probes_of_this_kernel():
+    if os.geteuid() != 0:
+        assert "CI" not in os.environ
+        pytest.skip("needs root: sudo makes it run")
+    found = findings(paths.Places(config=Path("/nowhere/asa.yaml")))
+    assert found["eBPF"].text.startswith("core: ")
