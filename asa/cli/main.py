@@ -22,12 +22,12 @@ Commands: TypeAlias = (
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    from asa.cli import demo, doctor, gnome, lab, metrics, record, run, schedulers, setup, status, train
+    from asa.cli import bench, demo, doctor, gnome, lab, metrics, record, run, schedulers, setup, status, train
 
     top = argparse.ArgumentParser(prog="asa", description=asa.__doc__, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (run, status, doctor, metrics, gnome, demo, setup, schedulers, lab, record, train):
+    for module in (run, status, doctor, metrics, gnome, demo, setup, schedulers, lab, record, train, bench):
         module.register(commands)
     return top
 

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The overhead benchmark: what the agent and its probes cost this machine, measured from outside.
+
+Starts the agent as users do, processes that hold only the probes, and known loads; reads /proc. Makes figures with
+their goals and what lies behind them. Writes no file: `calibration.overhead_report` tells people.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from asa import paths
+from asa.core.errors import AsaError
+from asa.status import Status
+from calibration import overhead_agent, overhead_probes
+from calibration.estimates import Slope, Spread, slope, spread
+from calibration.overhead_agent import Agent, Window
+from calibration.overhead_figures import PAPER_CPU_PCT, PAPER_MB, RATE, Figure, Name
+from calibration.overhead_load import PingPong, build, last_cpu, ping_pong, switches_per_s
+
+Tell = Callable[[str, float], None]
+"""Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
+
+LOOK_S = 5.0
+_DROPPED_S = 60.0  # of the slope: allocators and page cache settle
+_RSS_READS_S = 10.0  # for so long a process with the probes reads them before the figure counts
+_BATCHES = 300  # of 1,000 hand-overs, 0.3-0.7 s: below the 0.95 s in which real-time tasks are not throttled, sched(7)
+_SAMPLED_BURSTS = 5  # the reader sees the rate once a second: the last of these has been sampled for a while
+_CHECK_S = 15.0
+_PROBES = "ebpf"  # their source's name in the agent's status
+_NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
+_ROUND_S = 9.0  # for the progress only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How long to measure, and which figures."""
+
+    rounds: int = 7
+    idle_s: float = 60.0
+    slope_min: float = 30.0  # 0: no slope
+    only: frozenset[Name] = frozenset(Name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Nanoseconds of a wakeup and switch in one round: without probes (mean of just before and after), and with."""
+
+    bare_ns: float
+    full_ns: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Costs:
+    """What probes add to a wakeup and switch, by kind of probes."""
+
+    pairs: dict[str, list[Pair]] = field(default_factory=dict)  # one for each round
+    refused: dict[str, str] = field(default_factory=dict)  # kind -> why there is nothing of it
+    lacking: dict[str, dict[str, str]] = field(default_factory=dict)  # kind -> program -> why it is not attached
+
+    def added(self, kind: str) -> Spread | None:
+        """Nanoseconds, over all rounds; None for a kind that was not measured."""
+        return spread([pair.full_ns - pair.bare_ns for pair in self.pairs.get(kind, ())])
+
+    def bare(self, kind: str) -> Spread | None:
+        """Nanoseconds without probes in the same rounds."""
+        return spread([pair.bare_ns for pair in self.pairs.get(kind, ())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The kernel's own account of the programs while the paced load ran."""
+
+    cpu_pct: float
+    ns_per_switch: float
+    runs_per_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """Everything that was measured in one run; None: not asked for, or not possible."""
+
+    began_s: float  # seconds since the epoch
+    figures: list[Figure] = field(default_factory=list)
+    costs: Costs | None = None
+    idle: Window | None = None
+    growth: Slope | None = None
+    loaded: Window | None = None
+    check: Check | None = None
+    status: Status | None = None  # the agent's at the end of the idle window
+    took_s: float = 0.0
+
+    @property
+    def backend(self) -> str:
+        """Which kind of probes the agent had; CORE when none, or when no agent ran."""
+        return self.status.backends.get(_PROBES, CORE) if self.status is not None else CORE
+
+
+CORE, BCC, SAMPLED = "core", "bcc", "core, sampled"
+_AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
+_COSTS = frozenset({Name.PROBE_NS, Name.PROBE_NS_BCC, Name.AGENT_CPU_20K})
+
+
+def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
+    """Measure what `options` ask for. Raises AsaError where nothing can be measured: no root, an agent runs."""
+    if os.geteuid() != 0:
+        raise AsaError("overhead: the probes and SCHED_FIFO need root; run: sudo asa bench overhead")
+    result = Result(began_s=time.time())
+    began_s = time.monotonic()
+    steps = _Steps(tell, _expected_s(options))
+    with tempfile.TemporaryDirectory(prefix="asa-overhead-") as folder:
+        program = build(Path(folder))
+        # The agent comes first: it refuses to be measured beside another one, and the rest would then be in vain.
+        if options.only & _AGENT:
+            with overhead_agent.started(places) as agent:
+                _watch(agent, program, options, result, steps, places)
+        if options.only & _COSTS:
+            kinds = _kinds(options.only, result.backend)
+            result.costs = _probe_costs(program, options.rounds, kinds, steps)
+    made = {
+        Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
+        Name.PROBE_NS: lambda: _cost_figure(Name.PROBE_NS, CORE, result),
+        Name.PROBE_NS_BCC: lambda: _cost_figure(Name.PROBE_NS_BCC, BCC, result),
+        Name.AGENT_CPU: lambda: _idle_cpu(result),
+        Name.AGENT_RSS: lambda: _idle_rss(result),
+        Name.AGENT_CPU_20K: lambda: _loaded_cpu(result),
+        Name.RSS_SLOPE: lambda: _slope(options, result),
+        Name.OVERRUNS: lambda: _overruns(result),
+    }
+    result.figures = [made[name]() for name in Name if name in options.only]
+    result.took_s = time.monotonic() - began_s
+    return result
+
+
+class _Steps:
+    """How far the run has come: seconds that passed in measurements over those expected."""
+
+    def __init__(self, tell: Tell, expected_s: float) -> None:
+        self._tell = tell
+        self._expected_s = expected_s
+        self._done_s = 0.0
+        self._what = ""
+
+    def begin(self, what: str) -> None:
+        self._what = what
+        self.passed(0.0)
+
+    def passed(self, seconds: float) -> None:
+        self._done_s += seconds
+        self._tell(self._what, min(0.99, self._done_s / self._expected_s))
+
+
+def _expected_s(options: Options) -> float:
+    window_s = _window_s(options) if options.only & _AGENT else 0.0
+    loaded_s = options.idle_s + min(_CHECK_S, options.idle_s) if Name.AGENT_CPU_20K in options.only else 0.0
+    rounds_s = options.rounds * _ROUND_S if options.only & _COSTS else 0.0
+    rss_s = _RSS_READS_S if Name.PROBES_RSS in options.only else 0.0
+    return window_s + loaded_s + rounds_s + rss_s
+
+
+def _window_s(options: Options) -> float:
+    slope_s = options.slope_min * 60.0 if Name.RSS_SLOPE in options.only else 0.0
+    return max(options.idle_s, slope_s)
+
+
+def _kinds(only: Collection[Name], agents: str) -> list[str]:
+    loaded = Name.AGENT_CPU_20K in only
+    kinds = [CORE] if Name.PROBE_NS in only or (loaded and agents == CORE) else []
+    kinds += [BCC] if Name.PROBE_NS_BCC in only or (loaded and agents == BCC) else []
+    return kinds + ([SAMPLED] if Name.PROBE_NS in only else [])
+
+
+def _watch(agent: Agent, program: Path, options: Options, result: Result, steps: _Steps, places: paths.Places) -> None:
+    steps.begin("the agent starts")
+    agent.settle()
+    steps.begin("the agent alone")
+    result.idle = agent.follow(_window_s(options), LOOK_S, steps.passed)
+    result.status = agent.status()
+    if options.slope_min > 0.0:
+        start_ns = result.idle.looks[0].monotonic_ns
+        later = [((look.monotonic_ns - start_ns) / 60e9, look.resident_bytes / 1024) for look in result.idle.looks]
+        result.growth = slope([point for point in later if point[0] * 60.0 >= _DROPPED_S])
+    if Name.AGENT_CPU_20K not in options.only:
+        return
+    with switches_per_s(program, last_cpu(), RATE):
+        steps.begin(f"the agent beside {RATE:,} switches a second")
+        result.loaded = agent.follow(options.idle_s, LOOK_S, steps.passed)
+        with overhead_agent.run_times() as timed:
+            if timed:
+                steps.begin("the same, the kernel timing the probes")
+                result.check = _checked(agent, min(_CHECK_S, options.idle_s), steps, places)
+
+
+def _checked(agent: Agent, seconds: float, steps: _Steps, places: paths.Places) -> Check | None:
+    before = overhead_agent.programs_ns(agent.pid, places.proc)
+    window = agent.follow(seconds, LOOK_S, steps.passed)
+    after = overhead_agent.programs_ns(agent.pid, places.proc)
+    if before is None or after is None:
+        return None
+    spent_ns, runs = after[0] - before[0], after[1] - before[1]
+    return Check(
+        cpu_pct=spent_ns / 1e7 / window.seconds,
+        ns_per_switch=spent_ns / (window.switches_per_s * window.seconds),
+        runs_per_s=runs / window.seconds,
+    )
+
+
+def _probe_costs(program: Path, rounds: int, kinds: list[str], steps: _Steps) -> Costs:
+    costs = Costs()
+    with ping_pong(program, last_cpu()) as pair:
+        pair.time_ns(_BATCHES)  # the first one warms up what is never cold again
+        for number in range(rounds):
+            began_s = time.monotonic()
+            steps.begin(f"ping-pong, round {number + 1} of {rounds}")
+            first = number % len(kinds)  # no kind is always the first after the rest
+            before_ns = pair.time_ns(_BATCHES)
+            for kind in kinds[first:] + kinds[:first]:
+                full_ns = _with_probes(pair, kind, costs) if kind not in costs.refused else None
+                if full_ns is None:
+                    continue
+                after_ns = pair.time_ns(_BATCHES)
+                found = Pair(bare_ns=(before_ns + after_ns) / 2.0, full_ns=full_ns)
+                costs.pairs.setdefault(kind, []).append(found)
+                before_ns = after_ns
+            steps.passed(time.monotonic() - began_s)
+    return costs
+
+
+def _with_probes(pair: PingPong, kind: str, costs: Costs) -> float | None:
+    sampled = kind == SAMPLED
+    try:
+        with overhead_probes.opened(CORE if sampled else kind, reading=sampled) as probes:
+            costs.lacking[kind] = probes.lacking
+            return [pair.time_ns(_BATCHES) for _ in range(_SAMPLED_BURSTS if sampled else 1)][-1]
+    except overhead_probes.ProbesError as error:
+        costs.refused[kind] = str(error)
+        return None
+
+
+def _cost_figure(name: Name, kind: str, result: Result) -> Figure:
+    assert result.costs is not None  # noqa: S101  # measured whenever one of these figures is asked for
+    found, bare = result.costs.added(kind), result.costs.bare(kind)
+    if found is None or bare is None:
+        return Figure(name=name, value=None, reason=result.costs.refused[kind])
+    rounds = f"{found.least:.0f} to {found.greatest:.0f} in {found.count} rounds" if found.count > 1 else "one round"
+    detail = f"{rounds}, on top of {bare.median:.0f} ns"
+    return Figure(name=name, value=found.median, detail=detail)
+
+
+def _probes_rss(options: Options, places: paths.Places, steps: _Steps) -> Figure:
+    steps.begin("a process with the probes alone")
+    most = 0
+    try:
+        with overhead_probes.opened(CORE, reading=True) as probes:
+            end_s = time.monotonic() + min(_RSS_READS_S, max(options.idle_s, 2.0))
+            while time.monotonic() < end_s:
+                time.sleep(1.0)
+                most = max(most, overhead_agent.resident_bytes(probes.pid, places.proc))
+                steps.passed(1.0)
+    except overhead_probes.ProbesError as error:
+        return Figure(name=Name.PROBES_RSS, value=None, reason=str(error))
+    return Figure(name=Name.PROBES_RSS, value=most / 1e6)
+
+
+def _without_probes(result: Result) -> str:
+    """Why what was measured is not the whole agent, "" when it is."""
+    assert result.status is not None  # noqa: S101  # set with the idle window
+    if _PROBES in result.status.cost_us:
+        return ""
+    return f"the agent ran without its probes: {result.status.missing_sources.get(_PROBES, 'its settings want none')}"
+
+
+def _idle_cpu(result: Result) -> Figure:
+    assert result.idle is not None  # noqa: S101  # as below: the agent was watched if its figure is made
+    if result.idle.ticks == 0:
+        return Figure(name=Name.AGENT_CPU, value=None, reason=_NO_TICK)
+    ratio = PAPER_CPU_PCT / result.idle.cpu_pct
+    detail = f"over {result.idle.seconds:.0f} s; {ratio:.1f} times less than the paper's {PAPER_CPU_PCT} %"
+    return Figure(name=Name.AGENT_CPU, value=result.idle.cpu_pct, detail=detail, reason=_without_probes(result))
+
+
+def _idle_rss(result: Result) -> Figure:
+    assert result.idle is not None  # noqa: S101
+    detail = f"{PAPER_MB / result.idle.resident_mb:.1f} times less than the paper's {PAPER_MB:.0f} MB"
+    return Figure(name=Name.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_without_probes(result))
+
+
+def _loaded_cpu(result: Result) -> Figure:
+    assert result.loaded is not None  # noqa: S101
+    assert result.costs is not None  # noqa: S101
+    added = result.costs.added(result.backend)
+    if added is None:
+        reason = f"its kernel side is unknown: {result.costs.refused[result.backend]}"
+        return Figure(name=Name.AGENT_CPU_20K, value=None, reason=reason)
+    own_pct, kernel_pct = result.loaded.cpu_pct, added.median * RATE / 1e7
+    detail = f"{own_pct:.3f} the process, {kernel_pct:.3f} the kernel side"
+    return Figure(name=Name.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=_without_probes(result))
+
+
+def _slope(options: Options, result: Result) -> Figure:
+    if result.growth is None:
+        reason = f"{options.slope_min:g} minutes are too short: the first is dropped, and three looks are needed"
+        return Figure(name=Name.RSS_SLOPE, value=None, reason=reason)
+    detail = f"standard error {result.growth.error:.3f}, over {options.slope_min:g} minutes"
+    return Figure(name=Name.RSS_SLOPE, value=result.growth.value, detail=detail, reason=_without_probes(result))
+
+
+def _overruns(result: Result) -> Figure:
+    assert result.idle is not None  # noqa: S101
+    if result.idle.ticks == 0:
+        return Figure(name=Name.OVERRUNS, value=None, reason=_NO_TICK)
+    value = 100.0 * result.idle.overruns / result.idle.ticks
+    return Figure(name=Name.OVERRUNS, value=value, detail=f"{result.idle.overruns} of {result.idle.ticks} ticks")
