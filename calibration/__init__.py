@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Offline stages that turn runs of the scenarios into mapping tables. Empty until calibration is built."""
+"""Offline measurement: what the agent costs. The stages that make mapping tables come here too."""

@@ -101,7 +101,7 @@ class Result:
 
 CORE, BCC, SAMPLED = "core", "bcc", "core, sampled"
 _AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
-_COSTS = frozenset({Name.PROBE_NS, Name.PROBE_NS_BCC, Name.AGENT_CPU_20K})
+_COSTS = frozenset({Name.PROBE_NS, Name.PROBE_NS_BCC, Name.PROBE_NS_SAMPLED, Name.AGENT_CPU_20K})
 
 
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
@@ -124,6 +124,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
         Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
         Name.PROBE_NS: lambda: _cost_figure(Name.PROBE_NS, CORE, result),
         Name.PROBE_NS_BCC: lambda: _cost_figure(Name.PROBE_NS_BCC, BCC, result),
+        Name.PROBE_NS_SAMPLED: lambda: _cost_figure(Name.PROBE_NS_SAMPLED, SAMPLED, result),
         Name.AGENT_CPU: lambda: _idle_cpu(result),
         Name.AGENT_RSS: lambda: _idle_rss(result),
         Name.AGENT_CPU_20K: lambda: _loaded_cpu(result),
@@ -170,7 +171,7 @@ def _kinds(only: Collection[Name], agents: str) -> list[str]:
     loaded = Name.AGENT_CPU_20K in only
     kinds = [CORE] if Name.PROBE_NS in only or (loaded and agents == CORE) else []
     kinds += [BCC] if Name.PROBE_NS_BCC in only or (loaded and agents == BCC) else []
-    return kinds + ([SAMPLED] if Name.PROBE_NS in only else [])
+    return kinds + ([SAMPLED] if Name.PROBE_NS_SAMPLED in only else [])
 
 
 def _watch(agent: Agent, program: Path, options: Options, result: Result, steps: _Steps, places: paths.Places) -> None:

@@ -75,6 +75,7 @@ def test_the_figures_names_are_those_agreed_on():
         "agent_cpu_pct_20k",
         "probe_ns_per_switch",
         "probe_ns_per_switch_bcc",
+        "probe_ns_per_switch_sampled",
         "rss_slope_kb_per_min",
         "tick_overrun_pct",
     ]

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a wheel brings along: an installed ASA needs no compiler and no checkout."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_wheel_has_what_the_agent_loads(tmp_path):
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("asa-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        there = set(archive.namelist())
+        shipped = archive.read("collectors/ebpf/probes.bpf.o")
+    assert shipped == (ROOT / "collectors/ebpf/probes.bpf.o").read_bytes()
+    needed = {
+        "collectors/ebpf/bcc.c",
+        "collectors/ebpf/probes.h",
+        "collectors/gnome/extension/core.js.in",
+        "collectors/gnome/extension/esm.js.in",
+        "collectors/gnome/extension/legacy.js.in",
+        "mapping_tables/default.yaml",
+        "models/artefacts/base.npz",
+        "scx_bin/manifest.yaml",
+    }
+    assert needed <= there
