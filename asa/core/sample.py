@@ -191,7 +191,7 @@ class FocusCounters:
 
     group: str  # cgroup path below its root, or "pid:PID@STARTTIME" of the tree's root: an identity, not a name to show
     processes: int
-    cpu_ns: int  # since each began; falls when one ends
+    cpu_ns: int  # of each since it began, with its ended children it waited for; falls when one ends unwaited for
     memory_bytes: int  # resident, shared pages counted once a process (or memory.current of the group)
 
 

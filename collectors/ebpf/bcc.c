@@ -30,7 +30,8 @@ static bool in_futex(void);
 /* A request under way: when it was queued or issued, and what is missing of it. */
 struct asa_request {
 	u64 since_ns;
-	u64 sectors;
+	u32 sectors;
+	u32 issued;
 };
 
 struct asa_place {
@@ -208,19 +209,38 @@ int contention_end(struct bpf_raw_tracepoint_args *args)
 	return 0;
 }
 
-/* A request is made some time before it is in either of these records, the first of which is for I/O schedulers. */
-static __always_inline void request_begins(u64 device, u64 sector, u64 sectors)
+/*
+ * A request is made some time before it is in either of these records, the first of which is for I/O schedulers. These
+ * may merge it into another, or move it to an earlier sector by a merge at its front, and then nothing completes where
+ * it began. So what is inserted replaces what was there, and what is issued goes on from an insertion only, none older
+ * than ASA_BLOCK_MOST_NS. One that was moved begins with its issue.
+ */
+static __always_inline void request_begins(u64 device, u64 sector, u32 sectors, bool issued)
 {
 	struct asa_place place = { .sector = sector, .device = device };
-	struct asa_request request = { .since_ns = bpf_ktime_get_ns(), .sectors = sectors };
+	struct asa_request request = { .since_ns = bpf_ktime_get_ns(), .sectors = sectors, .issued = issued };
+	struct asa_request *found = issued ? requests.lookup(&place) : 0;
 
-	requests.insert(&place, &request); /* keeps the first */
+	if (found && !found->issued && asa_since(request.since_ns, found->since_ns) <= ASA_BLOCK_MOST_NS)
+		request.since_ns = found->since_ns;
+	requests.update(&place, &request);
 }
 
 #ifdef HAVE_block_rq_insert
 int block_rq_insert(struct tracepoint__block__block_rq_insert *args)
 {
-	request_begins(args->dev, args->sector, args->nr_sector);
+	request_begins(args->dev, args->sector, args->nr_sector, false);
+	return 0;
+}
+#endif
+
+/* The record is of the request that goes up in another one; since 5.11. */
+#ifdef HAVE_block_rq_merge
+int block_rq_merge(struct tracepoint__block__block_rq_merge *args)
+{
+	struct asa_place place = { .sector = args->sector, .device = args->dev };
+
+	requests.delete(&place);
 	return 0;
 }
 #endif
@@ -229,7 +249,7 @@ int block_rq_insert(struct tracepoint__block__block_rq_insert *args)
 int block_rq_issue(struct tracepoint__block__block_rq_issue *args)
 {
 	ASA_COUNT(block_issued);
-	request_begins(args->dev, args->sector, args->nr_sector);
+	request_begins(args->dev, args->sector, args->nr_sector, true);
 	return 0;
 }
 #endif

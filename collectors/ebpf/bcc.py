@@ -30,6 +30,7 @@ LIMIT_S = 60.0
 """How long the child may take: it took 0.4 s on the development host, 10 s in an emulated guest."""
 
 _CHILD = Path(__file__).with_name("bcc_child.py")
+_FOLDER = "/run"  # only root writes there: what root compiles must not lie where TMPDIR says
 _LONGEST_ANSWER_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 253  # SCM_MAX_FD, include/net/scm.h
 
@@ -82,10 +83,15 @@ _NEED_TYPES = {
 _FUTEX_FIELDS = ("futex_waits", "futex_wait_ns")
 _FUTEX_CALL = ("sys_enter_futex", "sys_exit_futex")
 _NEWER_FUTEX_CALLS = ("sys_enter_futex_waitv", "sys_exit_futex_waitv", "sys_enter_futex_wait", "sys_exit_futex_wait")
-_HELPING = (*_FUTEX_CALL, *_NEWER_FUTEX_CALLS, "block_rq_insert")  # no field of layout.py needs them by name
+_HELPING = (
+    *_FUTEX_CALL,
+    *_NEWER_FUTEX_CALLS,
+    "block_rq_insert",
+    "block_rq_merge",
+)  # no field of layout.py needs them by name
 _BY_RECORD = {  # program -> group of its tracepoint: it needs what the record says, the others an argument
     **dict.fromkeys((*_FUTEX_CALL, *_NEWER_FUTEX_CALLS), "syscalls"),
-    **dict.fromkeys(("block_rq_insert", "block_rq_issue", "block_rq_complete"), "block"),
+    **dict.fromkeys(("block_rq_insert", "block_rq_merge", "block_rq_issue", "block_rq_complete"), "block"),
     **dict.fromkeys(("inet_sock_set_state", "sk_data_ready", "sock_recv_length"), "sock"),
     **dict.fromkeys(("net_dev_queue", "net_dev_start_xmit"), "net"),
 }
@@ -129,7 +135,7 @@ def attach(order: Order, *, python: Path = PYTHON, limit_s: float = LIMIT_S) -> 
         raise SourceError(source=_SOURCE, reason=f"bcc: no {python}; install python3 and python3-bpfcc")
     try:
         answer, descriptors, said = _run_child(order, python, limit_s)
-    except OSError as error:  # no room below /tmp, an interpreter that cannot be run
+    except OSError as error:  # no room below /run, an interpreter that cannot be run
         where = f" {error.filename!r}" if error.filename else ""
         raise SourceError(
             source=_SOURCE, reason=f"bcc: its child cannot be started:{where} {reason_of(error)}"
@@ -140,9 +146,9 @@ def attach(order: Order, *, python: Path = PYTHON, limit_s: float = LIMIT_S) -> 
 def _run_child(order: Order, python: Path, limit_s: float) -> tuple[dict[str, Any], list[int], str]:
     """The child's answer, the descriptors with it, and what it said meanwhile."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs, tempfile.TemporaryDirectory(prefix="asa-bcc-") as headers:
+    with ours, theirs, tempfile.TemporaryDirectory(prefix="asa-bcc-", dir=_FOLDER) as headers:
         write_headers(Path(headers), os.uname().release, order.headers)
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as words:
+        with tempfile.TemporaryFile(dir=headers) as given, tempfile.TemporaryFile(dir=headers) as words:
             given.write(_written(order))
             given.seek(0)
             child = subprocess.Popen(

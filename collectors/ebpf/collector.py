@@ -9,6 +9,9 @@ from collectors.ebpf import hooks
 from collectors.ebpf.core import open_core
 from collectors.ebpf.reader import SOURCE, IrqKinds, StatsMap, StatsReader
 
+CORE_UNUSED = "eBPF core"
+"""Key in `lacking` for why BCC serves though CO-RE was tried first."""
+
 _READS_BETWEEN_IRQS = 64  # once a minute: interfaces come seldom, and looking costs more than a read
 
 
@@ -52,7 +55,7 @@ class EbpfCollector:
             return open_core(self._proc, self._sys), {}
         except SourceError as core:
             try:
-                return self._load_bcc(), {"core": core.reason}
+                return self._load_bcc(), {CORE_UNUSED: f"CO-RE not used: {core.reason}; BCC serves"}
             except SourceError as bcc:
                 reason = core.reason if core.reason == bcc.reason else f"core: {core.reason}; bcc: {bcc.reason}"
                 raise SourceError(source=SOURCE, reason=reason) from bcc

@@ -5,6 +5,7 @@ Each program whose hook this kernel has is loaded; one that the kernel refuses i
 compiled and nothing read here.
 """
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def open_core(proc: Path, sys: Path, *, path: Path = OBJECT, library: Library | 
     missing = hooks.missing_capabilities(proc)
     if missing:
         raise SourceError(source=SOURCE, reason=f"needs root ({' and '.join(missing)})")
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110
         raise SourceError(source=SOURCE, reason=f"{path}: no such file; run `make bpf`")
     library = library or Library()
     cpus, slots = hooks.possible_cpus(sys), hooks.task_slots(proc)
@@ -114,7 +115,7 @@ def _facts(library: Library, sys: Path) -> _Facts:
             lacking["futex waits"] = "a task's system call cannot be told (x86-64 or aarch64, Linux 5.15)"
     finally:
         types.close()
-    if not (sys / _KPROBES).exists():
+    if not os.path.exists(sys / _KPROBES):  # noqa: PTH110  # Path's raises where a folder may not be looked into
         lacking |= dict.fromkeys(_BY_KPROBE, "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
     return _Facts(
         programs=set(layout.PROGRAMS) - set(lacking),

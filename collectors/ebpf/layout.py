@@ -24,6 +24,18 @@ IRQ_NUMBERS = 4096  # entries of the map `irq_kinds`; a higher interrupt number 
 IRQ_NETWORK = 1  # value in `irq_kinds` for the interrupt of a network device; 0 for all others
 MARKS = 1024  # starts that are remembered at a time for each of MARK_TABLES; a later one with the same hash takes over
 MARK_TABLES = ("lock", "transmit", "receive", "delivery")
+DELIVERY_MOST_NS = 4_000_000_000
+"""Data unread for longer is not measured: no delivery takes longer, by the counters.
+
+A UDP socket that is closed with unread data leaves its start behind, and the next socket at that address would be
+charged with the time between the two. A reader that stays away for 4 s is stopped or sleeps on purpose: its delay says
+nothing about scheduling, so little is lost. A socket that comes again sooner is still charged.
+"""
+BLOCK_MOST_NS = 30_000_000_000
+"""BCC only: a request inserted longer ago than this is another one that was at the same place.
+
+It is the block layer's own time-out of a request: queue/io_timeout is 30,000 ms where a driver sets none.
+"""
 FEWEST_TASKS = 1 << 12
 MOST_TASKS = 1 << 17
 """Entries of the map `tasks`, 16 bytes each: 2 MiB of kernel memory at most.
@@ -89,12 +101,13 @@ SCRATCH: tuple[str, ...] = (
     "packet_mask",  # written by the reader: the same for packets
     "random",  # state of the generator that picks them
     "on_since_ns",  # when the task on this CPU came there, 0: not timed
+    "on_weight",  # for how many bursts that one counts
     "spin_lock",  # address of the lock this CPU spins for
     "spin_since_ns",
     "irq_since_ns",
     "softirq_since_ns",
 )
-"""Words before the fields in a CPU's row, a cache line of them; they are no counters."""
+"""Words before the fields in a CPU's row; they are no counters."""
 
 SETTINGS: tuple[str, ...] = (
     "layout",  # VERSION, compiled into the object
@@ -177,6 +190,8 @@ def _constants() -> dict[str, int]:
         "ASA_IRQ_NUMBERS": IRQ_NUMBERS,
         "ASA_IRQ_NETWORK": IRQ_NETWORK,
         "ASA_MARKS": MARKS,
+        "ASA_DELIVERY_MOST_NS": DELIVERY_MOST_NS,
+        "ASA_BLOCK_MOST_NS": BLOCK_MOST_NS,
         "ASA_MARK_TABLES": len(MARK_TABLES),
         "ASA_FEWEST_TASKS": FEWEST_TASKS,
     }

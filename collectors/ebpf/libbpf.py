@@ -53,12 +53,29 @@ _VERIFIER_LOG = re.compile(
 )
 
 
+_MESSAGES: deque[str] = deque(maxlen=_KEPT_MESSAGES)
+_VSNPRINTF = ctypes.CDLL(None).vsnprintf
+_VSNPRINTF.argtypes = (_POINTER, ctypes.c_size_t, _STRING, _POINTER)
+
+
+def _keep(level: int, template: bytes, values: int) -> int:
+    if level != _WARNING_LEVEL:
+        return 0
+    buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    length = _VSNPRINTF(buffer, _MESSAGE_BYTES, template, values)
+    _MESSAGES.append(buffer.value.decode("utf-8", "replace"))
+    return int(length)
+
+
+_PRINTER = _PRINT(_keep)  # libbpf has one for the whole process and keeps calling it: it must live as long
+
+
 class Library:
-    """The loaded library. `messages` holds the last warnings it would have printed."""
+    """The loaded library. `messages` holds the last warnings it would have printed, one list for the process."""
 
     def __init__(self, name: str = _LIBRARY) -> None:
         """Load it. Raises SourceError when it is missing or too old."""
-        self.messages: deque[str] = deque(maxlen=_KEPT_MESSAGES)
+        self.messages = _MESSAGES
         try:
             self._library = ctypes.CDLL(name, use_errno=True)
         except OSError as error:
@@ -72,18 +89,7 @@ class Library:
                 raise SourceError(source=SOURCE, reason=reason) from error
             call.restype, call.argtypes = result, arguments
             self._calls[function] = call
-        self._vsnprintf = ctypes.CDLL(None).vsnprintf
-        self._vsnprintf.argtypes = (_POINTER, ctypes.c_size_t, _STRING, _POINTER)
-        self._printer = _PRINT(self._print)  # libbpf keeps calling it: it lives as long as this does
-        self._library.libbpf_set_print(self._printer)
-
-    def _print(self, level: int, template: bytes, values: int) -> int:
-        if level != _WARNING_LEVEL:
-            return 0
-        buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        length = self._vsnprintf(buffer, _MESSAGE_BYTES, template, values)
-        self.messages.append(buffer.value.decode("utf-8", "replace"))
-        return int(length)
+        self._library.libbpf_set_print(_PRINTER)
 
     def call(self, function: str, *arguments: Any) -> Any:
         """The result of a libbpf function."""
@@ -117,7 +123,7 @@ class KernelTypes:
     def __init__(self, library: Library, path: Path) -> None:
         """Parse it. Raises SourceError when the kernel has none."""
         self._library = library
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110  # Path's raises where a folder may not be looked into
             reason = f"{path}: the kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
             raise SourceError(source=SOURCE, reason=reason)
         self._types = library.call("btf__parse", os.fsencode(path), None)

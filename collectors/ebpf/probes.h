@@ -21,7 +21,7 @@
 struct asa_task {
 	u64 state; /* since << ASA_KIND_BITS | kind; 0: runs, or is not timed */
 	u32 pid;   /* whose entry this is at present */
-	u32 unused;
+	u32 weight; /* for how many it counts: the mask of its draw, and one */
 };
 
 struct asa_mark {
@@ -101,6 +101,12 @@ static __always_inline void asa_to_octave(u64 *slots, u64 elapsed_ns, u64 weight
 	slots[slot] += weight;
 }
 
+/* The mask as it is now, read once: the reader may change it between a draw and the weight that goes with it. */
+static __always_inline u64 asa_sample_mask(struct asa_stats *row)
+{
+	return *(volatile u64 *)&row->sample_mask;
+}
+
 /* Whether this event is one of those to time. Drawn, not counted off: loads have a period, too. */
 static __always_inline bool asa_drawn(struct asa_stats *row, u64 mask)
 {
@@ -118,7 +124,8 @@ static __always_inline u64 asa_since(u64 now_ns, u64 start_ns)
 /*
  * A task's way: it leaves the CPU (asleep or requeued), is woken, comes to a CPU. Whether it is timed is drawn when it
  * leaves, and each later step goes by its entry alone: a start is paired with its own end, or with none. With a mask,
- * one in mask + 1 is timed and counts for as many, so sums and histograms stay right on average.
+ * one in mask + 1 is timed and counts for as many, so sums and histograms stay right on average. The weight is that of
+ * the draw, whatever the mask has become until the end.
  */
 static __always_inline void on_wakeup(u32 pid, bool is_new)
 {
@@ -134,8 +141,11 @@ static __always_inline void on_wakeup(u32 pid, bool is_new)
 	if (!task)
 		return;
 	if (is_new) {
-		if (asa_drawn(row, row->sample_mask)) {
+		u64 mask = asa_sample_mask(row);
+
+		if (asa_drawn(row, mask)) {
 			task->pid = pid;
+			task->weight = mask + 1;
 			task->state = ASA_NOW() << ASA_KIND_BITS | ASA_WOKEN;
 		} else if (task->pid == pid) {
 			task->state = 0; /* of a task that had this pid before */
@@ -150,7 +160,7 @@ static __always_inline void on_wakeup(u32 pid, bool is_new)
 	now_ns = ASA_NOW();
 	slept_ns = asa_since(now_ns, task->state >> ASA_KIND_BITS);
 	task->state = now_ns << ASA_KIND_BITS | ASA_WOKEN;
-	weight = row->sample_mask + 1;
+	weight = task->weight;
 	if (kind == ASA_BLOCKED) {
 		row->blocked += weight;
 		row->blocked_ns += slept_ns * weight;
@@ -173,10 +183,10 @@ static __always_inline u32 asa_sleep_kind(u64 state)
 	return state & ASA_TASK_INTERRUPTIBLE ? ASA_ASLEEP : ASA_RESTS;
 }
 
-/* The task `next_pid` comes to the CPU at `now_ns`, having waited as its entry says. */
-static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 now_ns)
+/* A task comes to the CPU at `now_ns`, having waited as the state and the weight of its entry say. */
+static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 weight, u64 now_ns)
 {
-	u64 waited_ns = asa_since(now_ns, state >> ASA_KIND_BITS), weight = row->sample_mask + 1;
+	u64 waited_ns = asa_since(now_ns, state >> ASA_KIND_BITS);
 	u32 kind = state & ASA_KIND_MASK;
 
 	if (kind == ASA_WOKEN) {
@@ -196,7 +206,7 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 {
 	struct asa_stats *row = ASA_ROW();
 	struct asa_task *task, *next = 0;
-	u64 now_ns = 0, waiting = 0, on_since_ns;
+	u64 now_ns = 0, waiting = 0, on_since_ns, mask, weight = 0;
 	u32 kind = ASA_REQUEUED;
 	bool drawn;
 
@@ -206,22 +216,26 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 	row->run_queue_length_sum += running;
 	if (prev_pid && !state)
 		row->involuntary_switches++;
-	drawn = asa_drawn(row, row->sample_mask);
+	mask = asa_sample_mask(row);
+	drawn = asa_drawn(row, mask);
 	on_since_ns = row->on_since_ns;
 	if (next_pid) {
 		next = ASA_TASK(next_pid);
-		if (next && next->pid == next_pid)
+		if (next && next->pid == next_pid) {
 			waiting = next->state;
+			weight = next->weight; /* the entry may be prev's, too */
+		}
 	}
 	if (drawn || on_since_ns || waiting)
 		now_ns = ASA_NOW();
 	if (on_since_ns) {
-		u64 burst_ns = asa_since(now_ns, on_since_ns), weight = row->sample_mask + 1;
+		u64 burst_ns = asa_since(now_ns, on_since_ns);
 
-		row->burst_ns += burst_ns * weight;
-		asa_to_octave(row->burst_hist, burst_ns, weight);
+		row->burst_ns += burst_ns * row->on_weight;
+		asa_to_octave(row->burst_hist, burst_ns, row->on_weight);
 	}
 	row->on_since_ns = drawn && next_pid ? now_ns : 0;
+	row->on_weight = mask + 1;
 	if (drawn && prev_pid && !(state & ASA_TASK_ENDS)) {
 		if (state)
 			kind = asa_sleep_kind(state);
@@ -230,11 +244,12 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 		task = ASA_TASK(prev_pid);
 		if (task) {
 			task->pid = prev_pid;
+			task->weight = mask + 1;
 			task->state = now_ns << ASA_KIND_BITS | kind;
 		}
 	}
 	if (waiting) {
-		asa_arrives(row, waiting, now_ns);
+		asa_arrives(row, waiting, weight, now_ns);
 		next->state = 0;
 	}
 }
@@ -496,13 +511,23 @@ static __always_inline void on_copied(u64 address)
 	row->receive_latency_ns += elapsed_ns;
 }
 
-/* Data came to a socket of the Internet protocols. What is unread since longer keeps its start. */
+/*
+ * Data came to a socket of the Internet protocols. What is unread since longer keeps its start, but none older than
+ * ASA_DELIVERY_MOST_NS: a UDP socket closed with unread data tells nobody, and its address is used again.
+ */
 static __always_inline void on_data_ready(u64 socket)
 {
 	struct asa_stats *row = ASA_ROW();
 	struct asa_mark *mark = asa_mark(ASA_MARK_DELIVERY, socket);
 
-	if (!row || !mark || mark->key == socket || !asa_drawn(row, row->packet_mask))
+	if (!row || !mark)
+		return;
+	if (mark->key == socket) {
+		if (asa_since(ASA_NOW(), mark->since_ns) <= ASA_DELIVERY_MOST_NS)
+			return;
+		mark->key = 0;
+	}
+	if (!asa_drawn(row, row->packet_mask))
 		return;
 	mark->since_ns = ASA_NOW();
 	mark->key = socket;
@@ -519,7 +544,7 @@ static __always_inline void on_receive_returned(u64 socket, int ret, u32 flags)
 	if (!row || ret < 0 || flags & ASA_MSG_PEEK)
 		return;
 	elapsed_ns = asa_end(ASA_MARK_DELIVERY, socket);
-	if (!elapsed_ns || !ret)
+	if (!elapsed_ns || !ret || elapsed_ns > ASA_DELIVERY_MOST_NS)
 		return;
 	row->deliveries_measured++;
 	row->delivery_latency_ns += elapsed_ns;

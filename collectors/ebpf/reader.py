@@ -28,6 +28,7 @@ MOST_TIMED_PACKETS_PER_S = 10_000
 """Two clock calls (38 ns each) a packet on each of its ways: as much."""
 
 _MOST_SKIPPED = 1 << 10  # at 20 million events a second: more than this and a quiet tick afterwards tells nothing
+_WORD_LIMIT = 1 << 64
 _SHORTEST_RATE_NS = 50_000_000  # two reads closer together say little about a rate
 
 
@@ -101,8 +102,17 @@ class _Sampled:
 class StatsReader:
     """The rows of the map `stats`, mapped, for as long as it is open."""
 
-    def __init__(self, stats: StatsMap, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        """Map the rows. Raises SourceError when the map does not fit the layout."""
+    def __init__(
+        self,
+        stats: StatsMap,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        *,
+        most_timed_per_s: float | None = None,
+    ) -> None:
+        """Map the rows. Raises SourceError when the map does not fit the layout.
+
+        `most_timed_per_s`: instead of both limits above; infinite: each event is timed, whatever it costs.
+        """
         if stats.row_bytes != layout.ROW_BYTES:
             reason = f"a row of the map stats has {stats.row_bytes!r} bytes, not {layout.ROW_BYTES}; run `make bpf`"
             raise SourceError(source=SOURCE, reason=reason)
@@ -111,6 +121,8 @@ class StatsReader:
         self._words = memoryview(self._map).cast("Q")
         row_words = layout.ROW_BYTES // layout.WORD_BYTES
         self._rows = [self._words[at : at + row_words] for at in range(0, stats.cpus * row_words, row_words)]
+        # A CPU that is there switches tasks before long; rows of those that never came are passed over by this word.
+        self._pulse = layout.OFFSETS["switches"] if "switches" in stats.fields else None
         self._unknown = {field.name: None for field in layout.FIELDS if field.name not in stats.fields}
         known = [field for field in layout.FIELDS if field.name in stats.fields]
         self._scalars = [(field.name, layout.OFFSETS[field.name]) for field in known if field.words == 1]
@@ -120,21 +132,24 @@ class StatsReader:
             if field.words > 1
         ]
         packets = ("packets_sent", "packets_received")
+        switches_per_s = MOST_TIMED_SWITCHES_PER_S if most_timed_per_s is None else most_timed_per_s
+        packets_per_s = MOST_TIMED_PACKETS_PER_S if most_timed_per_s is None else most_timed_per_s
         self._sampled = (
-            _Sampled(counters=("switches",), word="sample_mask", most_per_s=MOST_TIMED_SWITCHES_PER_S),
-            _Sampled(counters=packets, word="packet_mask", most_per_s=MOST_TIMED_PACKETS_PER_S),
+            _Sampled(counters=("switches",), word="sample_mask", most_per_s=switches_per_s),
+            _Sampled(counters=packets, word="packet_mask", most_per_s=packets_per_s),
         )
         self._last_ns: int | None = None
         for cpu, row in enumerate(self._rows):
             row[layout.OFFSETS["random"]] = cpu + 1  # else all CPUs would draw alike
 
     def read(self) -> ProbeCounters:
-        """Sums over all CPUs since the programs were loaded."""
-        rows = [row.tolist() for row in self._rows]
-        sums = rows[0]
-        for row in rows[1:]:
-            if any(row[layout.FIRST_COUNTER :]):  # a CPU that may come but never did
-                sums = list(map(add, sums, row))
+        """Sums over all CPUs since the programs were loaded; like the words themselves they wrap at 2**64."""
+        sums = self._rows[0].tolist()
+        for row in self._rows[1:]:
+            if self._pulse is None or row[self._pulse]:
+                sums = list(map(add, sums, row.tolist()))
+        if max(sums) >= _WORD_LIMIT:
+            sums = [word % _WORD_LIMIT for word in sums]
         self._set_sampling(sums)
         fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
         fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)

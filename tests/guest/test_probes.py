@@ -15,6 +15,7 @@ from asa.config import Ebpf
 sys.path.insert(0, str(Path(__file__).parents[1] / "collectors/ebpf/load"))
 
 import probe_checks
+import probe_scene
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,14 +25,14 @@ def modules():
 
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory):
-    return probe_checks.compiled(tmp_path_factory.mktemp("loads"))
+    return probe_scene.compiled(tmp_path_factory.mktemp("loads"))
 
 
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory):
     """A loop device: the lab has no disk of its own."""
     file = tmp_path_factory.mktemp("blocks") / "blocks"
-    file.write_bytes(bytes(probe_checks.BLOCKS_BYTES))
+    file.write_bytes(bytes(probe_scene.BLOCKS_BYTES))
     attach = ["losetup", "--find", "--show", str(file)]
     device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
     yield Path(device)
@@ -40,7 +41,7 @@ def blocks(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[Ebpf.CORE, Ebpf.BCC])
 def scene(request, modules, loads, blocks):
-    with probe_checks.scene(request.param, loads, blocks, emulated=True) as made:
+    with probe_scene.scene(request.param, loads, blocks, emulated=True) as made:
         yield made
 
 
@@ -50,5 +51,5 @@ def test_counts_agree(scene, check):
 
 
 def test_everything_is_known_here(scene):
-    expected = probe_checks.BCC_CANNOT if scene.backend is Ebpf.BCC else set()
-    assert probe_checks.unknown(scene) == expected
+    expected = probe_scene.BCC_CANNOT if scene.backend is Ebpf.BCC else set()
+    assert probe_scene.unknown(scene) == expected

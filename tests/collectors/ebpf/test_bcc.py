@@ -104,7 +104,7 @@ def test_closing_detaches():
 
 
 def test_nothing_is_left_when_the_child_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(bcc, "_FOLDER", str(tmp_path))
     with pytest.raises(SourceError, match=r"^ebpf: bcc: Failed to compile .*; it said: '/virtual/main.c:1:.* error: "):
         bcc.attach(replace(ORDER, text="int on_fork("))
     with pytest.raises(SourceError, match=r"^ebpf: bcc: not done after 0.01 s$"):
@@ -113,6 +113,20 @@ def test_nothing_is_left_when_the_child_fails(tmp_path, monkeypatch):
         bcc.attach(replace(ORDER, programs={"on_nothing_raw": ("raw_tracepoint", "no_such_event")}))
     assert not list(tmp_path.iterdir())
     assert not programs()
+
+
+def test_headers_never_lie_where_the_environment_says(tmp_path, monkeypatch):
+    written = []
+    write = bcc.write_headers
+    monkeypatch.setattr(bcc, "write_headers", lambda folder, *rest: (written.append(folder), write(folder, *rest)))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(tmp_path))
+    bcc.attach(ORDER).close()
+    (folder,) = written
+    assert folder.parent == Path("/run")
+    assert not folder.exists()
+    assert not Path("/run").stat().st_mode & 0o022  # nobody else writes there
 
 
 def test_a_program_that_the_verifier_refuses_costs_only_itself():
@@ -148,7 +162,7 @@ def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
     file.write_text("")
     with pytest.raises(SourceError, match=r"^ebpf: bcc: its child cannot be started: .*permission denied$"):
         bcc.attach(ORDER, python=file)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(bcc, "_FOLDER", str(tmp_path / "nowhere"))
     with pytest.raises(SourceError, match=r"^ebpf: bcc: its child cannot be started: .*no such file or directory$"):
         bcc.attach(ORDER)
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the programs are told of a machine, out of trees of real file text."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +131,24 @@ def test_network_irqs_by_the_names_of_their_handlers(tmp_path):
 
 def test_no_interfaces_no_irqs(tmp_path):
     assert hooks.network_irqs(tmp_path, tmp_path) == frozenset()
+
+
+def test_a_folder_that_may_not_be_looked_into_is_no_error():
+    if os.geteuid() != 0:
+        assert "CI" not in os.environ
+        pytest.skip("becomes another user: sudo makes it run")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others already
+        root = Path(name)
+        root.chmod(0o755)
+        interface(root, "eth0", "pci0000:00/0000:04:00.0", irq=19)
+        (root / "devices").chmod(0o700)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError):
+                (root / "class/net/eth0/device").exists()
+            assert hooks.network_irqs(root / "proc", root) == frozenset()
+        finally:
+            os.seteuid(0)
 
 
 @given(text=st.text(max_size=200))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """libbpf by ctypes: a library that is not there or too old, files that are no objects, the line that tells why."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,29 @@ def test_a_missing_library_says_what_to_install():
 def test_a_library_without_a_function_we_need_is_too_old():
     with pytest.raises(SourceError, match=r"^ebpf: libc.so.6: no bpf_object__open_file: older than 1.0; install"):
         Library("libc.so.6")
+
+
+OTHER_LIBRARY = """
+import ctypes, gc
+from collectors.ebpf.libbpf import Library
+first = Library()
+Library()
+gc.collect()
+rest = [bytes(64 * size) for size in range(2000)]
+del first
+gc.collect()
+plain = ctypes.CDLL("libbpf.so.1")
+plain.bpf_object__open_file.restype = ctypes.c_void_p
+plain.bpf_object__open_file(b"/nowhere", None)
+print(len(Library().messages))
+"""
+
+
+def test_libbpf_may_print_after_the_one_who_loaded_it_is_gone():
+    command = [sys.executable, "-c", OTHER_LIBRARY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) >= 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"not an object\n" * 100])

@@ -238,6 +238,49 @@ def test_sampling_keeps_counts_whole_and_sums_right_on_average(machine, tasks):
     assert machine.clock_calls() - calls < 0.6 * 3 * rounds
 
 
+@pytest.mark.parametrize(("first", "then"), [(0, 1023), (1, 0)])
+def test_what_was_drawn_under_one_mask_keeps_its_weight_under_another(machine, first, then):
+    """Sleep, wait and burst begin under `first` and end under `then`."""
+    weight = first + 1
+    machine.set("sample_mask", first)
+    for _ in range(200):  # until the sleep and the burst beside it are drawn
+        machine.set("sample_mask", first)
+        machine.leave(0, RUNS, 5, 1)
+        machine.leave(5, ASLEEP, 6, 1)
+        before = machine["burst_ns"], machine["sleep_ns"], machine["wakeup_latency_ns"]
+        counted = sum(machine["burst_hist"]), sum(machine["sleep_hist"]), sum(machine["wakeup_latency_hist"])
+        machine.set("sample_mask", then)
+        machine.at(2_000_000)
+        machine.wakeup(5, 0)
+        machine.at(2_005_000)
+        machine.leave(6, DEAD, 5, 1)
+        after = machine["burst_ns"], machine["sleep_ns"], machine["wakeup_latency_ns"]
+        slots = sum(machine["burst_hist"]), sum(machine["sleep_hist"]), sum(machine["wakeup_latency_hist"])
+        machine.at(1_000_000)
+        if after[1] != before[1]:
+            break
+    assert tuple(b - a for a, b in zip(before, after, strict=True)) == (
+        weight * 1_005_000,
+        weight * 1_000_000,
+        weight * 5_000,
+    )
+    assert tuple(b - a for a, b in zip(counted, slots, strict=True)) == (weight, weight, weight)
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, 1023), (1, 0)])
+def test_a_new_task_keeps_the_weight_of_its_draw(machine, first, then):
+    for _ in range(200):
+        machine.set("sample_mask", first)
+        machine.at(1_000_000)
+        machine.wakeup(5, 1)
+        machine.set("sample_mask", then)
+        machine.at(1_003_000)
+        machine.leave(0, RUNS, 5, 1)
+        if machine["wakeup_latency_ns"]:
+            break
+    assert machine["wakeup_latency_ns"] == (first + 1) * 3_000
+
+
 def test_a_start_that_is_not_drawn_forgets_an_older_one(machine):
     machine.transmit_queued(77, 6)
     machine.set("packet_mask", (1 << 62) - 1)  # as good as never
@@ -278,6 +321,34 @@ def test_delivery_counts_from_the_oldest_unread_data_to_the_read_that_takes_it(m
     machine.at(9_000_000)
     machine.receive_returned(99, 10, 0)
     assert machine["deliveries_measured"] == 1
+
+
+def test_a_start_that_a_closed_socket_left_is_never_charged_to_the_next_one_there(machine):
+    most = layout.DELIVERY_MOST_NS
+    machine.data_ready(99)  # a UDP socket, closed unread: nobody tells
+    machine.at(1_000_000 + most + 1)
+    machine.data_ready(99)
+    machine.at(1_000_000 + most + 4_001)
+    machine.receive_returned(99, 10, 0)
+    assert (machine["deliveries_measured"], machine["delivery_latency_ns"]) == (1, 4_000)
+    machine.data_ready(99)
+    machine.at(1_000_000 + 2 * most + 4_002)  # the reader of the next one finds the old start
+    machine.receive_returned(99, 10, 0)
+    machine.receive_returned(99, 10, 0)
+    assert machine["deliveries_measured"] == 1
+    machine.data_ready(99)
+    machine.at(1_000_000 + 3 * most + 4_002)
+    machine.data_ready(99)  # still the one before
+    machine.receive_returned(99, 10, 0)
+    assert (machine["deliveries_measured"], machine["delivery_latency_ns"]) == (2, 4_000 + most)
+    machine.data_ready(99)
+    machine.set("packet_mask", (1 << 62) - 1)
+    machine.set("random", 1)
+    machine.at(1_000_000 + 4 * most + 4_003)
+    machine.data_ready(99)  # not drawn: the old one goes all the same
+    machine.at(1_000_000 + 3 * most + 4_002)
+    machine.receive_returned(99, 10, 0)
+    assert machine["deliveries_measured"] == 2
 
 
 def test_connections(machine):

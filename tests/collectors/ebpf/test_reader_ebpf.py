@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The reader over a map made of ordinary memory: sums, unknown fields, sampling, maps that do not fit."""
 
+import math
 import mmap
 import os
 import resource
@@ -79,6 +80,61 @@ def test_a_read_adds_up_the_cpus(make, clock):
         expected = tuple(word * 101 for word in range(at, at + kind.words))
         assert getattr(read, kind.name) == (expected if kind.words > 1 else expected[0]), kind.name
     reader.close()
+    reader.close()
+
+
+def test_sums_beyond_a_word_wrap_as_words_do(make, clock):
+    stats, words = make(cpus=3)
+    for cpu in range(3):
+        for at in range(layout.FIRST_COUNTER, layout.ROW_WORDS):
+            words[cpu * ROW_WORDS + at] = 2**64 - 1 - cpu
+    reader = StatsReader(stats, clock)
+    read = reader.read()
+    for kind in layout.FIELDS:
+        expected = (2**64 - 6,) * kind.words  # -1, -2 and -3 in words of 64 bits
+        assert getattr(read, kind.name) == (expected if kind.words > 1 else expected[0]), kind.name
+    reader.close()
+
+
+def test_a_cpu_that_comes_later_is_there_at_the_next_read(make, clock):
+    stats, words = make(cpus=3)
+    reader = StatsReader(stats, clock)
+    for _ in range(5):
+        assert reader.read().forks == 0
+    words[2 * ROW_WORDS + layout.OFFSETS["switches"]] = 1
+    words[2 * ROW_WORDS + layout.OFFSETS["forks"]] = 4
+    assert reader.read().forks == 4
+    reader.close()
+    stats, words = make(cpus=3, fields=ALL - {"switches"})  # nothing else tells that a CPU is there
+    words[2 * ROW_WORDS + layout.OFFSETS["forks"]] = 4
+    reader = StatsReader(stats, clock)
+    assert reader.read().forks == 4
+    reader.close()
+
+
+def test_many_cpus_that_never_came_cost_little(make, clock):
+    stats, words = make(cpus=256)
+    words[layout.OFFSETS["switches"]] = 1
+    reader = StatsReader(stats, clock)
+    took_ns = []
+    for _ in range(50):
+        start_ns = time.perf_counter_ns()
+        reader.read()
+        took_ns.append(time.perf_counter_ns() - start_ns)
+    assert min(took_ns) < 500_000  # 0.04 ms here; 256 copies of a row take 2 ms
+    reader.close()
+
+
+def test_the_limit_may_be_the_callers(make, clock):
+    stats, words = make()
+    reader = StatsReader(stats, clock, most_timed_per_s=math.inf)
+    for _ in range(3):
+        words[layout.OFFSETS["switches"]] += 10_000_000
+        words[layout.OFFSETS["packets_sent"]] += 10_000_000
+        clock.ns += 1_000_000_000
+        reader.read()
+    assert masks(words, "sample_mask") == masks(words, "packet_mask") == {0}
+    assert reader.timed_share == {"sample": 1.0, "packet": 1.0}
     reader.close()
 
 

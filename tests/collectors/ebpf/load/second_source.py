@@ -25,13 +25,14 @@ def stat(key):
 
 
 def device_interrupts():
-    """/proc/interrupts, rows with a number: interrupts with a handler, which is where irq_handler_entry is.
+    """/proc/interrupts by number: interrupts with a handler, which is where irq_handler_entry is.
 
     The others (LOC, RES, CAL, ...) have an entry of their own, and the `intr` of /proc/stat counts them as well.
     """
     rows = Path("/proc/interrupts").read_text().splitlines()
     cpus = len(rows[0].split())
-    return sum(sum(map(int, row.split()[1 : cpus + 1])) for row in rows[1:] if row.split(":")[0].strip().isdigit())
+    numbered = [(row.split(":")[0].strip(), row.split()[1 : cpus + 1]) for row in rows[1:]]
+    return {int(number): sum(map(int, counts)) for number, counts in numbered if number.isdigit()}
 
 
 def softirqs():
@@ -81,17 +82,22 @@ class EventCount:
     """Counts events of the kernel in a tracefs instance of its own (Documentation/trace/ftrace.rst, Instances).
 
     With several, their sum. The ring buffer says how much was ever written to it, whatever was overwritten since.
+    `only`: a filter for all of them ("ret != 0").
     """
 
-    def __init__(self, *events):
+    def __init__(self, *events, only="", buffer_kb=64):
+        self._only = only
+        self._buffer_kb = buffer_kb
         self._events = [event.replace(":", "/") for event in events]
         self._folder = TRACEFS / "instances" / f"asa-check-{os.getpid()}-{time.monotonic_ns()}"
 
     def __enter__(self):
         _remove_orphans()
         self._folder.mkdir()
-        (self._folder / "buffer_size_kb").write_text("64")
+        (self._folder / "buffer_size_kb").write_text(str(self._buffer_kb))
         for event in self._events:
+            if self._only:
+                (self._folder / "events" / event / "filter").write_text(self._only)
             (self._folder / "events" / event / "enable").write_text("1")
         return self
 
@@ -104,6 +110,32 @@ class EventCount:
             numbers = dict(re.findall(r"^([a-z ]+): (\d+)$", file.read_text(), re.MULTILINE))
             total += sum(int(numbers[name]) for name in ("entries", "overrun", "read events"))
         return total
+
+    def lines(self):
+        """CPU, time in ns (text, to a microsecond) and name of each event that is still in the buffer, in order."""
+        with (self._folder / "trace").open() as file:
+            for line in file:
+                found = re.search(r"\[(\d+)\] \S+ +(\d+)\.(\d{6}): (\w+):", line)
+                if found:
+                    yield int(found[1]), int(found[2] + found[3]) * 1000, found[4]
+
+
+class HandlerTimes(EventCount):
+    """Handlers of a kind ("irq:irq_handler", "irq:softirq"): how many ended, and the time in them, by tracefs."""
+
+    def __init__(self, kind):
+        super().__init__(f"{kind}_entry", f"{kind}_exit", buffer_kb=8192)
+
+    def spent(self):
+        """Number and time in ns of those whose entry and exit are both in the buffer. Each is exact to 1 us."""
+        begun, number, total_ns = {}, 0, 0
+        for cpu, at_ns, event in self.lines():
+            if event.endswith("_entry"):
+                begun[cpu] = at_ns
+            elif cpu in begun:
+                number += 1
+                total_ns += at_ns - begun.pop(cpu)
+        return number, total_ns
 
 
 def _remove(folder):

@@ -48,6 +48,22 @@ def connections(count):
     return {"connections": count}
 
 
+def held(count, shut):
+    """`count` opened on loopback, of which both ends of `shut` are closed; prints what ss(8) tells, then waits."""
+    ends = []
+    with socket.create_server(("127.0.0.1", PORT), backlog=count) as door:
+        for _ in range(count):
+            ends.append(socket.create_connection(door.getsockname(), timeout=30))
+            ends.append(door.accept()[0])
+        for end in ends[: 2 * shut]:
+            end.close()
+        listing = ["ss", "--no-header", "--tcp", "--numeric", "state", "established"]
+        listed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+        print(json.dumps({"established": len(listed.splitlines())}), flush=True)
+        sys.stdin.read()
+    return {"connections": count}
+
+
 def refused(count):
     """Nobody listens: a RST is sent and received for each."""
     for _ in range(count):
@@ -225,6 +241,7 @@ def queued(count, rate_bits_per_s):
 
 LOADS = {
     "connections": connections,
+    "held": held,
     "refused": refused,
     "aborted": aborted,
     "datagrams": datagrams,
