@@ -83,12 +83,13 @@ class Assembly:
                 logs=places.run / "logs",
             )
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect), clock)
-        sampler.open()
-        book = None
-        if journal_path is not None:
-            limits = settings.journal
-            book = journal.Journal.open(journal_path, size_mb=limits.size_mb, commit_s=limits.commit_s)
-            book.begin(_header(places, clock))
+        try:
+            sampler.open()
+            book = _book(journal_path, settings.journal, _header(places, clock))
+        except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
+            sampler.close()
+            status.close()
+            raise
         return cls(
             places=places,
             config_path=config_path,
@@ -171,11 +172,20 @@ class Assembly:
             interval_s=self.settings.interval_s,
             ticks=agent.counts.ticks,
             overruns=agent.counts.overruns,
+            worst_late_ms=round(agent.counts.worst_late_ms, 3),
             backends=self.backends,
             missing_sources=self.sampler.missing | self.sampler.failing,
             slow_sources=self.sampler.slow,
             cost_us=self.sampler.cost_us,
         )
+
+
+def _book(path: Path | None, limits: config.JournalSettings, header: journal.SessionHeader) -> journal.Journal | None:
+    if path is None:
+        return None
+    book = journal.Journal.open(path, size_mb=limits.size_mb, commit_s=limits.commit_s)
+    book.begin(header)
+    return book
 
 
 def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:

@@ -27,7 +27,8 @@ class Counts:
     """What happened since the start."""
 
     ticks: int = 0
-    overruns: int = 0  # ticks that came more than one interval late
+    overruns: int = 0  # ticks that had not ended when the next was due
+    worst_late_ms: float = 0.0  # from the time a tick was due to its start, the largest
     switches: int = 0
     failures: int = 0
     last_event: str = ""
@@ -63,6 +64,7 @@ class Agent:
                         return
                     self._advance_switch()
                     if now_ns >= next_ns:
+                        self.counts.worst_late_ms = max(self.counts.worst_late_ms, (now_ns - next_ns) / 1e6)
                         self._tick()
                         next_ns = self._next_tick(next_ns)
                     if self._wait(inbox, next_ns):

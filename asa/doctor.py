@@ -14,6 +14,7 @@ from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
 from asa.core.sample import RawSample
 from asa.decide import table
+from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
@@ -158,11 +159,17 @@ def _sources(places: paths.Places) -> Iterator[Finding]:
     for name, line in _seen(sample).items():
         yield Finding(subject=name, level=Level.OK, text=line)
     for source, reason in missing.items():
-        if source not in PROGRAMS and source != config.Ebpf.CORE:
-            remedy = _REMEDIES.get(source, "")
+        if source not in PROGRAMS and source != CORE_UNUSED:
+            remedy = _remedy(source, reason)
             yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason, remedy=remedy)
     if not missing:
         yield Finding(subject="sources", level=Level.OK, text="all collectors can read this host")
+
+
+def _remedy(source: str, reason: str) -> str:
+    if source == _PROBES and "needs root" in reason:
+        return "sudo asa run"
+    return _REMEDIES.get(source, "")
 
 
 def _probes(wanted: config.Ebpf, backend: str, missing: dict[str, str]) -> Iterator[Finding]:
@@ -174,8 +181,8 @@ def _probes(wanted: config.Ebpf, backend: str, missing: dict[str, str]) -> Itera
             f"{backend}: {len(PROGRAMS) - len(absent)} of {len(PROGRAMS)} programs are in the kernel (asked: {wanted})"
         )
         yield Finding(subject="eBPF", level=Level.OK, text=text)
-        if config.Ebpf.CORE in missing:
-            yield Finding(subject="eBPF core", level=Level.WARNING, text=missing[config.Ebpf.CORE])
+        if CORE_UNUSED in missing:
+            yield Finding(subject=CORE_UNUSED, level=Level.WARNING, text=missing[CORE_UNUSED])
         for program in absent:
             text = f"{missing[program]}; unknown without it: {', '.join(lost_without(program))}"
             yield Finding(subject=f"eBPF {program}", level=Level.WARNING, text=text)

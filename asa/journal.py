@@ -122,7 +122,10 @@ class Journal:
         return self._session
 
     def add(self, sample: RawSample, decision: Decision | None = None, events: tuple[SwitchEvent, ...] = ()) -> None:
-        """Append one tick; written to disk with the batch. Raises JournalError when the disk does not take it."""
+        """Append one tick; written to disk with the batch. Raises JournalError when the disk does not take it.
+
+        Also for an integer that MessagePack has no room for (2**64 and more).
+        """
         try:
             if not self._db.in_transaction:
                 self._db.execute("BEGIN")
@@ -138,6 +141,8 @@ class Journal:
                 self._last_commit_ns = sample.monotonic_ns
         except sqlite3.Error as error:
             raise _unwritable(error) from error
+        except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
+            raise JournalError(f"journal: sample at {sample.monotonic_ns} ns cannot be encoded: {error}") from error
 
     def commit(self) -> None:
         """Write the batch out and keep the size bound. Raises JournalError when the disk does not take it."""

@@ -43,6 +43,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     interval_s: float
     ticks: int
     overruns: int
+    worst_late_ms: float  # that a tick began after it was due
     backends: dict[str, str]  # source -> the way to its figures that is in use
     missing_sources: dict[str, str]  # source or part of it -> why there is nothing of it
     slow_sources: dict[str, str]  # source -> how much less often it is read

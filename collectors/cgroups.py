@@ -44,9 +44,13 @@ class GroupCollector:
     def open(self) -> None:
         """Find version 2 of control groups and list them. Raises SourceError where there is none."""
         roots = (self._mount, self._mount / "unified")  # the second where version 1 is mounted beside it (systemd)
-        found = [root for root in roots if (root / "cgroup.controllers").exists()]
+        try:
+            found = [root for root in roots if (root / "cgroup.controllers").exists()]
+            first = (self._mount / "cpu").exists()
+        except OSError as error:  # a /sys that is closed to this user
+            raise SourceError(source=_SOURCE, reason=f"{self._mount}: {reason_of(error)}") from error
         if not found:
-            there = "only version 1 of cgroups" if (self._mount / "cpu").exists() else "no cgroups"
+            there = "only version 1 of cgroups" if first else "no cgroups"
             reason = f"{self._mount}: {there}; boot with systemd.unified_cgroup_hierarchy=1 for version 2"
             raise SourceError(source=_SOURCE, reason=reason)
         self._root = found[0]

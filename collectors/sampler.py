@@ -190,6 +190,9 @@ class HostSampler:
             except SourceError as error:
                 collector.close()
                 self._absent[error.source] = error.reason
+            except BaseException:  # told to end meanwhile: `close` would not know of it
+                collector.close()
+                raise
             else:
                 # one that waits for its peer is in `missing` by name: whoever shows that has told it
                 self._sources.append(_Source(collector=collector, told_failing=collector.name in collector.lacking))

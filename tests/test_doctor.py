@@ -76,7 +76,10 @@ class Probes:
 
     name = "ebpf"
     backend = "bcc"
-    lacking: ClassVar = {"core": "this kernel has no BTF", "input_event": "no kprobes here"}
+    lacking: ClassVar = {
+        "eBPF core": "CO-RE not used: this kernel has no BTF; BCC serves",
+        "input_event": "no kprobes here",
+    }
 
     def open(self):
         pass
@@ -94,9 +97,9 @@ def test_the_backend_of_the_probes_and_what_is_lost_without_a_program(places, mo
     found = findings(places)
     total = len(PROGRAMS)
     assert found["eBPF"].text == f"bcc: {total - 1} of {total} programs are in the kernel (asked: auto)"
-    assert found["eBPF core"].text == "this kernel has no BTF"
+    assert found["eBPF core"].text == "CO-RE not used: this kernel has no BTF; BCC serves"
     assert found["eBPF input_event"].text == "no kprobes here; unknown without it: input_keys, input_motions"
-    assert not {"source core", "source input_event"} & found.keys()
+    assert not {"source eBPF core", "source input_event"} & found.keys()
 
 
 def test_probes_that_do_not_come_up_say_why(places, monkeypatch):
@@ -108,7 +111,7 @@ def test_probes_that_do_not_come_up_say_why(places, monkeypatch):
     monkeypatch.setattr(doctor, "standard", lambda *_: [Probes()])
     found = findings(places)
     assert "needs root" in found["source ebpf"].text
-    assert found["source ebpf"].remedy
+    assert found["source ebpf"].remedy == "sudo asa run"
     assert "eBPF" not in found
 
 

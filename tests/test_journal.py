@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The journal: what goes in comes out, it stays within its bound, and foreign files are refused."""
 
+import dataclasses
 import sqlite3
 
 import pytest
@@ -106,3 +107,15 @@ def test_foreign_files_are_refused_and_kept(tmp_path):
     (tmp_path / "cut.xz").write_bytes(b"\xfd7zXZ\x00 cut")
     with pytest.raises(JournalError, match="packed"):
         Journal.unpack(tmp_path / "cut.xz")
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1])
+def test_an_integer_too_wide_is_a_journal_error_and_keeps_the_rest(tmp_path, value):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        number = journal.begin(HEADER)
+        journal.add(sample(1))
+        with pytest.raises(JournalError, match="sample at 2000000000 ns cannot be encoded"):
+            journal.add(dataclasses.replace(sample(2), suspended_ns=value), decision(2))
+        journal.add(dataclasses.replace(sample(3), suspended_ns=2**64 - 1))
+        assert [found.monotonic_ns for found in journal.samples(number)] == [10**9, 3 * 10**9]
+        assert list(journal.decisions(number)) == []

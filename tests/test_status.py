@@ -35,6 +35,7 @@ def example(**changes):
         "interval_s": 1.0,
         "ticks": 0,
         "overruns": 0,
+        "worst_late_ms": 0.0,
         "backends": {},
         "missing_sources": {},
         "slow_sources": {},

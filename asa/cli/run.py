@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,15 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
+    # the loop has its own handlers; an ordinary kill before that must clean up too, as Ctrl-C does
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _run(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: threads would only cost memory
     from asa import paths
     from asa.act.urgency import go_first

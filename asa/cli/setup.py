@@ -2,6 +2,7 @@
 """`asa setup`: everything that runs, tests and recordings need on this machine; what is there already is left alone."""
 
 import argparse
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,13 +65,32 @@ def ensure(*, lab: bool, workloads: bool) -> int:
 
 
 def probes() -> None:
-    """Compile the eBPF programs where they are not up to date; a wheel brings them along. Raises SetupError."""
+    """Install the library that loads the eBPF programs, and compile them where they are not up to date.
+
+    A wheel brings them along compiled, but not the library. Raises SetupError.
+    """
     from asa import debian, paths
     from collectors.ebpf import build, core
 
+    _library()
     is_checkout = (core.OBJECT.parents[2] / "pyproject.toml").exists()
     if core.OBJECT.exists() and (not is_checkout or build.is_current(core.OBJECT)):
         return
     debian.install(build.PACKAGES, report=print, cache=paths.default().cache)
     print("compiling the eBPF programs")
     build.build()
+
+
+def _library() -> None:
+    # asked of the loader and not of dpkg: elsewhere than on Debian it may be there all the same
+    from asa import debian, paths
+    from asa.core.errors import SourceError
+    from collectors.ebpf.libbpf import Library
+
+    try:
+        Library()
+    except SourceError as error:
+        if shutil.which("apt-get") is None:
+            print(f"{error.reason}; going on without: no apt-get here")
+        else:
+            debian.install(("libbpf1",), report=print, cache=paths.default().cache)

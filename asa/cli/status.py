@@ -52,6 +52,7 @@ def _lines(found: "Status") -> list[str]:
         f"scheduler  {found.scheduler or 'no sched_ext'} for {since_s:.0f} s; wanted {found.wanted or 'none'}",
         f"why        {found.sentence}",
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",
+        f"timing     the latest tick began {found.worst_late_ms:.1f} ms after it was due",
         f"table      {found.table}",
     ]
     if found.set_aside:

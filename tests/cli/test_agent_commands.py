@@ -108,13 +108,54 @@ def test_status_tells_of_the_agent_and_of_none(env):
     assert body["agent"]["cost_us"].keys() >= {"cpu", "memory", "network"}
     assert all(0 < cost_us < 1e6 for cost_us in body["agent"]["cost_us"].values())
     assert body["agent"]["slow_sources"] == {}
-    assert "agent      observing" in asa("status", env=env).stdout
+    assert 0 <= body["agent"]["worst_late_ms"] < 60_000
+    shown = asa("status", env=env).stdout
+    assert "agent      observing" in shown
+    assert "timing     the latest tick began" in shown
     assert "another agent is running" in asa("run", "--observe", env=env).stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     gone = asa("status", "--json", env=env)
     assert gone.returncode == 3
     assert not json.loads(gone.stdout)["running"]
+
+
+COMPILING = """
+import signal, sys
+from pathlib import Path
+from asa import assembly
+from asa.cli.main import main
+
+class Ready:
+    name = "cpu"
+    lacking = {}
+    def open(self):
+        pass
+    def read(self):
+        return {}
+    def close(self):
+        print(f"{self.name} closed", flush=True)
+
+class Compiling(Ready):
+    name = "ebpf"
+    def open(self):
+        print("opening", flush=True)
+        signal.pause()
+
+assembly.standard = lambda *_: [Ready(), Compiling()]
+main(["run", "--observe"])
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_sources_open_cleans_up(env, sign):
+    process = subprocess.Popen([sys.executable, "-c", COMPILING], stdout=subprocess.PIPE, env=env)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"opening\n"
+    process.send_signal(sign)
+    told, _ = process.communicate(timeout=20)
+    assert told == b"ebpf closed\ncpu closed\n"
+    assert process.returncode == 130
 
 
 def test_doctor_names_what_is_missing(env):

@@ -79,6 +79,12 @@ class GpuTree:
             link.symlink_to(device)
         (self.proc / f"{pid}/fdinfo/{number}").write_text(HEAD + text)
 
+    def power(self, node: str, status: str) -> None:
+        """Let the device behind it be suspended, or active. The node is there from then on."""
+        folder = self.sys / "class/drm" / node / "device/power"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "runtime_status").write_text(f"{status}\n")
+
     def drop(self, pid: int, number: int) -> None:
         """Let it close the GPU. A reader's open descriptor finds nothing more, as in the kernel."""
         (self.proc / f"{pid}/fd/{number}").unlink()

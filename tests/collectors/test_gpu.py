@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from asa.core.errors import SourceError
 from asa.core.sample import GpuCounters
+from collectors.procfs import gpu as gpu_module
 from collectors.procfs.drm import parse_fdinfo
 from collectors.procfs.gpu import GpuCollector, used_ns
 
 KIB = 1 << 10
+TEXT_OF = gpu_module._text
 S = 1_000_000_000
 TICK_NS = S // os.sysconf("SC_CLK_TCK")
 
@@ -184,6 +186,129 @@ def test_a_driver_that_tells_nothing_is_only_counted(bench):
     assert bench.read() == told(1, None, None)
 
 
+def test_a_client_that_is_not_understood_hides_no_other(bench):
+    bench.tree.start(10)
+    bench.tree.hold(10, 4, i915(client=1, render=1000, memory=8))
+    bench.tree.hold(10, 5, "drm-client-id:\t2\ndrm-engine-render:\t5 fortnights\n")
+    bench.gpu.open()
+    assert bench.read() == told(1, 0, 8 * KIB)
+    assert "10/fd/5: fdinfo: not understood: b'5 fortnights'" in bench.gpu.lacking["gpu clients"]
+    bench.tree.hold(10, 4, i915(client=1, render=1700, memory=8))
+    assert bench.read(1) == told(1, 700, 8 * KIB)
+
+
+def test_a_client_that_is_no_longer_understood_hides_no_other(bench):
+    bench.tree.start(10)
+    for client in (1, 2):
+        bench.tree.hold(10, client, i915(client=client, render=1000, memory=8))
+    bench.gpu.open()
+    assert bench.read().memory_bytes == 16 * KIB
+    bench.tree.hold(10, 1, i915(client=1, render=1300, memory=8))
+    bench.tree.hold(10, 2, i915(client=2, render=1300, memory=8) + "drm-resident-x:\t5 GB\n")
+    assert bench.read(1) == told(1, 300, 8 * KIB)
+    said = dict(bench.gpu.lacking)
+    assert "10/fd/2: fdinfo: not understood: b'5 GB'" in said["gpu clients"]
+    bench.tree.drop(10, 2)
+    bench.tree.hold(10, 3, "drm-client-id:\t3\ndrm-engine-render:\t5 fortnights\n")
+    bench.tree.hold(10, 1, i915(client=1, render=1400, memory=8))
+    assert bench.read_for(20) == told(1, 400, 8 * KIB)
+    assert bench.gpu.lacking == said  # the first one; told once
+
+
+def noted_reads(monkeypatch):
+    asked = []
+    monkeypatch.setattr(gpu_module, "_text", lambda file: asked.append(file) or TEXT_OF(file))
+    return asked
+
+
+def test_a_suspended_gpu_is_not_woken(bench, monkeypatch):
+    asked = noted_reads(monkeypatch)
+    for pid in (10, 11):
+        bench.tree.start(pid)
+        bench.tree.hold(pid, 4, i915(client=pid, render=1000, memory=8))
+    bench.tree.hold(11, 5, i915(client=3, render=1000, memory=4), device="/dev/dri/card1")
+    bench.tree.power("card0", "suspended")
+    bench.tree.power("renderD128", "active")
+    bench.tree.power("card1", "active")
+    bench.gpu.open()
+    assert bench.read() == told(2, 0, 20 * KIB)
+    bench.tree.power("renderD128", "suspended")
+    asked.clear()
+    for _ in range(20):  # some listings, each with another look at the holders
+        found = bench.read(1)
+    assert found == told(2, 0, 20 * KIB)
+    assert len(asked) >= 20  # the other GPU's client
+    assert all("11/fdinfo/5" in str(file._path) for file in asked)
+    bench.tree.end(10)
+    assert bench.read(1) == told(1, 0, 12 * KIB)  # its client has gone though nobody could be asked
+    bench.tree.hold(11, 4, i915(client=11, render=1500, memory=2))
+    bench.tree.power("renderD128", "active")
+    assert bench.read(1) == told(1, 500, 6 * KIB)
+
+
+def test_clients_that_begin_behind_a_suspended_gpu_are_met_when_it_wakes(bench, monkeypatch):
+    asked = noted_reads(monkeypatch)
+    bench.tree.power("renderD128", "suspended")
+    for pid in range(10, 20):
+        bench.tree.start(pid)
+        bench.tree.hold(pid, 4, i915(client=pid, memory=1))
+    bench.gpu.open()
+    assert bench.read_for(10) == told(10, None, None)
+    assert not asked
+    bench.tree.power("renderD128", "active")
+    assert bench.read(1).memory_bytes == 10 * KIB
+
+
+def test_cycles_do_not_count_the_time_of_a_suspended_gpu(bench):
+    bench.tree.start(10)
+    bench.tree.power("renderD128", "active")
+    bench.tree.hold(10, 4, xe(busy=1000, total=10_000))
+    bench.gpu.open()
+    bench.read()
+    bench.tree.power("renderD128", "suspended")
+    bench.read_for(600)
+    bench.tree.power("renderD128", "active")
+    bench.tree.hold(10, 4, xe(busy=1500, total=11_000))  # its clock stood still: half of a second, not of all
+    assert bench.read(1).engine_ns == S // 2
+    bench.tree.hold(10, 4, xe(busy=1750, total=12_000))
+    assert bench.read(1).engine_ns == S // 2 + S // 4
+
+
+def test_a_device_that_is_no_node_of_ours_is_no_path(bench):
+    outside = bench.tree.sys / "class/elsewhere/device/power"
+    outside.mkdir(parents=True)
+    (outside / "runtime_status").write_text("suspended\n")
+    bench.tree.start(10)
+    bench.tree.hold(10, 4, i915(memory=8), device="/dev/dri/../elsewhere")
+    bench.gpu.open()
+    assert bench.read() == told(1, 0, 8 * KIB)
+
+
+def test_few_of_many_descriptors_are_listed(bench, monkeypatch):
+    bench.tree.start(10, files=3000)
+    bench.tree.hold(10, 5000, i915())
+    scandir, listed = os.scandir, []
+
+    class Counted:
+        def __init__(self, path):
+            self.entries = scandir(path)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.entries.close()
+
+        def __iter__(self):
+            for entry in self.entries:
+                listed.append(entry.name)
+                yield entry
+
+    monkeypatch.setattr(os, "scandir", Counted)
+    bench.gpu.open()
+    assert len(listed) == 1024
+
+
 def test_a_new_process_is_found_soon(bench):
     for pid in range(100, 400):
         bench.tree.start(pid)
@@ -207,14 +332,14 @@ def test_other_peoples_processes_are_no_error(bench, monkeypatch):
     bench.tree.start(10)
     bench.tree.start(11)
     bench.tree.hold(11, 4, i915(memory=8))
-    listdir = os.listdir
+    scandir = os.scandir
 
     def refuse(path):
         if str(path).endswith("10/fd"):
             raise PermissionError(13, "Permission denied")
-        return listdir(path)
+        return scandir(path)
 
-    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
     bench.gpu.open()
     assert bench.read() == told(1, 0, 8 * KIB)
 

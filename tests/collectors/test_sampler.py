@@ -2,7 +2,11 @@
 """The sampler: what is missing is said once, what fails is tried again, what is slow is spared, and no tick raises."""
 
 import dataclasses
+import json
+import os
 import select
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -362,3 +366,55 @@ def test_time_suspended_is_what_the_boot_clock_has_more(monkeypatch):
 def test_it_is_a_sampler(laptop):
     sampler: Sampler = opened(laptop)
     assert isinstance(sampler.sample(), RawSample)
+
+
+OPENING = """
+import json, sys
+from pathlib import Path
+from asa.config import CollectSettings
+from collectors.sampler import HostSampler, SystemClock, standard
+sampler = HostSampler(standard(Path("/proc"), Path(sys.argv[1]), CollectSettings()), SystemClock())
+sampler.open()
+print(json.dumps(sampler.missing))
+sampler.close()
+"""
+
+
+@pytest.mark.parametrize("capabilities", ["", "+bpf,+perfmon"])
+def test_a_sys_that_is_closed_to_this_user_is_no_error(tmp_path, capabilities):
+    closed = tmp_path / "sys"
+    (closed / "class/drm/card0").mkdir(parents=True)
+    (closed / "fs/cgroup/cgroup.controllers").mkdir(parents=True)
+    (closed / "kernel/btf/vmlinux").mkdir(parents=True)
+    closed.chmod(0o700 if os.geteuid() == 0 else 0)
+    tmp_path.chmod(0o755)
+    command = [sys.executable, "-B", "-c", OPENING, str(closed)]
+    if os.geteuid() == 0:
+        kept = [f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}"] if capabilities else []
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *kept, "--", *command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        closed.chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    missing = json.loads(done.stdout)
+    assert "permission denied" in missing["gpu"]
+    assert "permission denied" in missing["groups"]
+    assert "ebpf" in missing
+
+
+def test_told_to_end_while_opening_gives_back_what_was_begun():
+    class Endless:
+        name = "ebpf"
+        closed = False
+
+        def open(self):
+            raise KeyboardInterrupt
+
+        def close(self):
+            self.closed = True
+
+    source = Endless()
+    with pytest.raises(KeyboardInterrupt):
+        HostSampler([source], Hand()).open()
+    assert source.closed
