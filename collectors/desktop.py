@@ -2,7 +2,9 @@
 """The desktop: what the person has in front of them, and what its processes use.
 
 Asks GNOME's extension first, then the X server (`READERS`); each waits for its desktop by itself, so a login after the
-boot, another user, a Shell or server that restarts are all found without a restart of the agent, 30 s later at most.
+boot, another user, a Shell or server that restarts are all found without a restart of the agent, 30 s later at most,
+or 60 s after a flood of messages drove it away. Under sudo it is the caller's desktop (SUDO_UID) for as long as the
+agent runs, whoever comes to the screen.
 While there is nothing to tell, `read` fails with the reason, and the sample's `desktop` is None. It counts no process
 itself (collectors.focus) and knows no protocol.
 """

@@ -5,7 +5,9 @@ A desktop that starts each application in a control group of its own (systemd, "
 makes it cheap: two files of cgroup v2. Elsewhere it is the window's process with all its descendants, which a browser's
 content processes and a terminal's jobs are. They are found by parents over all of /proc, not by task/TID/children:
 browsers fork from any of their hundreds of threads, each of which has such a file, while a listing of /proc costs
-less and only processes that are new in it are looked at.
+less and only processes that are new in it are looked at. Children that have ended are in their parent's own sums once
+it has waited for them (cutime, cstime), and in no others: short jobs of a shell or of make count, though no look saw
+them.
 """
 
 import os
@@ -30,7 +32,8 @@ _INNER_SLICES = {"app-graphical.slice"}  # between app.slice and the application
 _CPU, _MEMORY, _PROCESSES = "cpu.stat", "memory.current", "cgroup.procs"
 # proc_pid_stat(5): places after the name, which may hold anything but ends with the last ")"
 _LINE_END = b"\n"  # a second read would have the kernel write the line anew
-_PARENT, _USER, _SYSTEM, _STARTED, _RESIDENT = 1, 11, 12, 19, 21
+_PARENT, _STARTED, _RESIDENT = 1, 19, 21
+_CPU_TIMES = slice(11, 15)  # its own in user and kernel mode, then those of its children that it has waited for
 
 
 class FocusTracker:
@@ -39,7 +42,7 @@ class FocusTracker:
     def __init__(self, proc: Path, sys: Path) -> None:
         self._proc = proc
         self._groups = next(
-            (root for root in (sys / "fs/cgroup", sys / "fs/cgroup/unified") if (root / "cgroup.controllers").exists()),
+            (root for root in (sys / "fs/cgroup", sys / "fs/cgroup/unified") if _there(root / "cgroup.controllers")),
             None,
         )
         self._parents = _Parents(proc)
@@ -69,7 +72,7 @@ class FocusTracker:
     def _find(self, pid: int) -> "_Group | _Tree":
         if self._groups is not None:
             path = application_group(self._proc, pid)
-            if path and (self._groups / path / _MEMORY).exists():  # no memory controller: the tree tells more
+            if path and _there(self._groups / path / _MEMORY):  # no memory controller: the tree tells more
                 return _Group(self._groups, path)
         return _Tree(self._parents, pid)
 
@@ -86,7 +89,7 @@ def application_group(proc: Path, pid: int) -> str:
     finally:
         file.close()
     _, found, line = (b"\n" + text).rpartition(b"\n0::/")  # cgroups(7): the line of version 2
-    parts = line.partition(b"\n")[0].decode(errors="surrogateescape").split("/")
+    parts = os.fsdecode(line.partition(b"\n")[0]).split("/")
     if not found or _APPLICATIONS not in parts or ".." in parts:
         return ""
     end = parts.index(_APPLICATIONS) + 1
@@ -99,7 +102,7 @@ class _Group:
     # an application with a control group of its own
 
     def __init__(self, root: Path, path: str) -> None:
-        self._path = path
+        self._name = os.fsencode(path).decode("utf-8", "replace")  # may hold any byte, the journal holds UTF-8
         self._folder = root / path
         self._processes = 0
         self._reads = 0
@@ -117,7 +120,7 @@ class _Group:
         usage = after(_SOURCE, _CPU, b"\n" + self._cpu.read(), b"\nusage_usec ")
         used_us, memory_bytes = counters(_SOURCE, _CPU, [usage, self._memory.read().strip()])
         return FocusCounters(
-            group=self._path,
+            group=self._name,
             processes=self._processes,
             cpu_ns=bounded(_SOURCE, _CPU, cpu_ns=used_us * 1000)["cpu_ns"],
             memory_bytes=memory_bytes,
@@ -208,7 +211,9 @@ class _Tree:
             self._parents.look()
             self._gather()
         self._reads += 1
-        texts: list[bytes] = []
+        ticks: list[bytes] = []
+        pages: list[bytes] = []
+        # Parents come before their children, so one that is waited for meanwhile is missing once, never counted twice.
         for pid, file in list(self._members.items()):
             try:
                 fields = fields_of(file.read(_LINE_END))
@@ -218,13 +223,13 @@ class _Tree:
                 del self._members[pid]  # it has ended; the descriptor knows, whoever has its number now
                 file.close()
             else:
-                texts += fields[_USER], fields[_SYSTEM], fields[_RESIDENT]
-        values = counters(_SOURCE, "stat", texts)
-        pages = sum(values[2::3])
-        ticks = sum(values) - pages
+                ticks += fields[_CPU_TIMES]
+                pages.append(fields[_RESIDENT])
+        cpu_ns = sum(counters(_SOURCE, "stat", ticks)) * _TICK_NS
+        memory_bytes = sum(counters(_SOURCE, "stat", pages)) * _PAGE_BYTES
         if not self._parents.complete:
             return None
-        sums = bounded(_SOURCE, "stat", cpu_ns=ticks * _TICK_NS, memory_bytes=pages * _PAGE_BYTES)
+        sums = bounded(_SOURCE, "stat", cpu_ns=cpu_ns, memory_bytes=memory_bytes)
         return FocusCounters(group=self._name, processes=len(self._members), **sums)
 
     def close(self) -> None:
@@ -246,6 +251,10 @@ class _Tree:
                     self._members[pid] = self._parents.stat(pid)
                 except SourceError:
                     continue  # ended meanwhile
+
+
+def _there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  # Path.exists raises where it may not look
 
 
 def fields_of(text: bytes) -> list[bytes]:

@@ -53,14 +53,13 @@ def find(environment: Mapping[str, str], run: Path, own_uid: int) -> Session:
         bus_uid = _owner(bus, uid)
     else:
         bus = f"unix:path={runtime / 'bus'}"
-    kind = environment.get("XDG_SESSION_TYPE") or login.get("TYPE", "")
     return Session(
         uid=uid,
         bus=bus,
         bus_uid=bus_uid,
         display=environment.get("DISPLAY") or login.get("DISPLAY", ""),
         authorities=_authorities(environment, runtime, uid, own_uid),
-        wayland=kind == "wayland" or bool(environment.get("WAYLAND_DISPLAY")) or (runtime / "wayland-0").exists(),
+        wayland=_is_wayland(environment, login.get("TYPE"), runtime),
     )
 
 
@@ -119,6 +118,17 @@ def acting_as(uid: int) -> Iterator[None]:
         os.seteuid(_ROOT)
 
 
+def _is_wayland(environment: Mapping[str, str], login_type: str | None, runtime: Path) -> bool:
+    # pam_systemd(8): it may be tty or unspecified too, as in a shell of sudo, and tells nothing of the desktop then
+    for kind in (environment.get("XDG_SESSION_TYPE"), login_type):
+        if kind in {"x11", "wayland"}:
+            return kind == "wayland"
+    if environment.get("WAYLAND_DISPLAY"):
+        return True
+    # Its file may outlive a compositor. Path.exists raises where it may not look; this is False then.
+    return os.path.exists(runtime / "wayland-0")  # noqa: PTH110
+
+
 def _owner(address: str, otherwise: int) -> int:
     # An address out of the environment may be of a bus that root started itself, as under `sudo dbus-run-session`.
     for name in unix_addresses(address):
@@ -155,7 +165,7 @@ def _fields(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST_FIELDS_BYTES).decode(errors="replace")
-    except OSError:
+    except (OSError, ValueError):
         return {}
     return dict(line.partition("=")[::2] for line in text.splitlines() if not line.startswith("#"))
 

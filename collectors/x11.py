@@ -33,6 +33,7 @@ _LAST_RETRY_NS = 30 * _S_NS  # a desktop that comes after the agent is seen this
 _UNANSWERED_NS = 5 * _S_NS
 _LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
 _MOST_UNREAD_BYTES = 2 * x.LARGEST_REPLY_BYTES
+_MOST_EVENTS = 1024  # while answers are awaited: none was asked for; a new keyboard map is told to all, key by key
 _PIECE_BYTES = 1 << 14
 _SOURCE = "desktop"
 _ATOMS = (
@@ -113,6 +114,7 @@ class X11Reader:
         self._sequence = 0  # of the last request; the server counts along
         self._awaited = 0  # replies to the requests under way
         self._replies: _Replies = []
+        self._events = 0  # that came since
         self._asked_ns = 0
         self._look_at_ns = 0
         self._window: Window | None = None
@@ -147,16 +149,16 @@ class X11Reader:
         if session.wayland:
             raise SourceError(source=_SOURCE, reason="a Wayland session; its X server knows some of the windows only")
         number = _display_number(session.display)
+        path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  # where X servers listen (X(7))
         try:
-            with acting_as(session.uid):  # a server may let in by user (xhost +si:localuser), and the cookie is theirs
+            self._socket = connected([path], session.uid)  # a server may let in by user (xhost +si:localuser)
+            _, owner, _ = struct.unpack("3I", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if owner not in {0, session.uid}:  # /tmp is everybody's: the cookie is not for whoever listens there
+                raise SourceError(source=_SOURCE, reason=f"X display {session.display!r} is of user {owner!r}")
+            with acting_as(session.uid):  # only now: no home is looked into while there is no server
                 key = x.cookie(session.authorities, number)
-            path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  # where X servers listen (X(7))
-            self._socket = connected([path], session.uid)
         except OSError as error:
             raise SourceError(source=_SOURCE, reason=f"X display {session.display!r}: {reason_of(error)}") from error
-        _, owner, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if owner not in {0, session.uid}:  # /tmp is everybody's: the cookie is not for whoever listens there
-            raise SourceError(source=_SOURCE, reason=f"X display {session.display!r} is of user {owner!r}")
         self._session = session
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
         next(self._conversation)
@@ -192,7 +194,7 @@ class X11Reader:
             yield []
 
     def _ask(self, requests: list[bytes], now_ns: int) -> None:
-        self._awaited, self._replies, self._asked_ns = len(requests), [], now_ns
+        self._awaited, self._replies, self._asked_ns, self._events = len(requests), [], now_ns, 0
         self._sequence += len(requests)
         self._outgoing += b"".join(requests)
 
@@ -207,11 +209,12 @@ class X11Reader:
             raise SourceError(source=_SOURCE, reason=f"the X server hung up: {reason_of(error)}") from error
 
     def _receive(self, until_ns: int) -> bool:
-        if self._socket is None:
+        left_ns = until_ns - time.monotonic_ns()
+        if self._socket is None or left_ns <= 0:  # a server may have something to say without end
             return False
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        if not poll.poll(max(0.0, (until_ns - time.monotonic_ns()) / 1e6)):
+        if not poll.poll(left_ns / 1e6):
             return False
         try:
             data = self._socket.recv(_PIECE_BYTES)
@@ -239,6 +242,10 @@ class X11Reader:
                 if x.sequence_of(message) != expected & 0xFFFF:
                     raise SourceError(source=_SOURCE, reason="X server: an answer to a question that was not asked")
                 self._replies.append(message if message[0] else None)
+            else:
+                self._events += 1
+                if self._events > _MOST_EVENTS:
+                    raise SourceError(source=_SOURCE, reason=f"X server: over {_MOST_EVENTS} events, none asked for")
 
 
 def _about(window: int, atoms: dict[str, int], resource: int) -> list[bytes]:

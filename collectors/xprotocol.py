@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The few messages of the X11 protocol that `collectors.x11` needs: bytes out of values, values out of bytes. No I/O.
+"""The few messages of the X11 protocol that `collectors.x11` needs: bytes out of values, values out of bytes.
 
+It reads no socket; the one file it reads is that of the cookies.
 X Window System Protocol 11 (x11proto, "Protocol Encoding"), the MIT-SCREEN-SAVER and the X-Resource extension
 (xorgproto: saver.h, XResproto.h). Everything is little-endian: the client chooses, in the first byte it sends.
 Whatever a server sends that does not fit is None or a SourceError, never anything else.
 """
 
+import codecs
+import os
+import stat
 import struct
 from pathlib import Path
 
 from asa.core.errors import SourceError
 
 LARGEST_REPLY_BYTES = 1 << 16
-"""Ours have 1 KB at most (a title); the server's first one some KB (its screens and their depths)."""
+"""Ours have 4 KB at most (a title); the server's first one some KB (its screens and their depths)."""
 
 _SOURCE = "desktop"
 _UNIT = 32  # bytes of an error, an event, and the fixed part of a reply
@@ -22,7 +26,7 @@ _FAMILY_LOCAL, _FAMILY_WILD = 256, 65535  # Xauth.h
 _LARGEST_AUTHORITY = 1 << 16
 _LOCAL_CLIENT_PID = 2  # XResproto.h: mask of QueryClientIds
 _ANY_TYPE = 0
-_PROPERTY_WORDS = 256  # of 4 bytes: as much of a property as is asked for
+_PROPERTY_WORDS = 1024  # of 4 bytes: as much of a property as is asked for; a title ends with the application's name
 
 
 def setup_request(key: bytes) -> bytes:
@@ -42,7 +46,7 @@ def query_extension(name: str) -> bytes:
 
 
 def get_property(window: int, atom: int) -> bytes:
-    """GetProperty of any type, the first kilobyte."""
+    """GetProperty of any type, the first four kilobytes."""
     return _request(20, 0, struct.pack("<IIIII", window, atom, _ANY_TYPE, 0, _PROPERTY_WORDS))
 
 
@@ -124,8 +128,9 @@ def text_of(reply: bytes | None) -> str:
     if reply is None or reply[1] != 8:
         return ""
     data = _property(reply, 1)
-    try:
-        return data.decode()
+    (more,) = struct.unpack_from("<I", reply, 12)
+    try:  # what we asked for may end inside a character
+        return codecs.getincrementaldecoder("utf-8")().decode(data, final=not more)
     except UnicodeDecodeError:
         return data.decode("latin-1")
 
@@ -144,15 +149,24 @@ def cookie(places: tuple[Path, ...], display: int) -> bytes:
     Xauthority: entries of a 16-bit family and four texts with 16-bit lengths, big-endian (Xau(3), "AuFileFormat").
     """
     for place in places:
-        try:
-            with place.open("rb") as file:
-                data = file.read(_LARGEST_AUTHORITY)
-        except OSError:
-            continue
-        key = _cookie_in(data, str(display).encode())
+        key = _cookie_in(_authority(place), str(display).encode())
         if key:
             return key
     return b""
+
+
+def _authority(place: Path) -> bytes:
+    # It is in a home, where a FIFO or a terminal of that name would hold a root agent up for ever.
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(descriptor, _LARGEST_AUTHORITY) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _cookie_in(data: bytes, number: bytes) -> bytes:

@@ -106,10 +106,10 @@ class Installation:
 
         Raises SetupError.
         """
-        listed = [self._list(key, present=False) for key in (_ENABLED, _DISABLED)]
         there = self._there()
+        listed = [self._list(key, present=False) for key in (_ENABLED, _DISABLED)]
         try:
-            for left_over in self.folder.parent.parent.glob(f".{UUID}-*"):  # of an install that was killed
+            for left_over in self._left_over():
                 shutil.rmtree(left_over)
             if self.folder.is_symlink():
                 self.folder.unlink()
@@ -186,7 +186,17 @@ class Installation:
         return self._run([program, "--version"]).removeprefix("GNOME Shell").strip()
 
     def _there(self) -> bool:
-        return self.folder.is_symlink() or self.folder.exists()
+        try:
+            return self.folder.is_symlink() or self.folder.exists()
+        except OSError as error:
+            raise SetupError(f"{self.folder}: {error.strerror}; make the folders above it your own") from error
+
+    def _left_over(self) -> list[Path]:
+        # Of an install that was killed. Not by glob(), which takes a folder that cannot be read for an empty one.
+        try:
+            return [path for path in self.folder.parent.parent.iterdir() if path.name.startswith(f".{UUID}-")]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def _holds(self, made: Mapping[str, str]) -> bool:
         try:

@@ -33,6 +33,8 @@ _UNANSWERED_NS = 5 * _S_NS  # the Shell is one thread: what it has not answered 
 _QUIET_NS = 60 * _S_NS  # without signals after a flood, and away from the bus after another
 _LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen, and at an extension that is not there
 
+_MOST_WAITING = 64  # questions under way; five at once is the most that an honest bus leaves open
+
 _KEYS = {  # of GetState and StateChanged (core.js.in, _state): D-Bus type
     "pid": "u",
     "app": "s",
@@ -76,7 +78,8 @@ class GnomeReader:
     @property
     def claims(self) -> bool:
         """True while an extension of our version is there, or the screen is locked."""
-        return self._locked or (bool(self._owners[NAME]) and self._api in {None, API_VERSION})
+        ours = self._api == API_VERSION or (self._api is None and not self._fault)
+        return self._locked or (bool(self._owners[NAME]) and ours)
 
     @property
     def lacking(self) -> dict[str, str]:
@@ -191,7 +194,7 @@ class GnomeReader:
 
     def _forget(self) -> None:
         self._owners: dict[str, str | None] = dict.fromkeys(_WATCHED)  # "" nobody, None not known yet
-        self._waiting: dict[int, Callable[[Message], None]] = {}
+        self._waiting: dict[int, tuple[str, Callable[[Message], None]]] = {}  # whom was asked, who takes the answer
         self._extension = "is asked for"
         self._api: int | None = None
         self._locked = False
@@ -210,9 +213,14 @@ class GnomeReader:
         take: Callable[[Message], None],
         *texts: str,
     ) -> None:
+        if len(self._waiting) >= _MOST_WAITING:
+            raise SourceError(source="desktop", reason=f"session bus: {_MOST_WAITING} questions without an answer")
         if self._connection is not None:
             serial = self._connection.call(destination, path, interface, member, *texts)
-            self._waiting[serial] = take
+            self._waiting[serial] = destination, take
+
+    def _was_asked(self, name: str) -> bool:
+        return any(destination == name for destination, _ in self._waiting.values())
 
     def _listen_to(self, rule: str) -> None:
         if self._connection is not None:
@@ -222,12 +230,15 @@ class GnomeReader:
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
         if self._session != self._find():
             raise SourceError(source="desktop", reason="another session is at the screen now")
-        if self._owners[_SHELL] and not self._owners[NAME]:
+        if self._owners[NAME]:
+            if self._api is None and not self._was_asked(NAME):
+                self._ask_properties()
+        elif self._owners[_SHELL]:
             self._ask_extension()
 
     def _take(self, message: Message) -> None:
         if message.reply_serial:
-            take = self._waiting.pop(message.reply_serial, None)
+            _, take = self._waiting.pop(message.reply_serial, ("", None))
             if take is not None:
                 take(message)
         elif message.member == "NameOwnerChanged" and message.sender == _BUS and message.signature == "sss":
@@ -252,11 +263,11 @@ class GnomeReader:
         if self._owners[name] == owner and owner:
             return
         self._owners[name] = owner
+        self._waiting = {serial: asked for serial, asked in self._waiting.items() if asked[0] != name}
         if name == NAME:
             self._api, self._window, self._asked_ns, self._fault = None, None, None, ""
             if owner:
-                properties = "org.freedesktop.DBus.Properties"
-                self._ask(NAME, OBJECT_PATH, properties, "GetAll", self._take_properties, NAME)
+                self._ask_properties()
             elif self._owners[_SHELL]:
                 self._ask_extension()
         elif name == _SHELL and owner and not self._owners[NAME]:
@@ -266,7 +277,13 @@ class GnomeReader:
             if owner:
                 self._ask(_SAVER, _SAVER_PATH, _SAVER, "GetActive", self._take_lock)
 
+    def _ask_properties(self) -> None:
+        properties = "org.freedesktop.DBus.Properties"
+        self._ask(NAME, OBJECT_PATH, properties, "GetAll", self._take_properties, NAME)
+
     def _ask_extension(self) -> None:
+        if self._was_asked(_SHELL):
+            return  # a Shell that stands still gets no queue
         take = self._take_extension
         self._ask(_SHELL, _SHELL_PATH, "org.gnome.Shell.Extensions", "GetExtensionInfo", take, UUID)
 
@@ -284,7 +301,11 @@ class GnomeReader:
             self._extension = _SHELL_STATES.get(number, why)
 
     def _take_properties(self, message: Message) -> None:
-        values = message.body()[0] if message.signature == "a{sv}" and not message.error_name else {}
+        if message.error_name:  # it may only be busy: asked again with the next look
+            self._fault = f"extension {UUID}: GetAll: {message.error_name}"
+            return
+        self._fault = ""
+        values = message.body()[0] if message.signature == "a{sv}" else {}
         version, shell = values.get("ApiVersion"), values.get("ShellVersion")
         self._api = version.value if version is not None and version.signature == "u" else 0
         self.shell_version = name_of(shell.value) if shell is not None and shell.signature == "s" else ""

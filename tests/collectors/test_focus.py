@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the focused application uses: real process trees, and trees of cgroup v2 and /proc made of file text."""
 
+import collections
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from private_bus import until
 
 from asa.core.errors import SourceError
+from asa.core.sample import FocusCounters
 from collectors import focus
 from collectors.focus import FocusTracker, application_group, fields_of
 
@@ -159,14 +162,53 @@ def test_arithmetic_of_a_tree(tmp_path):
         stat(proc, pid, parent, f"{pid} 100")
     tracker = FocusTracker(proc, tmp_path)
     seen = tracker.read(11)
-    ticks = 11 + 12 + 14 + 300
+    ticks = 11 + 12 + 14 + 300 + 3 * (9 + 9)  # nines: children that were waited for
     assert (seen.group, seen.processes) == ("pid:11@5011", 3)
     assert seen.cpu_ns == ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     stat(proc, 15, 14, "0 7")
     for _ in range(5):
         seen = tracker.read(11)
-    assert (seen.processes, seen.cpu_ns) == (4, (ticks + 7) * 1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    assert (seen.processes, seen.cpu_ns) == (4, (ticks + 7 + 18) * 1_000_000_000 // os.sysconf("SC_CLK_TCK"))
     tracker.close()
+
+
+JOBS = """
+import os, subprocess, sys, time
+code = "import time\\nwhile time.process_time() < 0.3: pass"
+input()
+for _ in range(8):
+    subprocess.run([sys.executable, "-S", "-c", code])
+print(sum(os.times()[:4]), flush=True)
+input()
+"""
+
+
+def test_short_jobs_count_once_whether_or_not_they_were_seen(tracker):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", JOBS], **pipes) as root:
+        try:
+            begin = until(lambda: tracker.read(root.pid), "the shell")
+            root.stdin.write("\n")
+            root.stdin.flush()
+            seen, most, whole_s = 1, begin.cpu_ns, None
+            os.set_blocking(root.stdout.fileno(), False)
+            while whole_s is None:  # as fast as it goes: jobs are met in all states
+                now = tracker.read(root.pid)
+                seen, most = max(seen, now.processes), max(most, now.cpu_ns)
+                line = os.read(root.stdout.fileno(), 100) if readable(root.stdout) else b""
+                whole_s = float(line) if line else None
+            assert seen > 1  # some were members when they ended
+            assert whole_s > 8 * 0.3
+            until(lambda: tracker.read(root.pid).processes == 1, "all have ended")
+            end = tracker.read(root.pid)
+            assert end.cpu_ns == pytest.approx(whole_s * 1e9, rel=0.05)
+            assert most <= end.cpu_ns  # at no moment was one in two sums
+        finally:
+            root.kill()
+
+
+def readable(pipe):
+    return bool(select.select([pipe], [], [], 0.01)[0])
 
 
 def group(root, path, usage_us, memory, processes):
@@ -230,20 +272,48 @@ def test_any_bytes_of_a_stat_file(text):
     assert len(fields) > 21
 
 
-def test_cost_of_a_tree_of_sixty_processes(tmp_path):
-    code = "import subprocess, sys; [subprocess.Popen(['sleep', '60']) for _ in range(59)]; print(flush=True); input()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **pipes) as root:
-        try:
-            root.stdout.readline()
-            tracker = FocusTracker(PROC, tmp_path)
-            until(lambda: (now := tracker.read(root.pid)) and now.processes == 60, "sixty")
-            costs = []
-            for _ in range(40):
-                start_ns = time.thread_time_ns()
-                tracker.read(root.pid)
-                costs.append(time.thread_time_ns() - start_ns)
-            tracker.close()
-            assert sorted(costs)[20] < 1_000_000
-        finally:
-            os.killpg(root.pid, signal.SIGKILL)
+def test_cost_of_a_tree_of_sixty_processes(tmp_path, monkeypatch):
+    proc = tmp_path / "proc"
+    for pid in range(1, 61):
+        stat(proc, pid, 0 if pid == 1 else 1, "1 1")
+    tracker = FocusTracker(proc, tmp_path)
+    assert tracker.read(1).processes == 60
+    calls = collections.Counter()
+    for name in ("open", "pread", "listdir", "stat", "scandir"):
+        monkeypatch.setattr(os, name, counted(calls, name, getattr(os, name)))
+    for _ in range(40):
+        assert tracker.read(1).processes == 60
+    monkeypatch.undo()
+    tracker.close()
+    assert calls == {"pread": 40 * 60, "listdir": 10}  # one a process and tick; all of /proc in each fourth
+
+
+def counted(calls, name, function):
+    def call(*arguments, **options):
+        calls[name] += 1
+        return function(*arguments, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("name", [b"app-\xff.scope", "app-ü.scope".encode(), b"app-\xed\xa0\x80.scope"])
+def test_a_group_of_any_name_fits_the_journal(tmp_path, name):
+    proc, root = tmp_path / "proc", tmp_path / "sys/fs/cgroup"
+    stat(proc, 50, 1, "1 1")
+    (proc / "50/cgroup").write_bytes(b"0::/" + APP.encode() + b"/" + name + b"\n")
+    group(root, f"{APP}/{os.fsdecode(name)}", 5, 1, [50])
+    (root / "cgroup.controllers").touch()
+    tracker = FocusTracker(proc, tmp_path / "sys")
+    seen = tracker.read(50)
+    tracker.close()
+    assert seen.group == f"{APP}/{name.decode(errors='replace')}"  # the raw name opened its files
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(seen), type=FocusCounters) == seen
+
+
+def test_a_hierarchy_that_cannot_be_looked_at_is_none(tmp_path):
+    stat(tmp_path / "proc", 50, 1, "1 1")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cgroup.controllers").symlink_to("a" * 300)  # ENAMETOOLONG
+    tracker = FocusTracker(tmp_path / "proc", tmp_path / "sys")
+    assert tracker.read(50).group == "pid:50@5050"
+    tracker.close()

@@ -148,9 +148,9 @@ def test_windows_that_take_turns(screen, watcher):
     film.kill()
     film.wait()
     watcher.shows(lambda now: now.pid == notes.pid and now.fullscreen is False)
+    resting = watcher.shows(lambda now: now.idle_ms > 500)
     screen.order("mousemove", "5", "5", "mousemove", "90", "90")
-    active = watcher.shows(lambda now: now.idle_ms < 3000)
-    watcher.shows(lambda now: now.idle_ms > active.idle_ms + 200)
+    watcher.shows(lambda now: now.idle_ms < resting.idle_ms)
     assert (seen.app, seen.overview, seen.input_events) == ("", None, None)
     assert list(watcher.reader.lacking) == ["desktop input events"]
 
@@ -196,9 +196,10 @@ def test_xwayland_is_not_asked():
 
 
 class BadServer:
-    """Listens where an X server does and sends `data` to whoever connects, then nothing."""
+    """Listens where an X server does and sends `data` to whoever connects, then `more` for 10 s, without a pause."""
 
-    def __init__(self, data):
+    def __init__(self, data, more=b""):
+        self.more = more
         self.socket = socket.socket(socket.AF_UNIX)
         place = Path("/tmp/.X11-unix")  # noqa: S108
         place.mkdir(mode=0o1777, exist_ok=True)
@@ -215,6 +216,9 @@ class BadServer:
                 connection, _ = self.socket.accept()
                 self.connections.append(connection)
                 connection.send(data)
+                end_s = time.monotonic() + 10
+                while self.more and time.monotonic() < end_s:
+                    connection.send(self.more)
         except OSError:
             return
 
@@ -246,7 +250,14 @@ SETUP = (
     ],
 )
 def test_servers_that_stand_still_or_lie(data, words):
-    server = BadServer(data)
+    check(BadServer(data), words)
+
+
+def test_a_server_that_sends_events_without_end():
+    check(BadServer(SETUP, more=(b"\x0c" + bytes(31)) * 2048), "events, none asked for")
+
+
+def check(server, words):
     watcher = Watcher(lambda: session(server.number))
     try:
         longest_ns = 0
@@ -276,6 +287,63 @@ def test_any_authority_file(data, tmp_path_factory):
     place = tmp_path_factory.getbasetemp() / "cookies"
     place.write_bytes(data)
     assert isinstance(x.cookie((place.with_name("none"), place), 0), bytes)
+
+
+def test_authorities_that_are_no_files_are_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "long").symlink_to("a" * 255 + "/b")
+    (tmp_path / "good").write_bytes(b"".join(map(packed, (65535, b"", b"", b"MIT-MAGIC-COOKIE-1", b"key"))))
+    odd = [tmp_path / "fifo", tmp_path, Path("/dev/zero"), tmp_path / "long", Path("a\0b"), Path("x" * 300)]
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(x.cookie((*odd, tmp_path / "good"), 0)), daemon=True
+    )  # opening a FIFO to read waits for a writer
+    thread.start()
+    thread.join(20)
+    assert found == [b"key"]
+
+
+def packed(value):
+    return struct.pack(">H", value) if isinstance(value, int) else struct.pack(">H", len(value)) + value
+
+
+def test_no_home_is_looked_into_while_there_is_no_server(monkeypatch):
+    asked = []
+    monkeypatch.setattr(x, "cookie", lambda *_: asked.append(1) or b"")
+    reader = X11Reader(lambda: session(65001), lambda: 0)
+    assert reader.poll() is None
+    assert "no such" in reader.reason
+    assert not asked
+    server = BadServer(SETUP)
+    try:
+        reader = X11Reader(lambda: session(server.number), lambda: 0)
+        reader.poll()
+        assert asked
+    finally:
+        reader.close()
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "left", "text"),
+    [
+        ("Grüße".encode(), 0, "Grüße"),
+        ("Grüße".encode()[:3], 9, "Gr"),  # cut inside a character
+        ("Grüße".encode("latin-1"), 0, "Grüße"),
+        ("Grüße".encode("latin-1"), 9, "Grüße"),
+        ("Gr\xfc".encode("latin-1"), 0, "Grü"),
+    ],
+)
+def test_texts_whole_and_cut(data, left, text):
+    reply = struct.pack("<BBHIIII12x", 1, 8, 0, 0, 0, left, len(data)) + data
+    assert x.text_of(reply) == text
+
+
+def test_a_long_title_keeps_its_end(screen, watcher):
+    screen.run("openbox")
+    watcher.shows(lambda now: now.fullscreen is False)
+    browser = screen.window("thing", "x" * 3500 + " - Mozilla Firefox")
+    assert watcher.shows(lambda now: now.pid == browser.pid).title_class == "browser"
 
 
 def test_the_cookie_of_the_right_display(tmp_path):

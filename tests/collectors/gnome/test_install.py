@@ -3,9 +3,11 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -161,6 +163,42 @@ def test_a_home_that_cannot_be_written(gnome):
     with pytest.raises(SetupError, match=r"\.local.*Not a directory; mend that"):
         Installation(gnome.env).install()
     assert gnome.setting("enabled-extensions") == "@as []"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root: run the tests by sudo, or with CI=true"
+)
+@pytest.mark.parametrize("action", ["install", "remove", "status"])
+def test_a_home_of_which_a_part_is_closed(action):
+    """Under sudo, after a mishap: ~/.local is root's alone, and we are the user."""
+    script = (
+        "import os, sys\n"
+        "from asa.core.errors import SetupError\n"
+        "from collectors.gnome.install import Installation\n"
+        "one = Installation(os.environ)\n"
+        "os.setgroups([])\n"
+        "os.setgid(65534)\n"
+        "os.setuid(65534)\n"
+        "try:\n"
+        f"    one.{action}()\n"
+        "except SetupError as error:\n"
+        "    sys.exit(str(error))\n"
+    )
+    place = Path(tempfile.mkdtemp())  # not in tmp_path, which is root's alone
+    try:
+        place.chmod(0o755)
+        gnome = Gnome(place)
+        (gnome.home / ".local").mkdir(mode=0o700)
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=gnome.env, capture_output=True, text=True, check=False
+        )
+    finally:
+        shutil.rmtree(place)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Permission denied; m" in done.stderr  # mend that, make the folders your own
+    assert ".local" in done.stderr
 
 
 def test_a_full_disk_leaves_what_was_there(gnome, monkeypatch):

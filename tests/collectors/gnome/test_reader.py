@@ -236,6 +236,53 @@ def test_a_shell_that_stands_still_is_asked_once(desk, shell):
     desk.shows(lambda window: window and window.pid == 9)
 
 
+def test_a_shell_that_stands_still_is_asked_once_why_there_is_no_extension(desk):
+    shell = desk.peer(SHELL)
+    shell.answers["GetExtensionInfo"] = None
+    until(lambda: desk.poll() or shell._silenced, "a question that is not answered")
+    for _ in range(200):
+        desk.now_ns += 30 * S_NS
+        desk.poll()
+    assert len(shell._silenced) == 1
+    assert len(desk.reader._waiting) == 1
+    shell.answers["GetExtensionInfo"] = ("a{sv}", [{}])
+    shell.speak_again()
+    desk.says("is not installed")
+
+
+def test_questions_to_a_former_owner_are_dropped(desk):
+    for _ in range(100):
+        shell = desk.peer(SHELL, extension.NAME, SAVER)
+        shell.answers = dict.fromkeys(("GetAll", "GetExtensionInfo", "GetActive"))
+        until(lambda shell=shell: desk.poll() or len(shell._silenced) >= 2, "questions that are not answered")
+        assert len(desk.reader._waiting) <= 5
+        desk.peers.remove(shell)
+        shell.close()
+        desk.says("does not run")
+    assert desk.reader._waiting == {}
+
+
+def test_more_open_questions_than_any_honest_bus_leaves(desk, shell):
+    desk.shows(found)
+    shell.answers["GetActive"] = None
+    desk.reader._waiting |= {-number: (SHELL, None) for number in range(64)}
+    shell.request(SAVER)
+    desk.says("64 questions")
+    assert desk.reader._waiting == {}
+
+
+def test_an_extension_that_fails_to_tell_its_version_is_asked_again(desk, shell):
+    shell.answers["GetAll"] = ("error", "org.freedesktop.DBus.Error.NoReply")
+    desk.says("GetAll: org.freedesktop.DBus.Error.NoReply")
+    assert not desk.reader.claims
+    shell.answers["GetAll"] = ("a{sv}", [private_bus.properties()])
+    for _ in range(20):
+        assert desk.poll() is None  # not in each tick
+    desk.now_ns += 30 * S_NS
+    desk.shows(lambda window: window == WINDOW)
+    assert desk.reader.claims
+
+
 def test_a_bus_that_goes_is_waited_for_ever_longer(desk, shell):
     desk.shows(found)
     desk.bus.stop()
