@@ -18,7 +18,7 @@ from asa.status import Status
 from calibration import overhead_agent, overhead_probes
 from calibration.estimates import Slope, Spread, slope, spread
 from calibration.overhead_agent import Agent, Window
-from calibration.overhead_figures import PAPER_CPU_PCT, PAPER_MB, RATE, Figure, Name
+from calibration.overhead_figures import GOALS, PAPER_CPU_PCT, PAPER_MB, RATE, Figure, Name
 from calibration.overhead_load import PingPong, build, last_cpu, ping_pong, switches_per_s
 
 Tell = Callable[[str, float], None]
@@ -27,11 +27,19 @@ Tell = Callable[[str, float], None]
 LOOK_S = 5.0
 _DROPPED_S = 60.0  # of the slope: allocators and page cache settle
 _RSS_READS_S = 10.0  # for so long a process with the probes reads them before the figure counts
-_BATCHES = 300  # of 1,000 hand-overs, 0.3-0.7 s: below the 0.95 s in which real-time tasks are not throttled, sched(7)
+# of 1,000 hand-overs, 0.3-0.7 s in all. Where bursts follow one another, real-time tasks are held up for 50 ms in each
+# second (sched(7)): some batches then last longer, and a median of 300 does not see them.
+_BATCHES = 300
 _SAMPLED_BURSTS = 5  # the reader sees the rate once a second: the last of these has been sampled for a while
 _CHECK_S = 15.0
+_INTERVAL_S = 1.0  # the budgets' pace
+_SHORT_SLOPE_MIN = 10.0  # a heap that grows by steps of 256 KiB shows few of them in less
 _PROBES = "ebpf"  # their source's name in the agent's status
+_ON_THE_PATH = ("sched_switch", "sched_wakeup")  # programs that run in each hand-over
+_ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", "groups")  # every host has these
+_OPTIONAL = ("desktop", "gpu", "sched_ext")  # a host may lack them for good
 _NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
+_UNWANTED = "its settings want none"
 _ROUND_S = 9.0  # for the progress only
 
 
@@ -57,6 +65,7 @@ class Pair:
 class Costs:
     """What probes add to a wakeup and switch, by kind of probes."""
 
+    rounds: int  # asked for
     pairs: dict[str, list[Pair]] = field(default_factory=dict)  # one for each round
     refused: dict[str, str] = field(default_factory=dict)  # kind -> why there is nothing of it
     lacking: dict[str, dict[str, str]] = field(default_factory=dict)  # kind -> program -> why it is not attached
@@ -182,8 +191,9 @@ def _watch(agent: Agent, program: Path, options: Options, result: Result, steps:
     result.status = agent.status()
     if options.slope_min > 0.0:
         start_ns = result.idle.looks[0].monotonic_ns
-        later = [((look.monotonic_ns - start_ns) / 60e9, look.resident_bytes / 1024) for look in result.idle.looks]
-        result.growth = slope([point for point in later if point[0] * 60.0 >= _DROPPED_S])
+        later = [((look.monotonic_ns - start_ns) / 60e9, look.memory) for look in result.idle.looks]
+        held = [(at_min, (memory.resident_bytes + memory.swapped_bytes) / 1024) for at_min, memory in later]
+        result.growth = slope([point for point in held if point[0] * 60.0 >= _DROPPED_S])
     if Name.AGENT_CPU_20K not in options.only:
         return
     with switches_per_s(program, last_cpu(), RATE):
@@ -210,7 +220,7 @@ def _checked(agent: Agent, seconds: float, steps: _Steps, places: paths.Places) 
 
 
 def _probe_costs(program: Path, rounds: int, kinds: list[str], steps: _Steps) -> Costs:
-    costs = Costs()
+    costs = Costs(rounds=rounds)
     with ping_pong(program, last_cpu()) as pair:
         pair.time_ns(_BATCHES)  # the first one warms up what is never cold again
         for number in range(rounds):
@@ -234,7 +244,7 @@ def _with_probes(pair: PingPong, kind: str, costs: Costs) -> float | None:
     sampled = kind == SAMPLED
     try:
         with overhead_probes.opened(CORE if sampled else kind, reading=sampled) as probes:
-            costs.lacking[kind] = probes.lacking
+            costs.lacking.setdefault(kind, {}).update(probes.lacking)
             return [pair.time_ns(_BATCHES) for _ in range(_SAMPLED_BURSTS if sampled else 1)][-1]
     except overhead_probes.ProbesError as error:
         costs.refused[kind] = str(error)
@@ -248,7 +258,19 @@ def _cost_figure(name: Name, kind: str, result: Result) -> Figure:
         return Figure(name=name, value=None, reason=result.costs.refused[kind])
     rounds = f"{found.least:.0f} to {found.greatest:.0f} in {found.count} rounds" if found.count > 1 else "one round"
     detail = f"{rounds}, on top of {bare.median:.0f} ns"
-    return Figure(name=name, value=found.median, detail=detail)
+    return Figure(name=name, value=found.median, detail=detail, reason=_spoilt_cost(result.costs, kind))
+
+
+def _spoilt_cost(costs: Costs, kind: str) -> str:
+    """Why the nanoseconds are not those of all programs in all rounds, "" when they are."""
+    lacking = costs.lacking.get(kind, {})
+    found = [f"without {name}: {lacking[name]}" for name in _ON_THE_PATH if name in lacking]
+    taken = len(costs.pairs.get(kind, ()))
+    if taken < costs.rounds:
+        found.append(f"only {taken} of {costs.rounds} rounds")
+    if kind in costs.refused:
+        found.append(f"the next one refused: {costs.refused[kind]}")
+    return "; ".join(found)
 
 
 def _probes_rss(options: Options, places: paths.Places, steps: _Steps) -> Figure:
@@ -259,19 +281,34 @@ def _probes_rss(options: Options, places: paths.Places, steps: _Steps) -> Figure
             end_s = time.monotonic() + min(_RSS_READS_S, max(options.idle_s, 2.0))
             while time.monotonic() < end_s:
                 time.sleep(1.0)
-                most = max(most, overhead_agent.resident_bytes(probes.pid, places.proc))
+                most = max(most, overhead_agent.memory(probes.pid, places.proc).resident_bytes)
                 steps.passed(1.0)
     except overhead_probes.ProbesError as error:
         return Figure(name=Name.PROBES_RSS, value=None, reason=str(error))
     return Figure(name=Name.PROBES_RSS, value=most / 1e6)
 
 
-def _without_probes(result: Result) -> str:
-    """Why what was measured is not the whole agent, "" when it is."""
-    assert result.status is not None  # noqa: S101  # set with the idle window
-    if _PROBES in result.status.cost_us:
-        return ""
-    return f"the agent ran without its probes: {result.status.missing_sources.get(_PROBES, 'its settings want none')}"
+def _not_whole(result: Result) -> str:
+    """Why what was measured is not the whole agent at its pace, "" when it is."""
+    status = result.status
+    assert status is not None  # noqa: S101  # set with the idle window
+    missing, found = status.missing_sources, []
+    if _PROBES in missing or _PROBES not in status.cost_us:
+        found.append(f"the agent ran without its probes: {missing.get(_PROBES, _UNWANTED)}")
+    without = [name for name in _ALWAYS if name in missing or name not in status.cost_us]
+    without += [name for name in _OPTIONAL if name not in missing and name not in status.cost_us]
+    found += [f"it ran without {name}: {missing.get(name, _UNWANTED)}" for name in without]
+    if status.interval_s != _INTERVAL_S:
+        found.append(f"a tick each {status.interval_s:g} s by its settings, the budget is for one each second")
+    found += [f"{name} was not read in each tick: {text}" for name, text in status.slow_sources.items()]
+    return "; ".join(found)
+
+
+def _absent(result: Result) -> str:
+    """Words on what this host has not got, to end a detail with; "" when it has all."""
+    assert result.status is not None  # noqa: S101
+    names = sorted(name for name in result.status.missing_sources if name not in (_PROBES, *_ALWAYS))
+    return f"; this host has no {', '.join(names)}" if names else ""
 
 
 def _idle_cpu(result: Result) -> Figure:
@@ -280,13 +317,15 @@ def _idle_cpu(result: Result) -> Figure:
         return Figure(name=Name.AGENT_CPU, value=None, reason=_NO_TICK)
     ratio = PAPER_CPU_PCT / result.idle.cpu_pct
     detail = f"over {result.idle.seconds:.0f} s; {ratio:.1f} times less than the paper's {PAPER_CPU_PCT} %"
-    return Figure(name=Name.AGENT_CPU, value=result.idle.cpu_pct, detail=detail, reason=_without_probes(result))
+    detail += _absent(result)
+    return Figure(name=Name.AGENT_CPU, value=result.idle.cpu_pct, detail=detail, reason=_not_whole(result))
 
 
 def _idle_rss(result: Result) -> Figure:
     assert result.idle is not None  # noqa: S101
     detail = f"{PAPER_MB / result.idle.resident_mb:.1f} times less than the paper's {PAPER_MB:.0f} MB"
-    return Figure(name=Name.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_without_probes(result))
+    detail += _absent(result)
+    return Figure(name=Name.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_not_whole(result))
 
 
 def _loaded_cpu(result: Result) -> Figure:
@@ -297,16 +336,26 @@ def _loaded_cpu(result: Result) -> Figure:
         reason = f"its kernel side is unknown: {result.costs.refused[result.backend]}"
         return Figure(name=Name.AGENT_CPU_20K, value=None, reason=reason)
     own_pct, kernel_pct = result.loaded.cpu_pct, added.median * RATE / 1e7
-    detail = f"{own_pct:.3f} the process, {kernel_pct:.3f} the kernel side"
-    return Figure(name=Name.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=_without_probes(result))
+    detail = f"{own_pct:.3f} the process, {kernel_pct:.3f} the kernel side{_absent(result)}"
+    spoilt = _spoilt_cost(result.costs, result.backend)
+    reason = "; ".join(text for text in (_not_whole(result), f"its kernel side: {spoilt}" if spoilt else "") if text)
+    return Figure(name=Name.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=reason)
 
 
 def _slope(options: Options, result: Result) -> Figure:
     if result.growth is None:
         reason = f"{options.slope_min:g} minutes are too short: the first is dropped, and three looks are needed"
         return Figure(name=Name.RSS_SLOPE, value=None, reason=reason)
-    detail = f"standard error {result.growth.error:.3f}, over {options.slope_min:g} minutes"
-    return Figure(name=Name.RSS_SLOPE, value=result.growth.value, detail=detail, reason=_without_probes(result))
+    assert result.idle is not None  # noqa: S101  # a growth is that of the idle window
+    found, long_min = result.growth, result.idle.seconds / 60.0
+    detail = f"standard error {found.error:.3f}, over {long_min:.1f} minutes less the first"
+    spoilt = [_not_whole(result)]
+    if long_min < _SHORT_SLOPE_MIN:
+        spoilt.append(f"{long_min:.1f} minutes are too short to tell a leak; give --slope-minutes 30")
+    if found.error > GOALS[Name.RSS_SLOPE].value:
+        spoilt.append("its standard error exceeds the goal; give --slope-minutes more")
+    reason = "; ".join(text for text in spoilt if text)
+    return Figure(name=Name.RSS_SLOPE, value=found.value, detail=detail, reason=reason, error=found.error)
 
 
 def _overruns(result: Result) -> Figure:

@@ -23,8 +23,8 @@ from asa.core.sample import CpuCounters
 from asa.status import Status
 from collectors.procfs.cpu import parse_stat
 
-_COMMAND = (  # setpriv(1) lets it end with us even when we are killed
-    *("setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "asa.cli"),
+_COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
+    *("setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m", "asa.cli"),
     *("run", "--observe", "--json"),
 )
 COMMAND = "asa run --observe --json"
@@ -37,16 +37,29 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # places in CpuTicks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a process holds: pages in memory, shared ones too, and pages of its own that were swapped out."""
+
+    resident_bytes: int
+    swapped_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at the agent and its machine. Counters; `resident_bytes` and `load_1min` are levels."""
+    """One look at the agent and its machine. Counters; `memory` and `load_1min` are levels."""
 
     monotonic_ns: int
     cpu_ns: int  # of the whole process, ended threads too
-    resident_bytes: int
+    memory: Memory
     ticks: int
     overruns: int
     host: CpuCounters
     load_1min: float
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that is resident now."""
+        return self.memory.resident_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +154,7 @@ class Agent:
         return Look(
             monotonic_ns=time.monotonic_ns(),
             cpu_ns=time.clock_gettime_ns(self._clock),
-            resident_bytes=resident_bytes(self.pid, self._places.proc),
+            memory=memory(self.pid, self._places.proc),
             ticks=found.ticks,
             overruns=found.overruns,
             host=parse_stat((self._places.proc / "stat").read_bytes()),
@@ -196,8 +209,8 @@ def cpu_clock(pid: int) -> int:
     return clock.value
 
 
-def resident_bytes(pid: int, proc: Path) -> int:
-    """Resident memory of a process, shared pages too. Raises AsaError.
+def memory(pid: int, proc: Path) -> Memory:
+    """Memory of a process. Raises AsaError.
 
     From smaps_rollup, which walks the page tables: VmRSS has been a sum of per-CPU counters since Linux 6.2 (commit
     f1a7941243c1) and is off by up to 32 pages for each CPU, more than a slow leak grows in half an hour.
@@ -207,10 +220,11 @@ def resident_bytes(pid: int, proc: Path) -> int:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise AsaError(f"{path}: {error.strerror}; run as root") from error
-    for line in lines:
-        if line.startswith("Rss:"):
-            return int(line.split()[1]) * _KIB
-    raise AsaError(f"{path}: no line 'Rss:'")
+    kib = {words[0]: int(words[1]) for words in map(str.split, lines) if words[0] in ("Rss:", "Swap:")}
+    for name in ("Rss:", "Swap:"):
+        if name not in kib:
+            raise AsaError(f"{path}: no line {name!r}")
+    return Memory(resident_bytes=kib["Rss:"] * _KIB, swapped_bytes=kib["Swap:"] * _KIB)
 
 
 def programs_ns(pid: int, proc: Path) -> tuple[int, int] | None:

@@ -17,13 +17,15 @@ from pathlib import Path
 
 from asa.core.errors import AsaError
 
+# -P: root imports nothing from the current folder
+_COMMAND = (sys.executable, "-P", "-m", "calibration.overhead_probes")
 _OPEN_LIMIT_S = 120.0  # BCC compiles; an emulated machine takes a minute for it
 _END_LIMIT_S = 30.0
 _INTERVAL_S = 1.0  # the agent's own
 
 
 class ProbesError(AsaError):
-    """The probes did not open in the other process; the text is its own last line."""
+    """The probes did not open in the other process; the text has its own last line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +39,16 @@ class Probes:
 @contextmanager
 def opened(backend: str, *, reading: bool) -> Iterator[Probes]:
     """A process with this backend's probes attached. Raises ProbesError with its last words when they do not open."""
-    command = (sys.executable, "-m", "calibration.overhead_probes", backend, "read" if reading else "still")
+    command = (*_COMMAND, backend, "read" if reading else "still")
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None  # noqa: S101  # a pipe, see above
-        line = process.stdout.readline() if select.select([process.stdout], [], [], _OPEN_LIMIT_S)[0] else ""
+        in_time = bool(select.select([process.stdout], [], [], _OPEN_LIMIT_S)[0])
+        line = process.stdout.readline() if in_time else ""
         if not line:
-            process.kill()
-            words = process.communicate()[1].strip().splitlines()[-1:] or [f"nothing in {_OPEN_LIMIT_S:.0f} s"]
-            raise ProbesError(words[0])
+            raise _no_answer(process, in_time=in_time)
         yield Probes(pid=process.pid, lacking=json.loads(line)["lacking"])
     finally:
         try:
@@ -55,6 +56,15 @@ def opened(backend: str, *, reading: bool) -> Iterator[Probes]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def _no_answer(process: "subprocess.Popen[str]", *, in_time: bool) -> ProbesError:
+    if not in_time:
+        process.kill()  # or its words would not end
+    words = (process.communicate()[1].strip().splitlines() or ["no word on stderr"])[-1]
+    if not in_time:
+        return ProbesError(f"the process with the probes did not answer within {_OPEN_LIMIT_S:g} s: {words}")
+    return ProbesError(f"{words} (the process with the probes ended with code {process.returncode})")
 
 
 def _serve(backend: str, *, reading: bool) -> None:

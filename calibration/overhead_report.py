@@ -17,7 +17,6 @@ _BUSY_PCT = 5.0  # of one core: what others may take of a host that is called id
 _STEAL_PCT = 1.0  # of one core: more than this and the hypervisor's other guests show in the nanoseconds
 _APART_NS = 125.0  # between rounds: half the goal, so that a median of seven tells its two sides apart
 _RATE_SHARE = 0.1  # of the paced rate: what else may come, or be missing
-_INTERVAL_S = 1.0
 _TITLES = {
     CORE: "CO-RE, all timed",
     SAMPLED: "CO-RE as it runs: sampled, read each second",
@@ -37,7 +36,7 @@ class Machine:
 
 
 def as_json(figure: Figure) -> str:
-    """One line: name, value, unit, goal, ok; and the reason when there is one."""
+    """One line: name, value, unit, goal, ok; and detail and reason when there are such."""
     goal = GOALS[figure.name]
     body: dict[str, object] = {
         "name": figure.name,
@@ -46,18 +45,13 @@ def as_json(figure: Figure) -> str:
         "goal": goal.value,
         "ok": figure.ok,
     }
-    if figure.reason:
-        body["reason"] = figure.reason
+    body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
     return json.dumps(body)
 
 
 def warnings(result: Result) -> list[str]:
-    """What makes the figures doubtful: a machine that was not idle, an agent of another pace."""
+    """What makes the figures doubtful: a machine that was not idle. What spoils one figure is in its own reason."""
     found = []
-    if result.status is not None and result.status.interval_s != _INTERVAL_S:
-        found.append(
-            f"the settings ask for a tick each {result.status.interval_s:g} s, the budgets are for one each second"
-        )
     if result.idle is not None:
         if result.idle.others_pct > _BUSY_PCT:
             found.append(
@@ -111,8 +105,9 @@ def document(result: Result, machine: Machine, *, image: str | None) -> str:
 
 _HOW = (
     f"- The agent is `{COMMAND}` as root, a real-time task as in production. Its first five ticks are left out.",
-    "  CPU time is its process's own clock (`clock_getcpuclockid(3)`), memory is `Rss` of `smaps_rollup`; both are",
-    "  looked at every 5 s.",
+    "  CPU time is its process's own clock (`clock_getcpuclockid(3)`), memory is `Rss` of `smaps_rollup`, its growth",
+    "  that of `Rss` and `Swap`; they are looked at every 5 s. The growth meets its goal when it does so with two",
+    "  standard errors more.",
     "- A hand-over is one wakeup and one switch: two processes under SCHED_FIFO on one CPU, a byte through a pipe,",
     "  batches of 1,000, the median of 300 batches. Each measurement with probes lies between two without; given is",
     "  the median over rounds of its difference to the mean of those two, with the least and the greatest. The kinds",

@@ -125,8 +125,8 @@ def _writable(out: Path) -> None:
 
     from asa.core.errors import AsaError
 
-    target = out if out.exists() else out.parent
-    if not target.exists() or not os.access(target, os.W_OK) or out.is_dir():
+    strange = out.is_symlink() or (out.exists() and not out.is_file())  # it is replaced: no link, folder or device
+    if strange or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise AsaError(f"{out}: cannot be written; make its folder, or name another place by --out")
 
 
@@ -140,12 +140,37 @@ def _write(result: "Result", machine: "Machine", out: Path) -> None:
     try:
         if result.idle is not None:
             goals = (GOALS[Name.AGENT_CPU].value, GOALS[Name.AGENT_RSS].value)
-            image.write_text(picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]), encoding="utf-8")
+            _put(image, picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]))
         text = document(result, machine, image=image.name if result.idle is not None else None)
-        out.write_text(text, encoding="utf-8")
+        _put(out, text)
     except OSError as error:
         raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
     print(f"wrote {out}", file=sys.stderr)
+
+
+def _put(path: Path, text: str) -> None:
+    """The file as a whole or not at all, whatever its name is a link to; in a user's folder it is that user's."""
+    import os
+    import secrets
+
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fresh = f".{path.name}-{secrets.token_hex(4)}"
+    try:
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as writer:
+                writer.write(text)
+                writer.flush()
+                owner = os.fstat(folder)
+                if os.geteuid() == 0 and owner.st_uid != 0:
+                    os.fchown(file, owner.st_uid, owner.st_gid)
+                os.fchmod(file, 0o644)
+            os.replace(fresh, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(fresh, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
 
 
 def _print(result: "Result", *, as_json: bool) -> None:

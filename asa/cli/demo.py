@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
+_DEMO = (sys.executable, "-P", "-m", "asa.cli", "demo")  # -P: root imports nothing from the current folder
 _CPUS = 2
 _MEMORY_MB = 2048
 _DISK_MB = 512
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     setup.ensure(lab=not on_host, workloads=not on_host)
     if on_host:
         print("this host has sched_ext: the agent runs here; Ctrl-C ends it and puts the kernel back")
-        os.execv(sys.executable, [sys.executable, "-m", "asa.cli", "run"])  # noqa: S606  # an argument list of our own
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "asa.cli", "run"])  # noqa: S606  # our own argument list
     return _in_lab(arguments, setup_s=time.monotonic() - began_s)
 
 
@@ -65,7 +66,7 @@ def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
         code = 1
         try:
             code = guest.run(
-                [sys.executable, "-m", "asa.cli", "demo", "--stage", str(os.geteuid()), "--seed", str(arguments.seed)],
+                [*_DEMO, "--stage", str(os.geteuid()), "--seed", str(arguments.seed)],
                 lab=lab,
                 out=Path(folder),
                 on_output=view.line,

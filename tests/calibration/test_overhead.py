@@ -4,7 +4,9 @@
 import math
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,10 @@ from asa import paths
 from asa.core.errors import AsaError
 from asa.core.sample import CpuCounters
 from asa.status import Status
-from calibration import overhead, overhead_probes
+from calibration import overhead, overhead_agent, overhead_probes
 from calibration.estimates import Slope
 from calibration.overhead import BCC, CORE, SAMPLED, Costs, Options, Pair, Result
-from calibration.overhead_agent import Look, Window
+from calibration.overhead_agent import Look, Memory, Window
 from calibration.overhead_figures import GOALS, Figure, Name
 
 
@@ -38,7 +40,7 @@ def window(*, cpu_ms, switches=0, ticks=60, overruns=0, mb=40.0):
         return Look(
             monotonic_ns=second * 10**9,
             cpu_ns=int(share * cpu_ms * 10**6),
-            resident_bytes=int(mb * 1e6),
+            memory=Memory(resident_bytes=int(mb * 1e6), swapped_bytes=0),
             ticks=int(share * ticks),
             overruns=int(share * overruns),
             host=host,
@@ -48,13 +50,21 @@ def window(*, cpu_ms, switches=0, ticks=60, overruns=0, mb=40.0):
     return Window(looks=(look(0, 0.0), look(60, 1.0)))
 
 
+def minutes(count):
+    """An idle window of so many."""
+    first, last = window(cpu_ms=150).looks
+    return Window(looks=(first, replace(last, monotonic_ns=int(count * 60e9), cpu_ns=int(count * 150e6))))
+
+
 class FakeStatus:
     """What figures look at."""
 
-    def __init__(self, *, missing=None, backend="core"):
+    def __init__(self, *, missing=None, backend="core", interval_s=1.0, slow=None, unread=()):
         self.missing_sources = missing or {}
+        self.interval_s, self.slow_sources = interval_s, slow or {}
         self.backends = {"ebpf": backend} if backend else {}
-        self.cost_us = {"cpu": 100.0, **({"ebpf": 50.0} if backend else {})}
+        names = {*overhead._ALWAYS, *overhead._OPTIONAL} - set(unread) - set(self.missing_sources)
+        self.cost_us = dict.fromkeys(names, 100.0) | ({"ebpf": 50.0} if backend else {})
 
 
 def result(**parts):
@@ -64,7 +74,7 @@ def result(**parts):
 
 def costs(**pairs):
     given = pairs or {CORE: [Pair(bare_ns=1_000.0, full_ns=1_000.0 + more) for more in (200.0, 240.0, 230.0)]}
-    return Costs(pairs=given)
+    return Costs(rounds=max(map(len, given.values())), pairs=given)
 
 
 def test_the_figures_names_are_those_agreed_on():
@@ -123,8 +133,66 @@ def test_an_agent_without_probes_is_not_the_whole_agent():
     assert not figure.ok
 
 
+def whole_agent_figures(status):
+    growth = Slope(value=0.1, error=0.01)
+    found = result(status=status, idle=minutes(30), loaded=window(cpu_ms=100), growth=growth)
+    made = [overhead._idle_cpu(found), overhead._idle_rss(found), overhead._loaded_cpu(found)]
+    return [*made, overhead._slope(Options(), found)]
+
+
+def test_figures_of_the_whole_agent_at_its_pace_are_ok():
+    assert [(figure.reason, figure.ok) for figure in whole_agent_figures(FakeStatus())] == [("", True)] * 4
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (FakeStatus(interval_s=5.0), "a tick each 5 s by its settings"),
+        (FakeStatus(slow={"process": "takes 9 ms"}), "process was not read in each tick: takes 9 ms"),
+        (FakeStatus(missing={"memory": "no meminfo"}), "it ran without memory: no meminfo"),
+        (FakeStatus(unread=["groups"]), "it ran without groups: its settings want none"),
+        (FakeStatus(unread=["desktop"]), "it ran without desktop: its settings want none"),
+    ],
+)
+def test_less_than_the_whole_agent_is_never_ok(status, said):
+    figures = whole_agent_figures(status)
+    assert [said in figure.reason for figure in figures] == [True] * 4, figures
+    assert not any(figure.ok for figure in figures)
+
+
+def test_what_the_host_has_not_got_is_named_beside_the_figure():
+    missing = {"desktop": "no display", "gpu": "no card", "sched_ext": "no such file", "pressure/irq": "no such file"}
+    figures = whole_agent_figures(FakeStatus(missing=missing))
+    said = ["this host has no desktop, gpu, pressure/irq, sched_ext" in figure.detail for figure in figures]
+    assert said == [True, True, True, False]
+    assert all(figure.ok for figure in figures)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"lacking": {CORE: {"sched_switch": "no such tracepoint"}}}, "without sched_switch: no such tracepoint"),
+        ({"lacking": {CORE: {"sched_wakeup": "refused"}}}, "without sched_wakeup: refused"),
+        ({"refused": {CORE: "no memory"}}, "the next one refused: no memory"),
+        ({"rounds": 2}, "only 1 of 2 rounds"),
+    ],
+)
+def test_nanoseconds_that_are_not_those_of_all_programs_and_rounds_are_not_ok(parts, said):
+    given = {"rounds": 1, "pairs": {CORE: [Pair(bare_ns=1_000.0, full_ns=1_200.0)]}, **parts}
+    found = result(costs=Costs(**given), loaded=window(cpu_ms=1))
+    alone = overhead._cost_figure(Name.PROBE_NS, CORE, found)
+    assert (alone.value, alone.reason, alone.ok) == (pytest.approx(200.0), said, False)
+    beside = overhead._loaded_cpu(found)
+    assert (beside.reason, beside.ok) == (f"its kernel side: {said}", False)
+
+
+def test_a_program_off_the_path_spoils_no_nanoseconds():
+    given = Costs(rounds=1, pairs={CORE: [Pair(bare_ns=0.0, full_ns=9.0)]}, lacking={CORE: {"input_event": "none"}})
+    assert overhead._cost_figure(Name.PROBE_NS, CORE, result(costs=given)).ok
+
+
 def test_what_was_refused_is_null_with_its_reason():
-    refused = Costs(refused={BCC: "ebpf: python3-bpfcc is not installed", CORE: "ebpf: no BTF"})
+    refused = Costs(rounds=1, refused={BCC: "ebpf: python3-bpfcc is not installed", CORE: "ebpf: no BTF"})
     figure = overhead._cost_figure(Name.PROBE_NS_BCC, BCC, result(costs=refused))
     assert (figure.value, figure.reason) == (None, "ebpf: python3-bpfcc is not installed")
     loaded = overhead._loaded_cpu(result(costs=refused, loaded=window(cpu_ms=100, switches=20_000)))
@@ -132,15 +200,60 @@ def test_what_was_refused_is_null_with_its_reason():
 
 
 def test_slope_and_overruns():
-    figure = overhead._slope(Options(), result(growth=Slope(value=1.5, error=0.2)))
+    figure = overhead._slope(Options(), result(idle=minutes(30), growth=Slope(value=1.5, error=0.2)))
     assert (figure.value, figure.ok) == (1.5, False)
-    assert "standard error 0.200" in figure.detail
+    assert figure.detail == "standard error 0.200, over 30.0 minutes less the first"
     short = overhead._slope(Options(slope_min=1.0), result())
     assert short.value is None
     assert short.reason.startswith("1 minutes are too short")
     late = overhead._overruns(result(idle=window(cpu_ms=1, ticks=1_000, overruns=2)))
     assert (late.value, late.ok) == (pytest.approx(0.2), False)
     assert overhead._overruns(result(idle=window(cpu_ms=1, ticks=0))).value is None
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "long_min", "said", "ok"),
+    [
+        (0.5, 0.25, 30, "", True),
+        (0.5, 0.26, 30, "", False),  # two standard errors more are above the goal
+        (-5.0, 1.1, 30, "its standard error exceeds the goal", False),
+        (0.1, 0.01, 9.9, "9.9 minutes are too short", False),
+        (0.1, 0.01, 10, "", True),
+    ],
+)
+def test_a_slope_is_ok_when_it_is_sure(value, error, long_min, said, ok):
+    growth = Slope(value=value, error=error)
+    figure = overhead._slope(Options(), result(idle=minutes(long_min), growth=growth))
+    assert (figure.value, figure.ok) == (value, ok)
+    assert figure.reason.startswith(said)
+    assert bool(figure.reason) is bool(said)
+
+
+def test_the_slope_counts_what_was_swapped_out():
+    """The resident part shrinks by a page a minute, and what is swapped out grows by two."""
+
+    class Swapping:
+        def settle(self):
+            return None
+
+        def status(self):
+            return FakeStatus()
+
+        def follow(self, seconds, every_s, on_look):
+            first = window(cpu_ms=1).looks[0]
+            pages = [
+                Memory(resident_bytes=(90 - number) * 4096, swapped_bytes=2 * number * 4096) for number in range(12)
+            ]
+            looks = [
+                replace(first, monotonic_ns=number * 60 * 10**9, memory=memory) for number, memory in enumerate(pages)
+            ]
+            return Window(looks=tuple(looks))
+
+    found = result(status=None, idle=None)
+    options = Options(only=frozenset({Name.RSS_SLOPE}))
+    steps = overhead._Steps(lambda what, share: None, 1.0)
+    overhead._watch(Swapping(), Path("pingpong"), options, found, steps, paths.Places())
+    assert found.growth.value == pytest.approx(4.0)
 
 
 class DriftingPair:
@@ -194,10 +307,41 @@ def test_probes_that_do_not_open_are_reported_in_their_own_words(tmp_path):
     assert "overhead_probes nonsense" not in listed
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; print('boom', file=sys.stderr); sys.exit(7)", r"^boom \(.* ended with code 7\)$"),
+        ("import os; os.kill(os.getpid(), 9)", r"^no word on stderr \(.* ended with code -9\)$"),
+        ("import time; time.sleep(600)", r"did not answer within 0\.5 s: no word on stderr$"),
+    ],
+)
+def test_one_that_ended_is_told_from_one_that_hangs(monkeypatch, code, said):
+    monkeypatch.setattr(overhead_probes, "_COMMAND", (sys.executable, "-c", code))
+    monkeypatch.setattr(overhead_probes, "_OPEN_LIMIT_S", 0.5 if "sleep" in code else 60.0)
+    with pytest.raises(overhead_probes.ProbesError, match=said), overhead_probes.opened(CORE, reading=True):
+        pass
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
+    """Root may stand in a folder of somebody else."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("json", "calibration", "asa"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
+    refused = pytest.raises(overhead_probes.ProbesError, match="'nonsense' is not a valid Ebpf")
+    with refused, overhead_probes.opened("nonsense", reading=True):
+        pass
+    words = overhead_agent._COMMAND[overhead_agent._COMMAND.index(sys.executable) :]
+    done = subprocess.run([*words[: words.index("run")], "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "taken from" in done.stderr) == (0, False), done.stderr
+
+
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="eBPF needs root: run the tests as root to force it")
+@pytest.mark.skipif(
+    os.geteuid() != 0 and os.environ.get("CI") != "true",
+    reason="eBPF needs root: run the tests by sudo, or with CI=true",
+)
 def test_the_process_with_the_probes_holds_programs_and_ends():
-    from calibration.overhead_agent import programs_ns, resident_bytes, run_times
+    from calibration.overhead_agent import memory, programs_ns, run_times
 
     proc = Path("/proc")
     with overhead_probes.opened(CORE, reading=True) as probes:
@@ -205,7 +349,7 @@ def test_the_process_with_the_probes_holds_programs_and_ends():
             before = programs_ns(probes.pid, proc)
             subprocess.run(["true"], check=True)  # a fork, an exec and some switches
             after = programs_ns(probes.pid, proc)
-        resident = resident_bytes(probes.pid, proc)
+        resident = memory(probes.pid, proc).resident_bytes
     assert timed
     assert before is not None
     assert after is not None

@@ -14,7 +14,7 @@ from asa.core.errors import AsaError
 from asa.core.sample import CpuCounters
 from asa.status import Status, StatusFile
 from calibration import overhead_agent
-from calibration.overhead_agent import Agent, Look, Window, cpu_clock, programs_ns, resident_bytes
+from calibration.overhead_agent import Agent, Look, Memory, Window, cpu_clock, memory, programs_ns
 
 PROC = Path("/proc")
 MB = 1_000_000
@@ -38,7 +38,7 @@ def look(second, *, cpu_ns=0, mb=40.0, ticks=0, overruns=0, host=None, load=0.1)
     return Look(
         monotonic_ns=int(second * 1e9),
         cpu_ns=cpu_ns,
-        resident_bytes=int(mb * MB),
+        memory=Memory(resident_bytes=int(mb * MB), swapped_bytes=0),
         ticks=ticks,
         overruns=overruns,
         host=host or counters(),
@@ -94,9 +94,9 @@ def test_the_cpu_clock_is_that_of_the_whole_process():
 
 
 def test_resident_memory_grows_with_what_is_touched():
-    before = resident_bytes(os.getpid(), PROC)
+    before = memory(os.getpid(), PROC).resident_bytes
     block = bytearray(b"x" * (64 << 20))
-    after = resident_bytes(os.getpid(), PROC)
+    after = memory(os.getpid(), PROC).resident_bytes
     assert 60 * MB < after - before < 150 * MB  # the literal and its copy may both be there
     page_bytes = os.sysconf("SC_PAGESIZE")
     statm = int(Path("/proc/self/statm").read_text().split()[1]) * page_bytes
@@ -104,11 +104,25 @@ def test_resident_memory_grows_with_what_is_touched():
     assert len(block) == 64 << 20
 
 
+def test_what_was_swapped_out_is_counted_beside(tmp_path):
+    folder = tmp_path / "77"
+    folder.mkdir()
+    # As show_smaps_rollup of fs/proc/task_mmu.c writes it
+    text = (
+        "564af79eb000-7ffd6b3fc000 ---p 00000000 00:00 0    [rollup]\nRss:    1748 kB\nSwap:   12 kB\nSwapPss:  9 kB\n"
+    )
+    (folder / "smaps_rollup").write_text(text)
+    assert memory(77, tmp_path) == Memory(resident_bytes=1748 * 1024, swapped_bytes=12 * 1024)
+    (folder / "smaps_rollup").write_text(text.replace("Swap:", "Was:"))
+    with pytest.raises(AsaError, match="no line 'Swap:'"):
+        memory(77, tmp_path)
+
+
 def test_a_process_that_is_gone(tmp_path):
     with subprocess.Popen(["true"]) as process:
         process.wait()
     with pytest.raises(AsaError, match="smaps_rollup"):
-        resident_bytes(process.pid, PROC)
+        memory(process.pid, PROC)
     with pytest.raises(AsaError, match="has no CPU clock"):
         cpu_clock(process.pid)
 
@@ -155,6 +169,7 @@ def published(**changes):
         "interval_s": 1.0,
         "ticks": 7,
         "overruns": 0,
+        "worst_late_ms": 0.0,
         "backends": {"ebpf": "core"},
         "missing_sources": {},
         "slow_sources": {},
@@ -202,5 +217,5 @@ def test_another_agents_status_is_not_taken_for_ours(tmp_path):
             process.kill()
             file.close()
     assert seen.ticks == 7
-    assert seen.resident_bytes > 100_000
+    assert seen.memory.resident_bytes > 100_000
     assert seen.host.context_switches > 0

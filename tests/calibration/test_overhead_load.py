@@ -15,7 +15,10 @@ RATE = 20_000
 IDLE_SWITCHES_PER_S = 1_000  # of the idle task, one in each period of a millisecond: it has no count of its own
 SPAN_S, SPANS = 1.0, 15
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="SCHED_FIFO needs root: run the tests as root to force it")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 and os.environ.get("CI") != "true",
+    reason="SCHED_FIFO needs root: run the tests by sudo, or with CI=true",
+)
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +97,11 @@ def test_a_hand_over_is_one_switch_and_takes_the_time_it_is_said_to(program):
         before, start_ns = switches_of(pids), time.monotonic_ns()
         took_ns = pair.time_ns(batches)
         elapsed_ns, made = time.monotonic_ns() - start_ns, switches_of(pids) - before
-        again_ns = pair.time_ns(batches)
     assert policies == {os.SCHED_FIFO}
     assert made == pytest.approx(batches * per_batch + warm_up, rel=0.02)
-    # the median batch is no longer than the mean of all, but for what real-time throttling and interrupts add to some
-    assert 100.0 < took_ns <= 1.05 * elapsed_ns / made
-    assert again_ns == pytest.approx(took_ns, rel=1.0)
+    # The median batch is no longer than the mean of all, to which real-time throttling and interrupts add: so it may be
+    # shorter, but not by as much as a time or a count that is wrong by a factor of two would make it.
+    assert 0.6 * elapsed_ns / made < took_ns <= 1.05 * elapsed_ns / made
     assert gone(program)
 
 
