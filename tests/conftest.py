@@ -1,7 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs where: tests/guest needs sched_ext and runs inside the lab, by tests/scenarios/test_guest.py."""
+"""What runs where: tests/guest needs sched_ext and runs inside the lab, by tests/scenarios/test_guest.py.
 
+Under CI=true a skipped test is a failed one: there everything is set up, so a reason to skip is a fault of the set-up.
+"""
+
+import os
 from pathlib import Path
+
+import pytest
 
 IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"nothing may skip under CI=true: {call.excinfo.value if call.excinfo else report.longrepr}"
+    return report
