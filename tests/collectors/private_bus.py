@@ -7,9 +7,9 @@ What peers say is written by dbus-fast, a second opinion on the bytes that our o
 import os
 import shutil
 import subprocess
-import time
 
 from dbus_fast import Message, Variant
+from waiting import until
 
 from asa.core.errors import SourceError
 from collectors.gnome import extension
@@ -17,7 +17,6 @@ from collectors.gnome.connection import BusConnection
 from collectors.gnome.wire import Kind
 from collectors.session import connected, unix_addresses
 
-LIMIT_S = 20.0
 BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 STATE = {
     "pid": Variant("u", 4242),
@@ -38,17 +37,6 @@ _CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configura
 <policy context="default"><allow send_destination="*"/><allow receive_type="*"/><allow own="*"/></policy>
 </busconfig>
 """
-
-
-def until(condition, what, limit_s=LIMIT_S):
-    """The first true value of `condition()`, asked again and again; `what` is a text, or makes one when it fails."""
-    end_s = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f"after {limit_s:g} s still not: {what() if callable(what) else what}"
-        time.sleep(0.002)
 
 
 class PrivateBus:

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from private_bus import Peer, PrivateBus, state, until
+from private_bus import Peer, PrivateBus, state
+from waiting import until
 
 from asa.core.errors import SourceError
 from asa.core.sample import DesktopState

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from private_bus import until
+from waiting import until
 
 from asa.core.errors import SourceError
 from asa.core.sample import FocusCounters

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from private_bus import until
+from waiting import until
 
 from asa.core.errors import SourceError
 from collectors import xprotocol as x
@@ -22,9 +22,7 @@ from collectors.session import Session
 from collectors.x11 import MOST_NS, X11Reader
 
 PROGRAMS = ("Xvfb", "openbox", "xdotool", "xauth")
-NEEDED = (
-    f"needs {', '.join(PROGRAMS)} and python3-gi with gir1.2-gtk-3.0; `make setup` installs them, CI=true forces it"
-)
+NEEDED = f"needs {', '.join(PROGRAMS)} and python3-gi with gir1.2-gtk-3.0; `asa setup --tests` installs them"
 S_NS = 1_000_000_000
 WINDOW = """
 import sys, gi

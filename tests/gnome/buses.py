@@ -1,24 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""D-Bus for tests that are no coroutines, and waiting with a deadline."""
+"""D-Bus for tests that are no coroutines."""
 
 import asyncio
-import time
 
 from dbus_fast import BusType, Message, MessageType
 from dbus_fast.aio import MessageBus
-
-LIMIT_S = 30.0  # for what a shell does in 1 to 3 s on two idle cores
-
-
-def until(condition, what, limit_s=LIMIT_S):
-    """The first true value of `condition()`, asked again and again; fails after `limit_s`."""
-    end_s = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f"after {limit_s:g} s still not: {what}"
-        time.sleep(0.02)
+from waiting import LIMIT_S
 
 
 class CallError(Exception):

@@ -4,7 +4,8 @@
 import time
 
 import pytest
-from headless import Bus, until
+from buses import Bus
+from waiting import until
 
 from collectors.gnome import extension
 

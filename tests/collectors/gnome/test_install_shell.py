@@ -2,7 +2,7 @@
 """The extension installed into the home of a real GNOME Shell, followed until it is gone again."""
 
 import pytest
-from headless import until
+from waiting import until
 
 from collectors.gnome import extension, install
 from collectors.gnome.install import Condition, Installation

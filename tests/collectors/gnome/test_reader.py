@@ -10,7 +10,8 @@ from pathlib import Path
 import private_bus
 import pytest
 from dbus_fast import Variant
-from private_bus import Peer, PrivateBus, state, until
+from private_bus import Peer, PrivateBus, state
+from waiting import until
 
 from collectors.gnome import extension
 from collectors.gnome.reader import GnomeReader

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from private_bus import until
+from waiting import until
 
 from asa.core.errors import SourceError
 from collectors.desktop import DesktopCollector
