@@ -208,7 +208,8 @@ def check_bursts(scene):
     length_ns = int(scene.sized(1.3, 18) * MS)
     both = Beside(scene, nothing, lambda: scene.load("bursts", 0, scene.sized(60, 15), length_ns))
     found = both.in_slots("burst_hist", layout.OCTAVE_STARTS_NS, length_ns, length_ns)
-    assert both.told["bursts"] * FOUND_SHARE <= found <= 3 * both.told["bursts"], (found, both.grown("burst_hist"))
+    # no bound above: neighbours on the other CPUs have bursts of this length, too
+    assert found >= both.told["bursts"] * FOUND_SHARE, (found, both.grown("burst_hist"))
     slack_ns = 100 * MS  # a burst that began before the load is counted when it ends
     assert both.told["ns"] * FOUND_SHARE <= both.grown("burst_ns") <= both.length_ns * os.cpu_count() + slack_ns
 
