@@ -36,7 +36,7 @@ wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
 
 bench: bench-overhead ## every benchmark
 
-bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (45 minutes; nothing else may run)
+bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
 	@$(ASA) bench overhead
 
 $(VENV)/.done: requirements.lock pyproject.toml

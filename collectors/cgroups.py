@@ -65,7 +65,7 @@ class GroupCollector:
         for path in list(self._files):
             value = self._ask(path)
             if value is not None:
-                used.append((_shown(path), value))
+                used.append((shown(path), value))
         return {"groups": GroupUsage(cpu_us=tuple(used))}
 
     def close(self) -> None:
@@ -159,5 +159,6 @@ def _is_plain(path: str) -> bool:
     return "." not in path.rpartition("/")[2]
 
 
-def _shown(path: str) -> str:
-    return os.fsencode(path).decode("utf-8", "replace")  # a name may hold any byte, the journal holds UTF-8
+def shown(path: str) -> str:
+    """A group's path as UTF-8: its names may hold any byte, the journal may not."""
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from asa.core.errors import SourceError
 from asa.core.sample import FocusCounters
+from collectors import cgroups
 from collectors.procfs.reader import KernelFile, after, bounded, counters, garbled, reason_of
 
 MOST_PROCESSES = 256
@@ -102,7 +103,7 @@ class _Group:
     # an application with a control group of its own
 
     def __init__(self, root: Path, path: str) -> None:
-        self._name = os.fsencode(path).decode("utf-8", "replace")  # may hold any byte, the journal holds UTF-8
+        self._name = cgroups.shown(path)
         self._folder = root / path
         self._processes = 0
         self._reads = 0

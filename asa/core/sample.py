@@ -131,7 +131,8 @@ class ProbeCounters:
 
     Histograms hold counts by slot; `collectors.ebpf.layout` says where a slot begins. Times are nanoseconds of
     CLOCK_MONOTONIC. Above the switch rate from which the programs sample, what is timed (sleeps, waits, bursts) is an
-    estimate: a timed one counts for as many as were passed over. Counts of events are always whole.
+    estimate: a timed one counts for as many as were passed over, also in `blocked` and `futex_waits`. All other counts
+    of events are whole.
     """
 
     switches: int | None = None  # sched_switch
