@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bpf wheel bench bench-overhead lock clean recordings train
+.PHONY: help run test check setup bpf wheel bench bench-overhead bench-switch lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -31,13 +31,19 @@ setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
 bpf: $(VENV)/.done ## compile the eBPF programs
 	@$(ASA) setup --probes
 
+man: $(VENV)/.done ## build/man: the manual pages
+	@$(ASA) man --out build/man
+
 wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
 	@hatchling build -t wheel -d build
 
-bench: bench-overhead ## every benchmark
+bench: bench-overhead bench-switch ## every benchmark
 
 bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
 	@$(ASA) bench overhead
+
+bench-switch: setup ## what a switch takes, each way, in the lab, into docs/switching-figures.md (30 minutes; nothing else may run)
+	@$(ASA) bench switch
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }

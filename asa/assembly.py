@@ -10,19 +10,27 @@ from typing import Self
 import msgspec
 
 import asa
-from asa import config, host, journal, paths
+from asa import config, host, journal, paths, requests
+from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
+from asa.act.plain import PlainSwitcher
 from asa.act.portfolio import Portfolio
-from asa.act.switcher import PlainSwitcher
+from asa.act.shadow import ShadowSwitcher
+from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
-from asa.core.decision import Decision
-from asa.core.errors import InputError
+from asa.core.decision import Decision, Order
+from asa.core.errors import AsaError, InputError
+from asa.core.ports import Switcher
 from asa.daemon import Agent
-from asa.decide import table
-from asa.pipeline import Rules
-from asa.status import Status, StatusFile
+from asa.decide import standing, table
+from asa.meter import Meter
+from asa.pipeline import Rules, State
+from asa.reporter import Reporter
+from asa.status import StatusFile
 from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
+
+_STANDING = "standing.json"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,14 +43,15 @@ class Assembly:
     mode_reason: str
     clock: SystemClock
     sampler: HostSampler
-    switcher: PlainSwitcher | None
+    switcher: Switcher | None
+    no_gate: str  # why switches are made the plain way, "" where the gate works
+    shadow: bool
     status: StatusFile
     journal: journal.Journal | None
     settings: config.Settings
     rules: Rules
-    backends: dict[str, str]
-    started_ns: int = 0
-    scheduler_since: tuple[str | None, int] = (None, 0)
+    meter: Meter
+    standing: standing.Standing
 
     @classmethod
     def open(
@@ -54,38 +63,33 @@ class Assembly:
         journal_path: Path | None,
         say: Callable[[str], None],
         ebpf: config.Ebpf | None = None,
+        shadow: bool = False,
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
         `ebpf` stands for the setting of that name when it is given. Raises AsaError before anything on the machine
         has changed.
         """
-        settings = config.load(config_path or places.config, required=config_path is not None)
-        if ebpf is not None:
-            settings = msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
+        settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
         why_not = "told to" if observe else _why_not_switching(places)
-        rules = _rules(settings, portfolio, may_switch=not why_not)
-        status = StatusFile(places.run)
+        no_gate = why_not or _why_no_gate(settings.switch, places)
+        if shadow and no_gate:
+            raise AsaError(f"shadow mode is not possible here: {no_gate}; `asa doctor` says more")
+        meter = Meter(places.proc)
+        rules = _rules(settings, portfolio, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
         clock = SystemClock()
-        undo = UndoJournal(places.run / "undo.json", places.proc)
+        marks = _standing(places.state / _STANDING, rules, clock, say)
+        status = StatusFile(places.run)
         switcher = None
         if not why_not:
-            cleared = undo.recover(settings.switch.stop_limit_s)
-            if cleared:
-                say(cleared)
-            switcher = PlainSwitcher(
-                portfolio=portfolio,
-                undo=undo,
-                clock=clock,
-                limits=settings.switch,
-                sys=places.sys,
-                logs=places.run / "logs",
-            )
+            undo = _recovered(places, settings.switch, say)
+            switcher = _switcher(portfolio, undo, clock, settings, places, gate=not no_gate, shadow=shadow)
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect), clock)
         try:
             sampler.open()
-            book = _book(journal_path, settings.journal, _header(places, clock))
+            header = _header(places, clock, "shadow" if shadow else "observing" if why_not else "switching")
+            book = _book(journal_path, settings.journal, header)
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -98,21 +102,32 @@ class Assembly:
             clock=clock,
             sampler=sampler,
             switcher=switcher,
+            no_gate=no_gate,
+            shadow=shadow,
             status=status,
             journal=book,
             settings=settings,
             rules=rules,
-            backends=sampler.backends,
-            started_ns=clock.wall_ns(),
+            meter=meter,
+            standing=marks,
         )
 
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
         """The loop over all of it."""
+        reporter = Reporter(
+            clock=self.clock,
+            sampler=self.sampler,
+            switcher=self.switcher,
+            way="" if self.switcher is None else "shadow" if self.shadow else "plain" if self.no_gate else "gated",
+            no_gate=self.no_gate,
+            mode_reason=self.mode_reason,
+            settings=self.settings,
+        )
 
         def publish(agent: Agent, decision: Decision) -> None:
             for line in self.sampler.news():
                 say(line)
-            self.status.write(self._status(agent, decision))
+            self.status.write(reporter.status(agent, decision))
             on_decision(decision)
 
         return Agent(
@@ -125,59 +140,32 @@ class Assembly:
             say=say,
             publish=publish,
             reload=self.reload,
+            meter=self.meter,
+            take_orders=self._orders,
+            keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
+            costs_us=lambda: self.sampler.cost_us,
+            cost_every=1 if self.shadow else 60,
+            state=State(standing=self.standing),
         )
 
     def reload(self) -> Rules:
         """Settings, manifest, table and model read anew. Raises AsaError; then nothing has changed."""
-        settings = config.load(self.config_path or self.places.config, required=self.config_path is not None)
-        return _rules(settings, _portfolio(settings, self.places), may_switch=self.may_switch)
+        settings = _settings(self.config_path, self.places, None)
+        portfolio = _portfolio(settings, self.places)
+        gate = not self.no_gate
+        return _rules(settings, portfolio, self.meter, may_switch=self.may_switch, gate=gate, shadow=self.shadow)
 
     def close(self) -> None:
         """Give everything back. The switcher has rested already (`Agent.run`). Raises JournalError, all the same."""
         self.sampler.close()
         self.status.close()
+        self.meter.close()
         if self.journal is not None:
             self.journal.close()
 
-    def _status(self, agent: Agent, decision: Decision) -> Status:
+    def _orders(self) -> tuple[Order, ...]:
         now_ns = self.clock.wall_ns()
-        scheduler = str(decision.current) if decision.current is not None else None
-        if scheduler != self.scheduler_since[0]:
-            self.scheduler_since = (scheduler, now_ns)
-        hold = agent.state.memory.foreign
-        shares = decision.probabilities
-        return Status(
-            pid=os.getpid(),
-            asa_version=asa.__version__,
-            started_ns=self.started_ns,
-            updated_ns=now_ns,
-            mode="hold" if hold else "switching" if self.may_switch else "observing",
-            mode_reason="somebody else's scheduler is attached" if hold else self.mode_reason,
-            workload=decision.workload,
-            confidence=round(decision.vote.confidence, 4),
-            probabilities={str(name): round(p, 4) for name, p in zip(shares.classes, shares.values, strict=True)}
-            if shares is not None
-            else {},
-            wanted=decision.wanted,
-            scheduler=scheduler,
-            scheduler_since_ns=self.scheduler_since[1],
-            reason=decision.reason,
-            sentence=decision.sentence,
-            switches=agent.counts.switches,
-            failures=agent.counts.failures,
-            set_aside=sorted(agent.state.memory.set_aside),
-            last_event=agent.counts.last_event,
-            table=agent.rules.table.path,
-            model=self.settings.model or str(paths.base_model()),
-            interval_s=self.settings.interval_s,
-            ticks=agent.counts.ticks,
-            overruns=agent.counts.overruns,
-            worst_late_ms=round(agent.counts.worst_late_ms, 3),
-            backends=self.backends,
-            missing_sources=self.sampler.missing | self.sampler.failing,
-            slow_sources=self.sampler.slow,
-            cost_us=self.sampler.cost_us,
-        )
+        return tuple(requests.order(request, now_ns) for request in requests.take(self.places.run))
 
 
 def _book(path: Path | None, limits: config.JournalSettings, header: journal.SessionHeader) -> journal.Journal | None:
@@ -192,7 +180,58 @@ def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
     return Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
 
 
-def _rules(settings: config.Settings, portfolio: Portfolio, *, may_switch: bool) -> Rules:
+def _settings(path: Path | None, places: paths.Places, ebpf: config.Ebpf | None) -> config.Settings:
+    settings = config.load(path or places.config, required=path is not None)
+    if ebpf is None:
+        return settings
+    return msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
+
+
+def _standing(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str], None]) -> standing.Standing:
+    try:
+        marks = standing.load(path)
+        return standing.refresh(marks, wall_ns=clock.wall_ns(), versions=rules.versions, rules=rules.standing)
+    except InputError as error:
+        aside = path.with_suffix(".damaged")
+        try:
+            path.replace(aside)
+        except OSError as failure:
+            raise AsaError(f"{error}; it cannot be moved away: {failure.strerror}") from failure
+        say(f"{error}; moved to {aside}, starting without")
+        return standing.Standing()
+
+
+def _recovered(places: paths.Places, limits: config.SwitchSettings, say: Callable[[str], None]) -> UndoJournal:
+    undo = UndoJournal(places.run / "undo.json", places.proc, places.sys)
+    cleared = undo.recover(limits.stop_limit_s)
+    if cleared:
+        say(cleared)
+    return undo
+
+
+def _switcher(
+    portfolio: Portfolio,
+    undo: UndoJournal,
+    clock: SystemClock,
+    settings: config.Settings,
+    places: paths.Places,
+    *,
+    gate: bool,
+    shadow: bool,
+) -> Switcher:
+    logs = places.run / "logs"
+    if not gate:
+        return PlainSwitcher(
+            portfolio=portfolio, undo=undo, clock=clock, limits=settings.switch, sys=places.sys, logs=logs
+        )
+    return (ShadowSwitcher if shadow else GatedSwitcher)(
+        portfolio=portfolio, undo=undo, clock=clock, limits=settings.switch, sys=places.sys, logs=logs, run=places.run
+    )
+
+
+def _rules(
+    settings: config.Settings, portfolio: Portfolio, meter: Meter, *, may_switch: bool, gate: bool, shadow: bool
+) -> Rules:
     classifier = NumpyEnsemble.load(Path(settings.model) if settings.model else paths.base_model())
     mapping = table.for_this_machine(portfolio.modes(), settings.table)
     unserved = [name for name in classifier.classes if name not in mapping.rankings]
@@ -200,12 +239,19 @@ def _rules(settings: config.Settings, portfolio: Portfolio, *, may_switch: bool)
         allowed = f"a ranking for each class of the model; without one: {', '.join(unserved)}"
         raise InputError(path=mapping.path, key="classes", value=sorted(mapping.rankings), allowed=allowed)
     return Rules(
-        classifier=classifier,
+        classifier=meter.classifier(classifier),
         table=mapping,
         voting=settings.voting,
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
         may_switch=may_switch,
+        guard=settings.guard,
+        quarantine=settings.quarantine,
+        standing=settings.standing,
+        standby=settings.standby,
+        may_stand_by=gate and not shadow,
+        shadow=shadow,
+        versions={name: record.sha256 for name, record in portfolio.records().items()},
     )
 
 
@@ -217,7 +263,11 @@ def _why_not_switching(places: paths.Places) -> str:
     return ""
 
 
-def _header(places: paths.Places, clock: SystemClock) -> journal.SessionHeader:
+def _why_no_gate(limits: config.SwitchSettings, places: paths.Places) -> str:
+    return "the setting switch.gate is off" if limits.gate is config.Gate.OFF else unusable(places.run)
+
+
+def _header(places: paths.Places, clock: SystemClock, mode: str) -> journal.SessionHeader:
     state = sched_ext_state(places.sys)
     return journal.SessionHeader(
         started_ns=clock.wall_ns(),
@@ -226,4 +276,5 @@ def _header(places: paths.Places, clock: SystemClock) -> journal.SessionHeader:
         kernel=os.uname().release,
         cpus=host.cpus(),
         scheduler=state.ops if state is not None else "",
+        mode=mode,
     )

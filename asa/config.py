@@ -6,35 +6,132 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from asa import yamlfile
 
-Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
 
 
 class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Time-weighted probability voting (paper, Algorithm 1)."""
 
-    window_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 6.0  # W; paper 5.5: 6 s
-    threshold: Share = 0.3  # theta; the paper gives no value, this is a first choice that nothing was tuned on
-    decay: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8  # alpha; as above
+    # W; paper 5.5: 6 s
+    window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 6.0
+    # theta; the paper gives no value, this is a first choice that nothing was tuned on
+    threshold: Annotated[Share, Meta(description="share of the votes that a class must have to win")] = 0.3
+    # alpha; as above
+    decay: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            le=1.0,
+            description="weight of a vote, compared with the one a second after it; 1: all votes count the same",
+        ),
+    ] = 0.8
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a decision may become a switch."""
 
-    cooldown_s: Seconds = 10.0  # after a switch was confirmed or failed; paper 3.4 asks for one and gives no value
-    dwell_s: Seconds = 2.0  # how long a class must have won before it may cause a switch
+    # after a switch was confirmed or failed; paper 3.4 asks for one and gives no value
+    cooldown_s: Annotated[Seconds, Meta(description="no switch for so long after one")] = 10.0
+    dwell_s: Annotated[Seconds, Meta(description="how long a class must have won before it may cause a switch")] = 2.0
+
+
+class Gate(StrEnum):
+    """Whether schedulers are loaded beside the running one and attached in its place."""
+
+    AUTO = "auto"  # where this kernel and this environment allow it
+    OFF = "off"  # the running one is stopped, then the next one started
 
 
 class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits for a scheduler that comes and one that goes."""
 
-    attach_limit_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 30.0
-    stop_limit_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 10.0
-    # Whose scheduler binaries are run besides root's own: their user can then run anything as root.
-    trusted_owners: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
+    attach_limit_s: Annotated[
+        float, Meta(gt=0.0, le=600.0, description="a scheduler that is not in force after this is given up")
+    ] = 30.0
+    stop_limit_s: Annotated[
+        float,
+        Meta(gt=0.0, le=600.0, description="a scheduler that has not ended this long after it was told to is killed"),
+    ] = 10.0
+    trusted_owners: Annotated[
+        tuple[Annotated[int, Meta(ge=0)], ...],
+        Meta(description="user ids whose scheduler files are run besides root's; they can then run anything as root"),
+    ] = ()
+    gate: Annotated[
+        Gate, Meta(description="whether the next scheduler is loaded beside the one in force; off: stop, then start")
+    ] = Gate.AUTO
+
+
+class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Schedulers kept loaded for their turn. First choices, but for the budget, which the design sets."""
+
+    count: Annotated[int, Meta(ge=0, le=16, description="how many schedulers are kept loaded for their turn")] = 2
+    budget_mb: Annotated[float, Meta(ge=0.0, le=4096.0, description="memory that they may take together")] = 48.0
+    # a newcomer must have been wanted for so long: loading one takes seconds of processor time
+    settle_s: Annotated[Seconds, Meta(description="how long one must have been wanted before it is loaded")] = 5.0
+    margin: Annotated[
+        Share, Meta(description="how much more probable a newcomer must be than the one whose place it takes")
+    ] = 0.05
+    pressure_share: Annotated[
+        Share, Meta(description="all are let go when tasks wait for memory for more than this share of a tick")
+    ] = 0.1
+    calm_s: Annotated[Seconds, Meta(description="and loaded again after so long without such waits")] = 60.0
+
+
+class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of a scheduler that fails."""
+
+    backoff_s: Annotated[
+        Seconds, Meta(description="a scheduler that failed is out for so long; doubles with each further failure")
+    ] = 30.0
+    longest_s: Annotated[Seconds, Meta(description="the longest that it is out")] = 3600.0
+    failures: Annotated[
+        int, Meta(ge=1, le=100, description="after so many it is off until asa resume or a new version of its file")
+    ] = 3
+    within_s: Annotated[Seconds, Meta(description="the time in which these are counted")] = 3600.0
+
+
+class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Taking back a switch that made things worse."""
+
+    enabled: Annotated[bool, Meta(description="whether a switch that made things worse is taken back")] = True
+    # false alarms a trial, all signals and looks together
+    alpha: Annotated[float, Meta(gt=0.0, le=0.2, description="how probable a false alarm may be in one trial")] = 0.01
+    worse_by: Annotated[float, Meta(ge=0.05, le=10.0, description="share by which a median must be worse")] = 0.25
+    # what is measured for so long after a switch tells of the switch, not of the scheduler
+    settle_s: Annotated[
+        Seconds, Meta(description="what is measured for so long after a switch is not held against the scheduler")
+    ] = 2.0
+    baseline_s: Annotated[
+        Seconds,
+        Meta(
+            description="a class that is met first stays on EEVDF for up to so long, to have something to compare with"
+        ),
+    ] = 20.0
+    longest_cooldown_s: Annotated[
+        Seconds, Meta(description="policy.cooldown_s doubles with each revert of a class, up to this")
+    ] = 3600.0
+
+
+class StandingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For how long the guard bars a scheduler from a class on this machine."""
+
+    first_s: Annotated[
+        float,
+        Meta(
+            ge=60.0,
+            le=86_400.0,
+            description="a scheduler that did worse is barred from the class for so long; doubles with each revert",
+        ),
+    ] = 600.0
+    most_s: Annotated[float, Meta(ge=600.0, le=31_536_000.0, description="the longest that it is barred")] = 604_800.0
+    fade_s: Annotated[
+        float, Meta(ge=3600.0, le=31_536_000.0, description="one revert is forgotten after each of these")
+    ] = 604_800.0
 
 
 class Ebpf(StrEnum):
@@ -49,30 +146,43 @@ class Ebpf(StrEnum):
 class CollectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which optional sources are opened. /proc and /sys are always read."""
 
-    ebpf: Ebpf = Ebpf.AUTO
-    desktop: bool = True  # GNOME Shell's extension, else X11
-    gpu: bool = True
-    groups: bool = True  # CPU time by control group
+    ebpf: Annotated[
+        Ebpf, Meta(description="how the probes come into the kernel; auto: core, else bcc, else not at all")
+    ] = Ebpf.AUTO
+    desktop: Annotated[
+        bool, Meta(description="which window has the focus: by the GNOME Shell extension, else by X11")
+    ] = True
+    gpu: Annotated[bool, Meta(description="how busy the graphics are")] = True
+    groups: Annotated[bool, Meta(description="processor time by control group")] = True
+    timer: Annotated[bool, Meta(description="how late an ordinary task wakes, by a small child process")] = True
 
 
 class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much the journal keeps and how often it writes."""
 
-    size_mb: Annotated[float, msgspec.Meta(ge=1.0, le=100_000.0)] = 64.0
-    commit_s: Seconds = 10.0
+    size_mb: Annotated[float, Meta(ge=1.0, le=100_000.0, description="the oldest samples are dropped beyond this")] = (
+        64.0
+    )
+    commit_s: Annotated[Seconds, Meta(description="how often the journal is written to disk")] = 10.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user may set. `table` and `model` default to what the package ships."""
 
-    interval_s: Annotated[float, msgspec.Meta(ge=0.1, le=60.0)] = 1.0
+    interval_s: Annotated[float, Meta(ge=0.1, le=60.0, description="time between two looks at the machine")] = 1.0
     voting: Voting = Voting()
     policy: PolicySettings = PolicySettings()
     switch: SwitchSettings = SwitchSettings()
+    standby: StandbySettings = StandbySettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
+    guard: GuardSettings = GuardSettings()
+    standing: StandingSettings = StandingSettings()
     collect: CollectSettings = CollectSettings()
     journal: JournalSettings = JournalSettings()
-    table: str | None = None
-    model: str | None = None
+    table: Annotated[
+        str | None, Meta(description="mapping table to use instead of the one that suits this machine")
+    ] = None
+    model: Annotated[str | None, Meta(description="model to use instead of the one that the package ships")] = None
 
 
 def load(path: Path, *, required: bool = False) -> Settings:

@@ -9,17 +9,24 @@ ends with the agent, and the next start clears the rest (`asa.act.undo`).
 import os
 import select
 import signal
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from asa.core.decision import EEVDF, Decision, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.decision import Decision, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
+from asa.core.sample import RawSample
+from asa.decide.standing import Standing
 from asa.journal import Journal
+from asa.meter import Meter, Part
 from asa.pipeline import Rules, State, step
 
-_BUSY_POLL_S = 0.02  # how often a switch under way is looked at
+# A descriptor that stays readable would have this real-time task starve whoever could change that.
+_MOST_WAKES, _BREATH_S = 2000, 0.005
+_LATELY = 32  # events that `asa explain` can look back on
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +39,7 @@ class Counts:
     switches: int = 0
     failures: int = 0
     last_event: str = ""
+    lately: deque[SwitchEvent] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,13 +55,24 @@ class Agent:
     say: Callable[[str], None]
     publish: Callable[["Agent", Decision], None]
     reload: Callable[[], Rules]
+    meter: Meter = field(default_factory=Meter)
+    take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
+    keep_standing: Callable[[Standing], None] = lambda _: None  # raises AsaError when it cannot be written
+    costs_us: Callable[[], dict[str, float]] = dict  # of the sources
+    cost_every: int = 60  # ticks: how often the costs of one are journalled
     clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
     counts: Counts = field(default_factory=Counts)
     _news: list[SwitchEvent] = field(default_factory=list)
+    _orders: list[Order] = field(default_factory=list)
+    _wakes: int = 0  # since the last tick
+    _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys, as last seen
 
     def run(self, limit_s: float | None = None) -> None:
-        """Tick until SIGINT or SIGTERM (or for `limit_s`), then put the kernel back. SIGHUP reloads."""
+        """Tick until SIGINT or SIGTERM (or for `limit_s`), then put the kernel back.
+
+        SIGHUP reads the settings again, SIGUSR1 takes what the user has asked for (`asa.requests`).
+        """
         with _signals() as inbox:
             start_ns = next_ns = self.clock.monotonic_ns()
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
@@ -71,43 +90,78 @@ class Agent:
                         return
             finally:
                 self.clean = self.switcher is None or self.switcher.rest()
+                self._write_last()
 
     def _tick(self) -> None:
+        self.meter.start()
+        self._wakes = 0
         sample = self.sampler.sample()
+        self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
-        self.state = step(self.rules, self.state, sample, news)
+        orders, self._orders = tuple(self._orders), []
+        before = self.state.standing
+        self.state = step(self.rules, self.state, sample, news, orders, self._sizes)
+        self.meter.lap(Part.STEP)
         decision = self.state.decision
         assert decision is not None  # noqa: S101  # step always decides
-        if self.journal is not None:
-            try:
-                self.journal.add(sample, decision, news)
-            except JournalError as error:
-                self.say(f"{error}; going on without a journal")
-                self.journal = None
-        if decision.switch_to is not None and self.switcher is not None:
-            self._order(decision.switch_to, decision.sentence)
+        if self.switcher is not None:
+            if decision.switch_to is not None:
+                self._order(self.switcher, decision.switch_to, decision.sentence)
+            self.switcher.keep_ready(decision.standbys)
+            self._sizes |= {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}
+        if self.state.standing is not before:
+            self._keep(self.state.standing)
+        self.meter.lap(Part.ACTION)
+        self._write(sample, decision, news)
         self.counts.ticks += 1
         self.publish(self, decision)
 
-    def _order(self, target: SchedulerName, why: str) -> None:
-        assert self.switcher is not None  # noqa: S101  # the policy orders only where there is one
-        self.say(f"{why}: switching")
+    def _write(self, sample: RawSample, decision: Decision, news: tuple[SwitchEvent, ...]) -> None:
+        if self.journal is None:
+            return
         try:
-            self.switcher.begin(target)
+            self.journal.add(sample, decision, news)
+            self.meter.lap(Part.JOURNAL)
+            if self.counts.ticks % self.cost_every == 0:
+                self.journal.add_costs(self.meter.costs(sample.monotonic_ns, self.costs_us()))
+        except JournalError as error:
+            self.say(f"{error}; going on without a journal")
+            self.journal = None
+
+    def _write_last(self) -> None:
+        # What came up since the last tick.
+        if self.journal is not None and self._news:
+            try:
+                self.journal.add_events(tuple(self._news))
+            except JournalError as error:
+                self.say(str(error))
+
+    def _keep(self, standing: Standing) -> None:
+        try:
+            self.keep_standing(standing)
         except AsaError as error:
-            now_ns = self.clock.monotonic_ns()
-            current = self.switcher.current() or SchedulerName("")
-            self._take(
-                SwitchEvent(
-                    monotonic_ns=now_ns,
-                    outcome=SwitchOutcome.REFUSED,
-                    old=current,
-                    new=target,
-                    elapsed_ns=0,
-                    detail=str(error),
-                    undo="nothing to undo",
-                )
+            self.say(f"{error}; it is kept for this run only")
+
+    def _order(self, switcher: Switcher, target: SchedulerName, why: str) -> None:
+        old = switcher.current() or SchedulerName("")
+        try:
+            switcher.begin(target, why)
+        except AsaError as error:
+            refused = SwitchEvent(
+                monotonic_ns=self.clock.monotonic_ns(),
+                outcome=SwitchOutcome.REFUSED,
+                old=old,
+                new=target,
+                elapsed_ns=0,
+                detail=str(error),
+                undo="nothing to undo",
+                why=why,
             )
+            self.say(f"{why}: switching")
+            self._take(refused)
+            return
+        self.say(f"{why}: switching")  # after the order: it is a matter of milliseconds
+        self._advance_switch()
 
     def _advance_switch(self) -> None:
         if self.switcher is None:
@@ -118,18 +172,24 @@ class Agent:
 
     def _take(self, event: SwitchEvent) -> None:
         self._news.append(event)
+        self.counts.lately.append(event)
         match event.outcome:
             case SwitchOutcome.CONFIRMED:
                 self.counts.switches += 1
-                line = f"{event.old} -> {event.new} in {event.elapsed_ns / 1e9:.2f} s"
+                line = f"{event.old} -> {event.new} in {_took(event)}"
+            case SwitchOutcome.SHADOWED:
+                line = f"{event.new} chosen (shadow): nothing to load"
+                if event.load is not None:
+                    line = f"{event.new} loaded and verified in {event.load.wall_ns / 1e9:.2f} s, not attached (shadow)"
             case SwitchOutcome.REFUSED:
                 self.counts.failures += 1
-                line = f"{event.detail}; set aside for this run, {event.old} stays"
+                line = f"{event.detail}; set aside, {event.old} stays"
             case SwitchOutcome.FAILED | SwitchOutcome.LOST:
                 self.counts.failures += 1
-                line = f"{event.detail}; set aside for this run, the kernel is on eevdf"
+                why = f" ({event.exit.kind}: {event.exit.reason})" if event.exit is not None else ""
+                line = f"{event.detail}{why}; set aside, the kernel is on eevdf"
             case SwitchOutcome.FOREIGN:
-                line = f"{event.detail}: on hold (SIGHUP or a restart resumes)"
+                line = f"{event.detail}: on hold (`asa resume` goes on once it has ended)"
         self.counts.last_event = line
         self.say(line)
 
@@ -141,15 +201,24 @@ class Agent:
         return due_ns + (late + 1) * interval_ns  # absolute: no drift, missed ticks are skipped
 
     def _wait(self, inbox: int, next_ns: int) -> bool:
-        """Sleep until the next tick, a signal, or a look at the switch under way. True when it is time to end."""
+        """Sleep until the next tick, a signal, or news of the switcher. True when it is time to end."""
         timeout_s = max(0.0, (next_ns - self.clock.monotonic_ns()) / 1e9)
-        if self.switcher is not None and self.switcher.busy():
-            timeout_s = min(timeout_s, _BUSY_POLL_S)
-        if not select.select([inbox], [], [], timeout_s)[0]:
+        watched: tuple[int, ...] = ()
+        if self.switcher is not None:
+            watched = self.switcher.descriptors()
+            look_s = self.switcher.look_in_s()
+            timeout_s = timeout_s if look_s is None else min(timeout_s, look_s)
+        if self._wakes > _MOST_WAKES:
+            time.sleep(_BREATH_S)
+        if inbox not in select.select([inbox, *watched], [], [], timeout_s)[0]:
+            self._wakes += 1
             return False
         received = set(os.read(inbox, 64))
         if signal.SIGHUP in received:
             self._reload()
+        if signal.SIGUSR1 in received:
+            self._orders.extend(self.take_orders())
+            self._tick()  # who asked is waiting for the answer
         return bool(received & {signal.SIGINT, signal.SIGTERM})
 
     def _reload(self) -> None:
@@ -158,18 +227,21 @@ class Agent:
         except AsaError as error:
             self.say(f"{error}; keeping the settings in force")
             return
-        running = self.switcher.current() if self.switcher is not None else None
-        memory = self.state.memory
-        stranger = memory.foreign and running not in (EEVDF, None)  # a hold ends with the stranger, not before
-        self.state = replace(self.state, memory=replace(memory, set_aside=frozenset(), foreign=stranger))
+        self._orders.append(Order(kind=OrderKind.RELOAD))
         self.say("settings read again; schedulers that had been set aside may be tried again")
+
+
+def _took(event: SwitchEvent) -> str:
+    elapsed_ms = event.elapsed_ns / 1e6
+    whole = f"{elapsed_ms:.1f} ms" if elapsed_ms < 1000 else f"{elapsed_ms / 1000:.2f} s"
+    return whole if event.gap_ns is None else f"{whole} ({event.way}, {event.gap_ns / 1e6:.1f} ms without either)"
 
 
 @contextmanager
 def _signals() -> Iterator[int]:
     """Signals as bytes on a descriptor, for the loop's single wait. SIGCHLD only wakes it."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)
     before = {sign: signal.signal(sign, lambda *_: None) for sign in wanted}
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:

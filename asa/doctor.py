@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from asa import config, host, paths
+from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
@@ -61,7 +63,7 @@ class Finding:
 
 def examine(places: paths.Places) -> list[Finding]:
     """All findings, the needed ones first."""
-    findings = [*_kernel(places), _privilege()]
+    findings = [*_kernel(places), _privilege(), *_switching(places)]
     findings.extend(_inputs(places))
     findings.extend(_sources(places))
     findings.extend(_tools())
@@ -102,6 +104,25 @@ def _privilege() -> Finding:
         return Finding(subject="root", level=Level.OK, text="running as root", needed=True)
     text = f"running as user {os.geteuid()}; the agent can only observe"
     return Finding(subject="root", level=Level.MISSING, text=text, remedy="sudo asa run", needed=True)
+
+
+def _switching(places: paths.Places) -> Iterator[Finding]:
+    # tried in a folder of its own: the agent's run folder may be somebody else's, and nothing is to change
+    if os.geteuid() != 0 or sched_ext_state(places.sys) is None:
+        return  # what is lacking has been said
+    try:
+        wanted = config.load(places.config).switch.gate
+    except AsaError:
+        wanted = config.Gate.AUTO  # the broken file is a finding of its own
+    with TemporaryDirectory(prefix="asa-doctor-") as folder:
+        off = wanted is config.Gate.OFF
+        why = "switch.gate is off in the settings" if off else unusable(Path(folder))
+    if not why:
+        text = "by the gate: the next scheduler loads beside the one in force, and others can stand by"
+        yield Finding(subject="switching", level=Level.OK, text=text)
+        return
+    text = f"stop, then start, with seconds between them: {why}"
+    yield Finding(subject="switching", level=Level.OK if off else Level.WARNING, text=text)
 
 
 def _inputs(places: paths.Places) -> Iterator[Finding]:
@@ -197,6 +218,8 @@ def _seen(sample: RawSample) -> dict[str, str]:
     if sample.gpu is not None:
         told = "has told no busy time" if sample.gpu.engine_ns is None else "tells busy time"
         seen["GPU"] = f"{sample.gpu.processes} processes hold it; its driver {told}"
+    if sample.timer is not None:
+        seen["timer"] = "a task of ours tells how late it wakes"
     if sample.groups is not None:
         seen["control groups"] = f"{len(sample.groups.cpu_us)} applications and services have their own"
     return seen

@@ -2,26 +2,34 @@
 """Samples and decisions on disk: SQLite in WAL mode, batched commits, bounded size.
 
 A journal holds sessions (one run of the agent or one recording). Samples are stored raw, as MessagePack, so that
-frames and decisions can be derived again; a recording carries the workload's true label. Nothing is thinned out:
-when the file passes its bound the oldest samples go first.
+frames and decisions can be derived again; a recording carries the workload's true label. A shadow session (`asa run
+--shadow`) also has what each tick cost. Nothing is thinned out: when the file passes its bound the oldest samples go
+first.
+
+Version 2 of the file has the table `cost`, version 3 what a replay needs besides: what the agent was told, and which
+tick heard of an event. An older file gets them when it is opened for writing; read, it has nothing of it.
 """
 
 import lzma
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from asa.core.decision import Decision, SwitchEvent
+from asa.core.decision import Decision, Order, SwitchEvent
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 
 _Row = TypeVar("_Row")
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 3
+_OLDEST_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
 _TABLES = """
 CREATE TABLE session (id INTEGER PRIMARY KEY, header BLOB NOT NULL);
@@ -32,6 +40,18 @@ CREATE INDEX sample_session ON sample (session);
 CREATE INDEX decision_session ON decision (session);
 CREATE INDEX event_session ON event (session);
 """
+_STEPS = {  # version -> what made it of the one before
+    2: (
+        "CREATE TABLE cost (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL)",
+        "CREATE INDEX cost_session ON cost (session)",
+    ),
+    3: (
+        "CREATE TABLE told (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL, sample INTEGER)",
+        "CREATE INDEX told_session ON told (session)",
+        "ALTER TABLE event ADD COLUMN heard_ns INTEGER",
+    ),
+}
+_OF_A_TICK = ("sample", "decision", "event", "cost")
 
 
 class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +66,39 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""  # the true workload of a recording, "" in live sessions
     seed: int | None = None  # parameters of the recorded workload
     parameters: str = ""  # its programs as they were started
+    mode: str = ""  # of the agent: switching, observing or shadow; "" in recordings and before version 2
+    # What the agent went by at its start, so that a replay comes to the same decisions; empty before version 3.
+    settings: str = ""  # asa.config.Settings as JSON
+    table: str = ""  # the mapping table's path
+    model: str = ""  # SHA-256 of the artefact
+    versions: dict[str, str] = {}  # scheduler -> hash of its file
+    standing: str = ""  # asa.decide.standing.Standing as JSON
+    stand_by: bool = False  # schedulers may be kept loaded for their turn
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """What one tick took of the agent's own time: microseconds that passed, while other tasks may have run between."""
+
+    monotonic_ns: int  # of the tick's sample
+    collection_us: float  # reading all sources
+    sources_us: dict[str, float] = {}  # each of them, the median of its last reads
+    inference_us: float | None  # the model; None when there was nothing to judge by
+    decision_us: float  # the rest of the pure step: features, voting, policy
+    action_us: float  # ordering a switch: checking the binary and starting its process
+    journal_us: float | None  # writing sample and decision; None without a journal
+    cpu_ns: int  # processor time of the agent's process since its start, all threads, without its children's
+    resident_bytes: int | None  # of the agent's process at the end of the tick
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the pure step was given in one tick beside the sample and the news, or what it went by from then on."""
+
+    monotonic_ns: int  # of the tick's sample
+    order: Order | None = None  # the user's word
+    sizes: dict[str, int] | None = None  # scheduler that stood by -> bytes; None: as before
+    settings: str = ""  # this and the next two as in the header, after they were read again; "": as before
+    table: str = ""
+    versions: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +112,18 @@ class Session:
 class Journal:
     """A journal file, opened for writing (and reading) or from a packed recording for reading only."""
 
-    def __init__(self, connection: sqlite3.Connection, *, size_bytes: int, commit_ns: int) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = _SCHEMA_VERSION
+    ) -> None:
         self._db = connection
+        self._version = version
         self._size_bytes = size_bytes
         self._commit_ns = commit_ns
         self._last_commit_ns: int | None = None
         self._encoder = msgspec.msgpack.Encoder()
         self._session = 0
+        self._sample = 0  # id of the last one
+        self._sizes: Mapping[str, int] = {}
 
     @classmethod
     def open(cls, path: Path, *, size_mb: float = 64.0, commit_s: float = 10.0) -> Self:
@@ -81,14 +139,36 @@ class Journal:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-                db.executescript(_TABLES)
+                db.executescript(_TABLES + ";\n".join(step for steps in _STEPS.values() for step in steps))
+            elif owner != _APPLICATION_ID or not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
+                db.close()
+                raise JournalError(f"{path}: not a journal of this version ({version}); move it away to start anew")
+            else:
+                _migrate(db)
             db.execute("PRAGMA synchronous = NORMAL")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"{path}: cannot be opened as a journal: {error}; move it away to start anew") from error
-        if not fresh and (owner != _APPLICATION_ID or version != _SCHEMA_VERSION):
-            db.close()
-            raise JournalError(f"{path}: not a journal of this version ({version}); move it away to start anew")
         return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9))
+
+    @classmethod
+    def look(cls, path: Path) -> Self:
+        """Open for reading only, also while an agent writes; the file stays as it is. Raises JournalError."""
+        if not path.is_file():
+            raise JournalError(f"{path}: there is no such journal")
+        # What SQLite keeps beside a journal cannot be made in a folder without write permission; a journal that was
+        # closed in order does not need it.
+        alone = not path.with_name(path.name + "-wal").exists() and not os.access(path.parent, os.W_OK)
+        option = "mode=ro&immutable=1" if alone else "mode=ro"
+        try:
+            db = sqlite3.connect(f"file:{quote(str(path))}?{option}", uri=True, isolation_level=None)
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            owner = db.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.Error as error:
+            raise JournalError(f"{path}: cannot be read as a journal: {error}") from error
+        if owner != _APPLICATION_ID or not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
+            db.close()
+            raise JournalError(f"{path}: not a journal of this version ({version})")
+        return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
 
     @classmethod
     def unpack(cls, path: Path) -> Self:
@@ -96,11 +176,12 @@ class Journal:
         db = sqlite3.connect(":memory:", isolation_level=None)
         try:
             db.deserialize(lzma.decompress(path.read_bytes()))
-            if db.execute("PRAGMA user_version").fetchone()[0] != _SCHEMA_VERSION:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
                 raise JournalError(f"{path}: not a recording of this version; record again")
         except (OSError, lzma.LZMAError, sqlite3.Error) as error:
             raise JournalError(f"{path}: not a packed recording: {error}") from error
-        return cls(db, size_bytes=1 << 62, commit_ns=0)
+        return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
 
     def pack(self, path: Path) -> None:
         """Write everything to one compressed file, for keeping or shipping."""
@@ -113,7 +194,7 @@ class Journal:
     def begin(self, header: SessionHeader) -> int:
         """Start a session; what is added from now on belongs to it. Returns its number."""
         self.commit()
-        self._last_commit_ns = None
+        self._last_commit_ns, self._sizes = None, {}
         try:
             cursor = self._db.execute("INSERT INTO session (header) VALUES (?)", (self._encoder.encode(header),))
         except sqlite3.Error as error:
@@ -121,28 +202,54 @@ class Journal:
         self._session = int(cursor.lastrowid or 0)
         return self._session
 
-    def add(self, sample: RawSample, decision: Decision | None = None, events: tuple[SwitchEvent, ...] = ()) -> None:
-        """Append one tick; written to disk with the batch. Raises JournalError when the disk does not take it.
+    def add(
+        self,
+        sample: RawSample,
+        decision: Decision | None = None,
+        events: tuple[SwitchEvent, ...] = (),
+        orders: tuple[Order, ...] = (),
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Append one tick: what the pure step was given, and its decision; written to disk with the batch.
 
-        Also for an integer that MessagePack has no room for (2**64 and more).
+        Raises JournalError when the disk does not take it, and for an integer that MessagePack has no room for (2**64
+        and more).
         """
+        at_ns = sample.monotonic_ns
         try:
             if not self._db.in_transaction:
                 self._db.execute("BEGIN")
-            self._insert("sample", sample)
+            self._sample = self._insert("sample", sample)
             if decision is not None:
                 self._insert("decision", decision)
             for event in events:
-                self._insert("event", event)
+                self._insert("event", event, heard_ns=at_ns)
+            for order in orders:
+                self._insert("told", Told(monotonic_ns=at_ns, order=order), sample=self._sample)
+            if sizes is not None and sizes != self._sizes:
+                self._sizes = dict(sizes)
+                self._insert("told", Told(monotonic_ns=at_ns, sizes=dict(sizes)), sample=self._sample)
             if self._last_commit_ns is None:
-                self._last_commit_ns = sample.monotonic_ns
-            if sample.monotonic_ns - self._last_commit_ns >= self._commit_ns:
+                self._last_commit_ns = at_ns
+            if at_ns - self._last_commit_ns >= self._commit_ns:
                 self.commit()
-                self._last_commit_ns = sample.monotonic_ns
+                self._last_commit_ns = at_ns
         except sqlite3.Error as error:
             raise _unwritable(error) from error
         except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
-            raise JournalError(f"journal: sample at {sample.monotonic_ns} ns cannot be encoded: {error}") from error
+            raise JournalError(f"journal: sample at {at_ns} ns cannot be encoded: {error}") from error
+
+    def add_costs(self, costs: Costs) -> None:
+        """Append what the tick just added has cost; written to disk with its batch. Raises JournalError."""
+        self._append("cost", (costs,))
+
+    def add_events(self, events: tuple[SwitchEvent, ...]) -> None:
+        """Append what came after the last tick; written to disk with its batch. Raises JournalError."""
+        self._append("event", events)
+
+    def tell(self, told: Told) -> None:
+        """Append what the next ticks go by; written to disk with their batch. Raises JournalError."""
+        self._append("told", (told,), sample=self._sample)
 
     def commit(self) -> None:
         """Write the batch out and keep the size bound. Raises JournalError when the disk does not take it."""
@@ -159,11 +266,12 @@ class Journal:
             oldest = self._db.execute("SELECT min(id), max(id) FROM sample").fetchone()
             if oldest[0] is None:
                 break
-            for table in ("sample", "decision", "event"):
+            for table in _OF_A_TICK:
                 first, last = self._db.execute(f"SELECT min(id), max(id) FROM {table}").fetchone()  # noqa: S608
                 if first is not None:  # a tenth at a time, so that this is rare
                     bound = first + max(1, (last - first + 1) // 10)
                     self._db.execute(f"DELETE FROM {table} WHERE id < ?", (bound,))  # noqa: S608
+            self._db.execute("DELETE FROM told WHERE sample < (SELECT min(id) FROM sample)")
             self._db.execute("DELETE FROM session WHERE id < (SELECT min(session) FROM sample)")
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
 
@@ -174,15 +282,37 @@ class Journal:
 
     def samples(self, session: int) -> Iterator[RawSample]:
         """Samples of one session in order."""
-        yield from self._read("sample", session, RawSample)
+        yield from self.read("sample", session, RawSample)
 
     def decisions(self, session: int) -> Iterator[Decision]:
         """Decisions of one session in order."""
-        yield from self._read("decision", session, Decision)
+        yield from self.read("decision", session, Decision)
 
     def events(self, session: int) -> Iterator[SwitchEvent]:
         """Switch events of one session in order."""
-        yield from self._read("event", session, SwitchEvent)
+        yield from self.read("event", session, SwitchEvent)
+
+    def costs(self, session: int) -> Iterator[Costs]:
+        """What the ticks of one session cost, in order; nothing but for shadow sessions."""
+        if self._version >= 2:
+            yield from self.read("cost", session, Costs)
+
+    def told(self, session: int) -> Iterator[Told]:
+        """What the agent was told in one session, in order."""
+        if self._version >= 3:
+            yield from self.read("told", session, Told)
+
+    def heard(self, session: int) -> Iterator[tuple[int | None, SwitchEvent]]:
+        """Events of one session with the time of the sample in whose tick they were heard; None: in none, or unknown."""
+        times: Iterable[tuple[int | None]] = repeat((None,))
+        if self._version >= 3:
+            times = self._db.execute("SELECT heard_ns FROM event WHERE session = ? ORDER BY id", (session,))
+        for (heard_ns,), event in zip(times, self.events(session), strict=False):
+            yield heard_ns, event
+
+    def ticks(self, session: int) -> int:
+        """How many samples a session has."""
+        return int(self._db.execute("SELECT count(*) FROM sample WHERE session = ?", (session,)).fetchone()[0])
 
     def close(self) -> None:
         """Commit and close; closed in any case. Raises JournalError when the last batch could not be written."""
@@ -199,8 +329,11 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _read(self, table: str, session: int, into: type[_Row]) -> Iterator[_Row]:
-        # a row that this version cannot read is a JournalError too
+    def read(self, table: str, session: int, into: type[_Row]) -> Iterator[_Row]:
+        """Rows of one of the file's tables in one session, in order; `into` may have fewer fields than were written.
+
+        Raises JournalError for a row that this version cannot read.
+        """
         query = f"SELECT id, body FROM {table} WHERE session = ? ORDER BY id"  # noqa: S608
         for number, body in self._db.execute(query, (session,)):
             try:
@@ -208,11 +341,41 @@ class Journal:
             except msgspec.MsgspecError as error:
                 raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 
-    def _insert(self, table: str, body: object) -> None:
-        self._db.execute(
-            f"INSERT INTO {table} (session, body) VALUES (?, ?)",  # noqa: S608
-            (self._session, self._encoder.encode(body)),
+    def _append(self, table: str, bodies: Iterable[object], **columns: int) -> None:
+        try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
+            for body in bodies:
+                self._insert(table, body, **columns)
+        except sqlite3.Error as error:
+            raise _unwritable(error) from error
+        except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
+            raise JournalError(f"journal: {table} cannot be encoded: {error}") from error
+
+    def _insert(self, table: str, body: object, **columns: int) -> int:
+        names, values = ", ".join(("session", "body", *columns)), ", ".join("?" * (2 + len(columns)))
+        cursor = self._db.execute(
+            f"INSERT INTO {table} ({names}) VALUES ({values})",  # noqa: S608
+            (self._session, self._encoder.encode(body), *columns.values()),
         )
+        return int(cursor.lastrowid or 0)
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Bring an older journal to this version, in place and as a whole; nothing in it changes."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == _SCHEMA_VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        found = db.execute("PRAGMA user_version").fetchone()[0]  # again: another agent may have been faster
+        for version, statements in _STEPS.items():
+            for statement in statements if version > found else ():
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        db.execute("COMMIT")
+    except sqlite3.Error:
+        db.execute("ROLLBACK")
+        raise
 
 
 def _unwritable(error: sqlite3.Error) -> JournalError:

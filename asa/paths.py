@@ -3,6 +3,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -52,5 +53,6 @@ def base_model() -> Path:
     return _shipped("models", "artefacts/base.npz")
 
 
+@cache  # asked for in each tick: importlib would intern the parts of some paths, which are forgotten, each time
 def _shipped(package: str, name: str) -> Path:
     return Path(str(files(package).joinpath(name)))

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One tick, from a raw sample to a decision. Pure: no I/O and no clock but the sample's own time, so that a journal
+"""One tick, from a raw sample to a decision. Pure: no I/O and no clock but the sample's own times, so that a journal
 replays to the same decisions.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from asa.act.kernel import scheduler_in_force
-from asa.config import PolicySettings, Voting
-from asa.core.decision import Decision, Probabilities, Reason, SchedulerName, SwitchEvent, Vote
+from asa.config import (
+    GuardSettings,
+    PolicySettings,
+    QuarantineSettings,
+    StandbySettings,
+    StandingSettings,
+    Voting,
+)
+from asa.core.decision import EEVDF, Decision, Order, Probabilities, Reason, SchedulerName, SwitchEvent, Vote
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
-from asa.decide import policy, voting
+from asa.decide import guard, policy, standbys, voting
+from asa.decide.standing import Standing
 from asa.decide.table import MappingTable
 from collectors import rates
+from collectors.rates import Rates
 from models import features
 
 
@@ -27,47 +36,104 @@ class Rules:
     policy: PolicySettings
     name_of_ops: Callable[[str], SchedulerName | None]
     may_switch: bool
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
+    standing: StandingSettings = field(default_factory=StandingSettings)
+    standby: StandbySettings = field(default_factory=StandbySettings)
+    may_stand_by: bool = False  # the gate works here
+    shadow: bool = False  # what is chosen is never attached: what was chosen last counts as what runs
+    versions: Mapping[str, str] = field(default_factory=dict)  # scheduler, without a mode -> hash of its file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What one tick hands to the next."""
+    """What one tick hands to the next. `standing` outlives the agent; it is another object only when it changed."""
 
     sample: RawSample | None = None
     window: voting.Window = field(default_factory=voting.Window)
     memory: policy.PolicyState = field(default_factory=policy.PolicyState)
+    readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
+    standing: Standing = field(default_factory=Standing)
     decision: Decision | None = None
 
 
-def step(rules: Rules, previous: State, sample: RawSample, news: Iterable[SwitchEvent] = ()) -> State:
-    """Judge one sample. `news` is what the switcher reported since the last tick. The decision is in the result."""
-    memory = previous.memory
+def step(
+    rules: Rules,
+    previous: State,
+    sample: RawSample,
+    news: Iterable[SwitchEvent] = (),
+    orders: Iterable[Order] = (),
+    sizes: Mapping[SchedulerName, int] | None = None,
+) -> State:
+    """Judge one sample. The decision is in the result.
+
+    `news` is what the switcher reported since the last tick, `orders` what a person said, `sizes` the bytes that
+    waiting schedulers hold, as far as they are known; none of them may be given twice.
+    """
+    memory, standing = previous.memory, previous.standing
     for event in news:
-        memory = policy.learn(memory, event)
-    probabilities = _recognise(rules.classifier, previous.sample, sample)
+        memory, standing = policy.learn(memory, standing, event, wall_ns=sample.wall_ns, rules=rules)
+    current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else memory.running)
+    believed = (memory.running or EEVDF) if rules.shadow and current is not None else current
+    for order in orders:
+        memory, standing = policy.obey(memory, standing, order, believed)
+    derived = None if previous.sample is None else rates.derive(previous.sample, sample)
+    probabilities = _recognise(rules.classifier, derived, sample)
     window = voting.push(previous.window, sample.monotonic_ns, probabilities, rules.voting.window_s)
     vote = voting.vote(window, threshold=rules.voting.threshold, decay=rules.voting.decay, standing=memory.workload)
-    current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, memory.running)
-    memory, verdict = policy.decide(
+    memory, standing, verdict = policy.decide(
         memory,
+        standing,
         vote,
         now_ns=sample.monotonic_ns,
-        current=current,
-        may_switch=rules.may_switch,
-        table=rules.table,
-        rules=rules.policy,
+        wall_ns=sample.wall_ns,
+        current=believed,
+        signals=None if derived is None else guard.signals(derived),
+        rules=rules,
+        ready=previous.readiness.chosen,
     )
+    readiness = previous.readiness
+    if rules.may_stand_by:
+        readiness = standbys.observe(readiness, probabilities, sample.monotonic_ns, rules.voting.window_s)
+        readiness = standbys.weigh(readiness, sizes or {})
+        readiness = _stand_by(rules, readiness, memory, standing, sample, derived)
     decision = _decision(sample, probabilities, vote, memory, verdict, current)
-    return State(sample=sample, window=window, memory=memory, decision=decision)
+    if readiness.chosen:
+        decision = replace(decision, standbys=readiness.chosen)
+    return State(sample=sample, window=window, memory=memory, readiness=readiness, standing=standing, decision=decision)
 
 
-def _recognise(classifier: Classifier, previous: RawSample | None, sample: RawSample) -> Probabilities | None:
-    if previous is None or sample.cpu is None:
-        return None
-    derived = rates.derive(previous, sample)
-    if derived is None:
+def _recognise(classifier: Classifier, derived: Rates | None, sample: RawSample) -> Probabilities | None:
+    if derived is None or sample.cpu is None:
         return None
     return classifier.predict(features.frame(derived, len(sample.cpu.cores)))
+
+
+def _stand_by(
+    rules: Rules,
+    readiness: standbys.Readiness,
+    memory: policy.PolicyState,
+    standing: Standing,
+    sample: RawSample,
+    derived: Rates | None,
+) -> standbys.Readiness:
+    spare = rules.may_switch and not memory.hold and sample.sched_ext is not None and not sample.battery_saver
+    served = {}
+    for workload in readiness.classes if spare else ():
+        out = policy.out_for(memory, standing, workload, wall_ns=sample.wall_ns, rules=rules)
+        wanted = policy.serves(memory, workload, now_ns=sample.monotonic_ns, out=out, rules=rules)
+        if wanted is not None:
+            served[workload] = wanted
+    return standbys.choose(
+        readiness,
+        now_ns=sample.monotonic_ns,
+        served=served,
+        running=memory.running,
+        pending=memory.pending,
+        memory_pressure=None if derived is None else derived.pressure_memory_some_share,
+        spare=spare,
+        rules=rules.standby,
+    )
 
 
 def _decision(

@@ -17,6 +17,47 @@ from asa.core.errors import AsaError
 _RETRY_S = 0.05  # `asa status` holds the lock for microseconds when it looks
 
 
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler that stands by."""
+
+    scheduler: str
+    ready: bool  # False: it is still loading
+    memory_bytes: int
+    since_ns: int
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One scheduler in the table's ranking for the class in force, best first."""
+
+    scheduler: str
+    why: str  # the table's
+    out: str = ""  # why it may not serve this class now; "": it may
+    until_ns: int | None = None  # when it may again; None while out: until `asa resume`, or another version of it
+
+
+class Showing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the class in force showed under one scheduler: medians over the blocks that the guard remembers."""
+
+    scheduler: str
+    blocks: int
+    medians: dict[str, float | None]  # signal -> us, for the pressure 0..1
+
+
+class Switched(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one switch, or of a scheduler that ran."""
+
+    at_ns: int
+    outcome: str
+    old: str
+    new: str
+    way: str
+    why: str
+    detail: str
+    elapsed_ns: int
+    gap_ns: int | None
+    ended: str  # how the failed or lost one ended, in words; "" when that is not told
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What `asa status` shows. Times are CLOCK_REALTIME ns; None is unknown."""
 
@@ -48,6 +89,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     missing_sources: dict[str, str]  # source or part of it -> why there is nothing of it
     slow_sources: dict[str, str]  # source -> how much less often it is read
     cost_us: dict[str, float]  # source -> microseconds that a read takes
+    held: bool = False  # by the user
+    held_until_ns: int | None = None  # None: until `asa resume`
+    chosen: str | None = None  # by hand: in force, or on its way
+    way: str = ""  # how switches are made: gated, plain, shadow; "" while observing
+    way_reason: str = ""  # why not by the gate
+    standbys: tuple[Waiting, ...] = ()
+    barred: tuple[str, ...] = ()  # by the guard, from the class in force
+    ranking: tuple[Place, ...] = ()
+    keeps_to: str = ""  # what the class in force keeps to for now, after the guard took a switch back; "": nothing
+    guard: tuple[Showing, ...] = ()  # the scheduler in force last
+    guard_blocks: int = 0  # of evidence in the present trial
+    guard_next_look: int | None = None  # at so many; None: the trial is over, or the guard has nothing to judge
+    lately: tuple[Switched, ...] = ()  # newest last
 
 
 class StatusFile:

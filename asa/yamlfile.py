@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Strict YAML: a file becomes a typed value or an InputError that names file, key, value and what is allowed."""
+"""Strict YAML: a file becomes a typed value or an InputError that names file, key, value and what is allowed.
+
+`load` stops at the first fault; `examine` finds all of them, for a person who mends the file.
+"""
 
 import re
 import types
 import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,31 +28,144 @@ def load(path: Path, into: type[T]) -> T:
 
     An empty file is an empty mapping. A missing or unreadable file is an InputError too.
     """
-    name = str(path)
-    try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise InputError(path=name, key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(path=name, key="", value=error.strerror, allowed="a readable YAML file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(path=name, key="", value=error.reason, allowed="UTF-8 text") from error
-    return loads(text, into, name)
+    return loads(_text(path), into, str(path))
 
 
 def loads(text: str, into: type[T], name: str) -> T:
     """The same for text; `name` stands for the file in errors."""
-    try:
-        data = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  # a subclass of the safe loader
-    except yaml.YAMLError as error:
-        raise InputError(path=name, key="", value=_yaml_words(error), allowed="valid YAML") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(path=name, key="", value=str(error), allowed="valid YAML") from error
-    data = {} if data is None else data
+    data = _data(text, _StrictLoader, name)
     try:
         return msgspec.convert(data, into, strict=True)
     except msgspec.ValidationError as error:
         raise _as_input_error(error, data, into, name) from error
+
+
+class FaultKind(StrEnum):
+    """What a person has to mend."""
+
+    WRONG = "wrong"  # the value
+    UNKNOWN = "unknown"  # the key: there is none of this name
+    DOUBLED = "doubled"  # the key stands there already
+    UNREADABLE = "unreadable"  # the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing in a file that `load` does not accept.
+
+    `key` is the path inside the file, "" for the whole of it; `line` counts from 1, None where there is none to name.
+    """
+
+    key: str
+    line: int | None
+    value: object
+    allowed: str
+    kind: FaultKind = FaultKind.WRONG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What `examine` found: all faults by line, and every key that stands in the file with its line."""
+
+    faults: tuple[Fault, ...]
+    lines: dict[str, int]
+
+
+def examine(path: Path, into: type) -> Examined:
+    """All that `load` would complain about, not the first alone; no faults exactly where `load` succeeds."""
+    name = str(path)
+    try:
+        text = _text(path)
+        node = _data(text, _NodeLoader, name)
+        lines, doubled = _keys(node)
+        data = _data(text, _LastLoader, name)
+    except InputError as error:
+        fault = Fault(key="", line=None, value=error.value, allowed=error.allowed, kind=FaultKind.UNREADABLE)
+        return Examined(faults=(fault,), lines={})
+    found = [
+        Fault(key=key, line=line, value=None, allowed="each key once", kind=FaultKind.DOUBLED) for key, line in doubled
+    ]
+    found.extend(_walk(data, into, "", name, lines))
+    if not found:
+        try:
+            loads(text, into, name)
+        except InputError as error:
+            found = [_fault(error, "", lines)]
+    return Examined(faults=tuple(sorted(found, key=lambda fault: fault.line or 0)), lines=lines)
+
+
+def _text(path: Path) -> str:
+    name = str(path)
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise InputError(path=name, key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(path=name, key="", value=error.strerror, allowed="a readable YAML file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(path=name, key="", value=error.reason, allowed="UTF-8 text") from error
+
+
+def _data(text: str, loader: type[yaml.CSafeLoader], name: str) -> Any:
+    try:
+        data = yaml.load(text, Loader=loader)  # noqa: S506  # subclasses of the safe loader
+    except yaml.YAMLError as error:
+        raise InputError(path=name, key="", value=_yaml_words(error), allowed="valid YAML") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path=name, key="", value=str(error), allowed="valid YAML") from error
+    return {} if data is None else data
+
+
+def _keys(root: object) -> tuple[dict[str, int], list[tuple[str, int]]]:
+    """Each key path with its line, and those that stand twice in one mapping with the line of the second."""
+    lines: dict[str, int] = {}
+    doubled: list[tuple[str, int]] = []
+    waiting, seen = [("", root)], set[int]()  # an anchor may make a file its own part
+    while waiting:
+        prefix, node = waiting.pop()
+        if id(node) in seen or not isinstance(node, yaml.MappingNode):
+            continue
+        seen.add(id(node))
+        own: set[tuple[str, str]] = set()
+        for key_node, value_node in node.value:
+            name = str(key_node.value)
+            key, line = _join(prefix, name), key_node.start_mark.line + 1
+            if (key_node.tag, name) in own:
+                doubled.append((key, line))
+            own.add((key_node.tag, name))
+            lines[key] = line
+            waiting.append((key, value_node))
+    return lines, doubled
+
+
+def _walk(data: Any, target: Any, key: str, name: str, lines: dict[str, int]) -> Iterator[Fault]:
+    plain = _plain(target, data)
+    if not isinstance(data, dict) or not _is_struct(plain) or plain.__struct_config__.tag_field is not None:
+        try:
+            msgspec.convert(data, target, strict=True)
+        except msgspec.ValidationError as error:
+            yield _fault(_as_input_error(error, data, target, name), key, lines)
+        return
+    hints = typing.get_type_hints(plain, include_extras=True)
+    for field, value in data.items():
+        inner = _join(key, str(field))
+        if field in plain.__struct_fields__:
+            yield from _walk(value, hints[field], inner, name, lines)
+        elif plain.__struct_config__.forbid_unknown_fields:
+            names = f"one of the keys {', '.join(plain.__struct_fields__)}"
+            yield Fault(key=inner, line=lines.get(inner), value=value, allowed=names, kind=FaultKind.UNKNOWN)
+    for lacking in msgspec.structs.fields(plain):
+        if lacking.required and lacking.name not in data:
+            yield Fault(key=_join(key, lacking.name), line=lines.get(key), value=None, allowed="a value")
+
+
+def _fault(error: InputError, above: str, lines: dict[str, int]) -> Fault:
+    key = _join(above, error.key)
+    return Fault(key=key, line=lines.get(key, lines.get(above)), value=error.value, allowed=error.allowed)
+
+
+def _join(above: str, key: str) -> str:
+    return f"{above}.{key}" if above and key and not key.startswith("[") else above + key
 
 
 class _StrictLoader(yaml.CSafeLoader):
@@ -71,8 +190,24 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, obje
     return loader.construct_mapping(node, deep=True)
 
 
+class _LastLoader(_StrictLoader):
+    """For `examine`, which has noted the keys that stand twice: the last one counts, as YAML has it."""
+
+
+def _last_mapping(loader: _LastLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    return loader.construct_mapping(node, deep=True)
+
+
+class _NodeLoader(_StrictLoader):
+    """Gives the tree of nodes, which know their lines."""
+
+    def get_single_data(self) -> Any:
+        return self.get_single_node()
+
+
 _StrictLoader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_LastLoader.add_constructor("tag:yaml.org,2002:map", _last_mapping)
 
 
 def _yaml_words(error: yaml.YAMLError) -> str:

@@ -17,6 +17,7 @@ from asa.core.errors import SourceError
 from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
 from collectors.cgroups import GroupCollector
+from collectors.power import PowerCollector
 from collectors.procfs.cpu import CpuCollector
 from collectors.procfs.disk import DiskCollector
 from collectors.procfs.gpu import GpuCollector
@@ -66,6 +67,7 @@ COLLECTORS: tuple[type[HostCollector], ...] = (
     NetworkCollector,
     PressureCollector,
     SchedExtCollector,
+    PowerCollector,
 )
 """What is always read, in this order."""
 
@@ -85,6 +87,10 @@ def standard(proc: Path, sys: Path, settings: CollectSettings) -> list[Collector
         collectors.append(GpuCollector(proc, sys))
     if settings.groups:
         collectors.append(GroupCollector(proc, sys))
+    if settings.timer:
+        from collectors.timer import TimerCollector
+
+        collectors.append(TimerCollector(proc, sys))
     return collectors
 
 

@@ -98,7 +98,10 @@ def connected(names: Sequence[str], uid: int) -> socket.socket:
             failure = OSError(errno.EINVAL, str(error))
         else:
             return connection
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure  # its traceback holds this frame: the two would keep the callers' samples until a rare collection
 
 
 @contextmanager

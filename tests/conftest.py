@@ -7,7 +7,11 @@ Under CI=true a skipped test is a failed one: there everything is set up, so a r
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
+hypothesis.settings.load_profile("shared")
 
 IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from asa.config import PolicySettings, Voting
+from asa.config import GuardSettings, PolicySettings, Voting
 from asa.core.decision import EEVDF, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
@@ -54,7 +54,7 @@ class Machine:
     def predict(self, frame):
         return Probabilities(classes=self.classes, values=(1.0, 0.0))
 
-    def begin(self, target):
+    def begin(self, target, why=""):
         self.orders.append(target)
         if target in self.refuse:
             raise SchedulerError(scheduler=target, reason="not installed")
@@ -78,6 +78,18 @@ class Machine:
 
     def busy(self):
         return False
+
+    def keep_ready(self, wanted):
+        self.wanted = wanted
+
+    def standbys(self):
+        return ()
+
+    def descriptors(self):
+        return ()
+
+    def look_in_s(self):
+        return None
 
     def current(self):
         return SchedulerName(f"scx_{self.ops}") if self.ops else EEVDF
@@ -117,6 +129,7 @@ class Bench:
             policy=PolicySettings(cooldown_s=0.0, dwell_s=0.0),
             name_of_ops=lambda ops: SchedulerName(f"scx_{ops}") if ops in ("one", "two") else None,
             may_switch=True,
+            guard=GuardSettings(baseline_s=0.0),
         )
 
     def publish(self, agent, decision):
@@ -172,7 +185,7 @@ def test_what_cannot_start_leaves_the_running_one_in_force():
     bench.at[4] = lambda: os.kill(os.getpid(), signal.SIGHUP)
     bench.run(10)
     assert bench.machine.orders == [ONE, TWO, EEVDF]  # and then the resting place
-    assert any("scx_two: not installed; set aside for this run, scx_one stays" in line for line in bench.said)
+    assert any("scx_two: not installed; set aside, scx_one stays" in line for line in bench.said)
 
 
 def test_a_lost_scheduler_is_not_started_again():
@@ -193,7 +206,7 @@ def test_a_stranger_means_hands_off():
     bench.machine.news.append(bench.machine.event(SwitchOutcome.FOREIGN, EEVDF, SchedulerName("layered")))
     bench.run(6)
     assert bench.machine.orders == []
-    assert bench.agent.state.memory.foreign
+    assert bench.agent.state.memory.stranger
 
 
 def test_reload_keeps_what_is_in_force_when_the_new_settings_are_wrong():
@@ -302,3 +315,19 @@ def test_late_ticks_are_skipped_and_counted():
     bench.at[2] = lambda: time.sleep(0.5)  # a tick that takes more than two intervals
     bench.run(5)
     assert bench.agent.counts.overruns == 1
+
+
+def test_a_descriptor_that_stays_readable_starves_nobody():
+    bench = Bench(ONE)
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    bench.machine.descriptors = lambda: (reader,)
+    bench.agent.interval_s = 0.5
+    polls = []
+    bench.machine.poll = lambda: polls.append(1)
+    began_s, cpu_s = time.monotonic(), time.thread_time()
+    bench.run(3)
+    os.close(reader)
+    os.close(writer)
+    assert len(polls) > 2000, "each is looked at"
+    assert time.thread_time() - cpu_s < 0.8 * (time.monotonic() - began_s), "and then it pauses"

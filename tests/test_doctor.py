@@ -122,3 +122,43 @@ def test_the_probes_of_this_kernel():
         pytest.skip("needs root: sudo makes it run")
     found = findings(paths.Places(config=Path("/nowhere/asa.yaml")))
     assert found["eBPF"].text.startswith("core: ")
+
+
+@pytest.fixture
+def switching(places):
+    folder = places.sys / "kernel/sched_ext"
+    folder.mkdir(parents=True)
+    (folder / "state").write_text("disabled\n")
+    (folder / "enable_seq").write_text("0\n")
+    return places
+
+
+@pytest.mark.parametrize(
+    ("settings", "why", "level", "text"),
+    [
+        ("", "", Level.OK, "by the gate"),
+        ("", "no seccomp", Level.WARNING, "stop, then start, with seconds between them: no seccomp"),
+        ("switch: {gate: off}", "", Level.OK, "stop, then start, with seconds between them: switch.gate is off"),
+        ("nonsense: 1", "", Level.OK, "by the gate"),
+    ],
+)
+def test_the_way_of_switching_and_why_not_the_better_one(switching, monkeypatch, settings, why, level, text):
+    tried = []
+    monkeypatch.setattr(doctor, "unusable", lambda folder: tried.append(folder) or why)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with switching.config.open("a") as file:
+        file.write(settings)
+    found = findings(switching)["switching"]
+    assert found.level is level
+    assert found.text.startswith(text)
+    assert all(folder != switching.run and not folder.exists() for folder in tried)
+    assert bool(tried) == ("gate: off" not in settings)
+
+
+@pytest.mark.parametrize("lacks", ["root", "sched_ext"])
+def test_where_nothing_can_be_switched_the_way_is_not_tried(switching, monkeypatch, lacks):
+    monkeypatch.setattr(doctor, "unusable", lambda folder: pytest.fail("tried"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000 if lacks == "root" else 0)
+    if lacks == "sched_ext":
+        (switching.sys / "kernel/sched_ext/state").unlink()
+    assert "switching" not in findings(switching)

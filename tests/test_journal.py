@@ -2,15 +2,18 @@
 """The journal: what goes in comes out, it stays within its bound, and foreign files are refused."""
 
 import dataclasses
+import lzma
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 from asa.core.decision import EEVDF, Decision, Reason, SchedulerName, SwitchEvent, SwitchOutcome, Vote, Workload
 from asa.core.errors import JournalError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
-from asa.journal import Journal, SessionHeader
+from asa.journal import Costs, Journal, SessionHeader
 
+RECORDINGS = Path(__file__).resolve().parent.parent / "models/recordings"
 HEADER = SessionHeader(started_ns=1, asa_version="0", host="test", kernel="6.18", cpus=2, label="cpu", seed=3)
 
 
@@ -55,17 +58,49 @@ EVENT = SwitchEvent(
 )
 
 
+def costs(second):
+    return Costs(
+        monotonic_ns=second * 10**9,
+        collection_us=900.5,
+        sources_us={"cpu": 80.0, "memory": 20.0},
+        inference_us=None if second == 0 else 150.0,
+        decision_us=30.0,
+        action_us=4.0,
+        journal_us=12.5,
+        cpu_ns=second * 2_000_000,
+        resident_bytes=44_000_000,
+    )
+
+
+def old_journal(path):
+    """One of version 1, as an agent before the shadow mode wrote it."""
+    (packed, *_) = sorted(RECORDINGS.glob("*.journal.xz"))
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    return path
+
+
+def version_of(path):
+    db = sqlite3.connect(path)
+    try:
+        return db.execute("PRAGMA user_version").fetchone()[0]
+    finally:
+        db.close()
+
+
 def test_round_trip_and_pack(tmp_path):
     with Journal.open(tmp_path / "j.sqlite") as journal:
         number = journal.begin(HEADER)
         for second in range(5):
             journal.add(sample(second), decision(second), (EVENT,))
+            journal.add_costs(costs(second))
+        journal.add_events((EVENT, EVENT))
         journal.pack(tmp_path / "j.journal.xz")
         for opened in (journal, Journal.unpack(tmp_path / "j.journal.xz")):
             assert [session.header for session in opened.sessions()] == [HEADER]
             assert list(opened.samples(number)) == [sample(second) for second in range(5)]
             assert list(opened.decisions(number)) == [decision(second) for second in range(5)]
-            assert list(opened.events(number)) == [EVENT] * 5
+            assert list(opened.events(number)) == [EVENT] * 7
+            assert list(opened.costs(number)) == [costs(second) for second in range(5)]
 
 
 def test_what_was_committed_survives_a_kill(tmp_path):
@@ -85,6 +120,7 @@ def test_the_bound_holds_and_the_newest_stay(tmp_path):
             number = journal.begin(HEADER)
             for second in range(4000):  # commits that are rare (one a session here) must catch up as well
                 journal.add(sample(second), decision(second))
+                journal.add_costs(costs(second))
         journal.commit()
         newest = list(journal.samples(number))
         assert len(newest) > 500
@@ -119,3 +155,81 @@ def test_an_integer_too_wide_is_a_journal_error_and_keeps_the_rest(tmp_path, val
         journal.add(dataclasses.replace(sample(3), suspended_ns=2**64 - 1))
         assert [found.monotonic_ns for found in journal.samples(number)] == [10**9, 3 * 10**9]
         assert list(journal.decisions(number)) == []
+
+
+def test_recordings_of_version_1_are_read_as_they_are():
+    packed = sorted(RECORDINGS.glob("*.journal.xz"))
+    assert packed
+    for path in packed:
+        with Journal.unpack(path) as journal:
+            number = journal.sessions()[0].number
+            assert journal.sessions()[0].header.mode == ""
+            assert next(journal.samples(number)).cpu is not None
+            assert list(journal.costs(number)) == []
+
+
+def test_a_journal_of_version_1_gets_the_costs_when_it_is_written_to(tmp_path):
+    path = old_journal(tmp_path / "old.sqlite")
+    with Journal.look(path) as journal:
+        sessions = journal.sessions()
+        samples = [len(list(journal.samples(session.number))) for session in sessions]
+        assert list(journal.costs(sessions[0].number)) == []
+    assert version_of(path) == 1  # a look changes nothing
+    for second in range(2):  # the second time it is of this version already
+        with Journal.open(path) as journal:
+            number = journal.begin(HEADER)
+            journal.add(sample(second))
+            journal.add_costs(costs(second))
+            assert list(journal.costs(number)) == [costs(second)]
+            assert [len(list(journal.samples(session.number))) for session in sessions] == samples
+    assert version_of(path) == 2
+
+
+def test_a_journal_of_version_1_that_cannot_be_changed_stays_whole(tmp_path):
+    path = old_journal(tmp_path / "old.sqlite")
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("CREATE TABLE cost_session (x)")  # takes the index's name: the second statement of the change fails
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal.open(path)
+    assert version_of(path) == 1
+    assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'cost'").fetchone()[0] == 0
+    db.close()
+
+
+def test_a_look_while_another_writes(tmp_path):
+    path = tmp_path / "j ?%.sqlite"  # no part of a URI
+    with Journal.open(path, commit_s=0.0) as journal:
+        number = journal.begin(HEADER)
+        journal.add(sample(0))
+        journal.add(sample(1))
+        with Journal.look(path) as other:
+            assert len(list(other.samples(number))) == 2
+            with pytest.raises(JournalError, match="cannot be written"):
+                other.begin(HEADER)
+        journal.add(sample(2))
+
+
+def test_a_look_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    path = old_journal(tmp_path / "old.sqlite")
+    monkeypatch.setattr("asa.journal.os.access", lambda *_: False)  # root may write anywhere
+    with Journal.look(path) as journal:
+        assert journal.sessions()
+    assert [file.name for file in tmp_path.iterdir()] == ["old.sqlite"]
+
+
+def test_a_look_at_what_is_no_journal(tmp_path):
+    with pytest.raises(JournalError, match="there is no such journal"):
+        Journal.look(tmp_path / "none.sqlite")
+    assert not (tmp_path / "none.sqlite").exists()
+    (tmp_path / "text").write_text("not a database, but long enough to look like one " * 50)
+    with pytest.raises(JournalError, match="cannot be read as a journal"):
+        Journal.look(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other.sqlite") as db:
+        db.execute("CREATE TABLE mine (x)")
+    with pytest.raises(JournalError, match="not a journal of this version"):
+        Journal.look(tmp_path / "other.sqlite")
+    with sqlite3.connect(old_journal(tmp_path / "newer.sqlite")) as db:
+        db.execute("PRAGMA user_version = 3")
+    for way in (Journal.look, Journal.open):
+        with pytest.raises(JournalError, match=r"not a journal of this version \(3\)"):
+            way(tmp_path / "newer.sqlite")

@@ -1,16 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The pure step: recordings of real programs in, decisions out, the same ones every time."""
+"""The pure step: recordings of real programs in, decisions out, the same ones every time; and an hour against a machine
+that does its worst."""
 
-from dataclasses import replace
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asa import paths
 from asa.act.portfolio import Portfolio
-from asa.config import PolicySettings, Voting
-from asa.core.decision import EEVDF, Reason, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.core.sample import SchedExtState
-from asa.decide import table
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings, Voting
+from asa.core.decision import (
+    EEVDF,
+    ExitKind,
+    Order,
+    OrderKind,
+    Probabilities,
+    Reason,
+    SchedulerExit,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Way,
+    Workload,
+)
+from asa.core.sample import CpuCounters, PressureCounters, RawSample, SchedExtState
+from asa.decide import cooldown, table
+from asa.decide.policy import MOST_REVERTS_PER_HOUR
+from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
 from models.runtime import NumpyEnsemble
@@ -28,6 +49,7 @@ def rules():
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
         may_switch=True,
+        guard=GuardSettings(baseline_s=0.0),
     )
 
 
@@ -63,6 +85,16 @@ def test_a_session_is_recognised_and_switched_for_once(rules, session):
     assert dwell_ns >= rules.policy.dwell_s * 1e9
 
 
+def test_a_class_met_first_is_measured_before_it_is_switched_for(rules, session):
+    decisions = play(replace(rules, guard=GuardSettings()), session)
+    reasons = [decision.reason for decision in decisions]
+    assert Reason.BASELINE in reasons
+    start_ns = decisions[reasons.index(Reason.BASELINE)].monotonic_ns
+    orders = [decision for decision in decisions if decision.switch_to is not None]
+    assert all(18e9 <= order.monotonic_ns - start_ns <= 21e9 for order in orders)
+    assert bool(orders) == (decisions[-1].monotonic_ns - start_ns > 21e9)
+
+
 def test_news_is_heard(rules, session):
     event = SwitchEvent(
         monotonic_ns=session[-2].monotonic_ns,
@@ -94,3 +126,295 @@ def test_without_a_source_it_goes_on(rules, session):
         decisions = play(rules, [replace(sample, **{missing: None}) for sample in session])
         assert decisions[-1].probabilities is not None, missing
     assert play(rules, [replace(sample, cpu=None) for sample in session])[-1].reason is Reason.NO_RATES
+
+
+A, B, C, IDLE = Workload("a"), Workload("b"), Workload("c"), Workload("idle")
+CLASSES = (A, B, C, IDLE)
+ONE, TWO, THREE = SchedulerName("scx_one"), SchedulerName("scx_two"), SchedulerName("scx_three")
+RANKINGS = {A: (ONE, TWO, THREE), B: (TWO, ONE), C: (THREE, TWO), IDLE: (EEVDF,)}
+S, HOUR = 10**9, 3600
+
+
+@dataclass(slots=True)
+class Machine:
+    """A kernel, a classifier and a switcher in one, tick by tick; the test says what it shows and how switches end."""
+
+    rules: Rules = None
+    state: State = field(default_factory=State)
+    workload: Workload = IDLE
+    attached: SchedulerName = EEVDF
+    pressed_us: int = 0  # /proc/pressure/cpu, some
+    short_us: int = 0  # /proc/pressure/memory, some
+    now_s: int = 0
+    battery_saver: bool | None = None
+    news: list = field(default_factory=list)
+    orders: list = field(default_factory=list)
+    sizes: dict = field(default_factory=dict)
+    standbys: tuple = ()  # that the last tick had
+    stood_by: dict = field(default_factory=dict)  # second of an order -> was its target among them?
+    schema = 0
+    classes = CLASSES
+
+    def __post_init__(self):
+        self.rules = Rules(
+            classifier=self,
+            table=MappingTable(
+                path="t",
+                machine="m",
+                provenance="p",
+                rankings={
+                    name: tuple(Entry(scheduler=scheduler, why=".") for scheduler in ranking)
+                    for name, ranking in RANKINGS.items()
+                },
+            ),
+            voting=Voting(window_s=2.0),
+            policy=PolicySettings(cooldown_s=10.0),
+            name_of_ops=lambda ops: SchedulerName(f"scx_{ops}"),
+            may_switch=True,
+        )
+
+    def predict(self, _):
+        return Probabilities(classes=CLASSES, values=tuple(float(name == self.workload) for name in CLASSES))
+
+    def tick(self, pressure=0.0, memory=0.0):
+        """One second with so much pressure, judged."""
+        self.now_s += 1
+        self.pressed_us += int(pressure * 1e6)
+        self.short_us += int(memory * 1e6)
+        ticks = (self.now_s, 0, 0, self.now_s, 0, 0, 0, 0)
+        unknown = dict.fromkeys(PressureCounters.__slots__)
+        pressures = unknown | {"cpu_some_us": self.pressed_us, "memory_some_us": self.short_us}
+        sample = RawSample(
+            monotonic_ns=self.now_s * S,
+            wall_ns=10**18 + self.now_s * S,
+            cpu=CpuCounters(
+                total=ticks,
+                cores=((0, ticks),),
+                interrupts=0,
+                context_switches=0,
+                forks=0,
+                softirqs=(0,) * 10,
+                runnable=1,
+                blocked=0,
+            ),
+            pressure=PressureCounters(**pressures),
+            sched_ext=SchedExtState(
+                state="disabled" if self.attached == EEVDF else "enabled",
+                ops="" if self.attached == EEVDF else self.attached.removeprefix("scx_"),
+                enable_seq=self.now_s,
+            ),
+            battery_saver=self.battery_saver,
+        )
+        self.standbys = self.state.readiness.chosen
+        self.state = step(self.rules, self.state, sample, self.news, self.orders, self.sizes)
+        self.news, self.orders = [], []
+        return self.state.decision
+
+    def report(self, outcome, new, kind=None):
+        """What became of `new`; the kernel is where that leaves it."""
+        light = new == EEVDF or new in self.standbys
+        event = SwitchEvent(
+            monotonic_ns=self.now_s * S,
+            outcome=outcome,
+            old=self.attached,
+            new=new,
+            elapsed_ns=S // 50 if light else 6 * S,
+            way=Way.STANDBY if new in self.standbys else Way.GATED,
+            detail=f"{new} {outcome}",
+            undo="",
+            exit=None if kind is None else SchedulerExit(kind=kind, reason="as told", source="the scheduler"),
+        )
+        if outcome is SwitchOutcome.CONFIRMED:
+            self.attached = new
+        elif outcome in (SwitchOutcome.FAILED, SwitchOutcome.LOST):
+            self.attached = EEVDF
+        self.news.append(event)
+
+    def run(self, seconds, workload, pressure=lambda _: 0.0, memory=0.0):
+        """So many ticks of a class, every switch done at once. `pressure` by the scheduler in force."""
+        self.workload = workload
+        decisions = []
+        for _ in range(seconds):
+            decisions.append(self.tick(pressure(self.attached), memory))
+            if decisions[-1].switch_to is not None:
+                self.report(SwitchOutcome.CONFIRMED, decisions[-1].switch_to)
+        return decisions
+
+
+def test_what_the_guard_takes_back_is_remembered_in_the_standing():
+    machine = Machine()
+    decisions = machine.run(120, A, lambda scheduler: 0.1 if scheduler == EEVDF else 0.7)
+    revert = next(decision for decision in decisions if decision.reason is Reason.REVERTED)
+    assert (revert.switch_to, revert.current) == (EEVDF, ONE)
+    assert "a fares worse under scx_one than under eevdf" in revert.sentence
+    assert {mark.scheduler for mark in machine.state.standing.marks} >= {ONE}
+    again = Machine()  # after a restart
+    again.state = State(standing=machine.state.standing)
+    assert ONE not in {decision.switch_to for decision in again.run(60, A)}
+
+
+def test_standbys_follow_what_the_machine_is_used_for():
+    machine = Machine()
+    machine.rules = replace(machine.rules, may_stand_by=True)
+    for _ in range(3):
+        machine.run(60, A)
+        machine.run(60, B)
+    assert machine.attached == TWO
+    assert machine.state.decision.standbys[0] == ONE
+    machine.battery_saver = True
+    assert machine.run(1, B)[-1].standbys == ()
+    machine.battery_saver = False
+    assert machine.run(10, B)[-1].standbys[0] == ONE
+    assert machine.run(1, B, memory=0.5)[-1].standbys == ()
+    assert machine.run(70, B)[-1].standbys[0] == ONE
+    machine.sizes = {ONE: 10**9}
+    assert ONE not in machine.run(10, B)[-1].standbys
+    machine.report(SwitchOutcome.FOREIGN, SchedulerName("scx_layered"))
+    assert machine.run(1, B)[-1].standbys == ()
+
+
+def test_without_a_gate_nobody_stands_by():
+    assert Machine().run(120, A)[-1].standbys == ()
+
+
+def test_orders_are_heard():
+    machine = Machine()
+    machine.run(60, A)
+    machine.report(SwitchOutcome.LOST, ONE, ExitKind.SYSRQ)
+    assert machine.run(60, A)[-1].reason is Reason.HOLD
+    machine.orders = [Order(kind=OrderKind.RESUME)]
+    machine.run(30, A)
+    assert machine.attached == ONE
+
+
+def test_what_the_user_says_goes_before_what_is_recognised():
+    machine = Machine()
+    machine.rules = replace(machine.rules, may_stand_by=True)
+    machine.run(60, A)
+    assert machine.state.decision.standbys != ()
+    machine.orders = [Order(kind=OrderKind.SWITCH, scheduler=THREE, until_ns=10**18 + 100 * S, until="later")]
+    first = machine.run(1, A)[0]
+    assert (first.switch_to, first.reason, first.wanted, machine.attached) == (THREE, Reason.BY_HAND, THREE, THREE)
+    decisions = machine.run(30, B)
+    assert {decision.reason for decision in decisions} == {Reason.HOLD}
+    assert decisions[-1].sentence == "on hold: held by the user on scx_three until later"
+    assert (decisions[-1].wanted, decisions[-1].standbys) == (TWO, ())
+    machine.run(60, B)
+    assert machine.attached == TWO
+    machine.orders = [Order(kind=OrderKind.HOLD)]
+    machine.run(60, A)
+    assert machine.attached == TWO
+
+
+@pytest.mark.parametrize(("setting", "most_s"), [("auto", 9), (10.0, 14)])
+def test_what_stands_by_is_switched_to_sooner(setting, most_s):
+    machine = Machine()
+    machine.rules = replace(machine.rules, may_stand_by=True, policy=PolicySettings(cooldown_s=setting))
+    for workload in (A, B, C) * 4:  # until all are measured
+        machine.run(60, workload)
+    machine.run(60, A)
+    assert set(machine.state.decision.standbys) == {TWO, THREE}
+    start_s = machine.now_s
+    for workload, scheduler in ((B, TWO), (C, THREE)):
+        while machine.attached != scheduler:
+            machine.run(1, workload)
+    assert most_s - 5 < machine.now_s - start_s <= most_s
+
+
+def test_in_shadow_mode_the_choice_is_believed_and_the_truth_is_told():
+    machine = Machine()
+    machine.rules = replace(machine.rules, shadow=True, may_stand_by=False)
+    machine.attached = SchedulerName("scx_layered")  # somebody else's: nothing is done to it
+    machine.workload = A
+    orders = []
+    for _ in range(60):
+        decision = machine.tick(0.9)
+        if decision.switch_to is not None:
+            orders.append(decision.switch_to)
+            machine.report(SwitchOutcome.SHADOWED, decision.switch_to)
+    assert orders == [ONE]
+    assert (decision.reason, decision.current) == (Reason.SERVED, "scx_layered")
+
+
+ENDS = [SwitchOutcome.CONFIRMED] * 6 + [SwitchOutcome.FAILED, SwitchOutcome.REFUSED, SwitchOutcome.LOST]
+BLAMED = [ExitKind.ERROR, ExitKind.STALL, ExitKind.KILLED, ExitKind.QUIT]
+
+
+def adversary(machine, seed, restless, hostile, failing):
+    """An hour of `machine` in which classes, pressure and the ends of switches are whatever hurts. Its orders."""
+    rng = random.Random(seed)  # noqa: S311  # an experiment that can be repeated
+    worse = {(name, one): rng.random() < hostile for name in CLASSES for one in (ONE, TWO, THREE, EEVDF)}
+    machine.workload = A
+    orders = []
+    for _ in range(HOUR):
+        if rng.random() < restless:
+            machine.workload = rng.choice(CLASSES)
+            worse[machine.workload, rng.choice((ONE, TWO, THREE, EEVDF))] = rng.random() < hostile
+        decision = machine.tick(0.8 if worse[machine.workload, machine.attached] else 0.05 * rng.random())
+        target = decision.switch_to
+        if target is not None:
+            outcome = rng.choice(ENDS) if target != EEVDF and rng.random() < failing else SwitchOutcome.CONFIRMED
+            if outcome is SwitchOutcome.LOST:
+                machine.report(SwitchOutcome.CONFIRMED, target)
+            machine.report(outcome, target, rng.choice(BLAMED) if outcome is not SwitchOutcome.CONFIRMED else None)
+            machine.stood_by[machine.now_s] = target in machine.standbys
+            orders.append((machine.now_s, decision, outcome))
+    return orders
+
+
+HOSTILITY = {
+    "seed": st.integers(0, 2**32),
+    "restless": st.sampled_from([0.0, 0.002, 0.02, 0.2]),
+    "hostile": st.floats(0.0, 1.0),
+    "failing": st.sampled_from([0.0, 0.1, 1.0]),
+}
+
+
+def reverts_and_failures_are_bounded(orders):
+    """Gives the number of switches that no cooldown delays."""
+    reverts = [decision for _, decision, _ in orders if decision.reason is Reason.REVERTED]
+    for count in Counter(decision.workload for decision in reverts).values():
+        assert count <= MOST_REVERTS_PER_HOUR
+    for count in Counter((decision.workload, decision.current) for decision in reverts).values():
+        assert count <= 3  # barred for 10, 20, 40 minutes
+    bad = Counter(decision.switch_to for _, decision, end in orders if end is not SwitchOutcome.CONFIRMED)
+    assert all(count <= QuarantineSettings().failures for count in bad.values())
+    return len(reverts) + sum(end is SwitchOutcome.REFUSED for _, _, end in orders)
+
+
+@settings(max_examples=12, deadline=None)
+@given(**HOSTILITY)
+def test_whatever_is_measured_switches_stay_bounded(seed, restless, hostile, failing):
+    machine = Machine()
+    orders = adversary(machine, seed, restless, hostile, failing)
+    cooldown_s = machine.rules.policy.cooldown_s
+    chosen = [(at_s, end) for at_s, decision, end in orders if decision.reason is Reason.BETTER]
+    for (before_s, end), (at_s, _) in pairwise(chosen):
+        if end is not SwitchOutcome.REFUSED:  # which changed nothing
+            assert at_s - before_s >= cooldown_s
+    assert len(orders) <= HOUR / cooldown_s + 1 + reverts_and_failures_are_bounded(orders)
+
+
+@settings(max_examples=12, deadline=None)
+@given(**HOSTILITY)
+def test_with_a_cooldown_by_what_switches_take_too(seed, restless, hostile, failing):
+    machine = Machine()
+    machine.rules = replace(machine.rules, may_stand_by=True, policy=PolicySettings(cooldown_s="auto"))
+    orders = adversary(machine, seed, restless, hostile, failing)
+    reverts_and_failures_are_bounded(orders)
+    ended_s = None
+    for at_s, decision, end in orders:
+        if decision.reason is Reason.BETTER and ended_s is not None:
+            light = decision.switch_to == EEVDF or machine.stood_by[at_s]
+            assert at_s - ended_s >= (cooldown.SHORTEST_S if light else cooldown.LONGEST_S)
+        if end is not SwitchOutcome.REFUSED:
+            ended_s = at_s
+
+
+def test_without_a_reason_to_change_it_settles():
+    """Every scheduler is worse than EEVDF for every class, for an hour: the machine ends on EEVDF and stays there."""
+    machine = Machine()
+    orders = [one for one in machine.run(HOUR, A, lambda name: 0.1 if name == EEVDF else 0.8) if one.switch_to]
+    assert machine.attached == EEVDF
+    assert len(orders) <= 2 * MOST_REVERTS_PER_HOUR
+    assert [one.switch_to for one in orders][:6] == [ONE, EEVDF, TWO, EEVDF, THREE, EEVDF]

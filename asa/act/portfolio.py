@@ -244,10 +244,10 @@ class Portfolio:
         for place in self._search.split(os.pathsep):
             if not place.startswith("/"):
                 continue
-            path = (Path(place) / name).resolve()
-            if path.is_relative_to(ours) or not path.is_file():
-                continue
-            with suppress(SchedulerError):
+            with suppress(SchedulerError, OSError):  # a folder that this user may not look into has nothing for us
+                path = (Path(place) / name).resolve()
+                if path.is_relative_to(ours) or not path.is_file():
+                    continue
                 os.close(self._open_trusted(name, path))
                 return path
         return None

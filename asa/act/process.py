@@ -27,36 +27,59 @@ class SchedulerProcess:
     and the scheduler has restored what it had set (flash and bpfland set pm_qos_resume_latency_us).
     """
 
-    def __init__(self, opened: Opened, log: Path) -> None:
-        """Start it. Raises SchedulerError when the kernel refuses to run the file."""
-        self._log = log
+    def __init__(
+        self, opened: Opened, log: Path, *, urgent: bool = True, prepare: Callable[[], None] | None = None
+    ) -> None:
+        """Start it; closes `opened.fd`. Raises SchedulerError when the kernel refuses to run the file.
+
+        `prepare` runs in the child, last before it becomes the scheduler. `urgent`: it loads ahead of others.
+        """
+        self._log = self._pidfd = -1
         agent = os.getpid()
 
         def tie_to_agent() -> None:
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
             if os.getppid() != agent:  # it died before the line above took hold
                 os._exit(1)
+            if prepare is not None:
+                prepare()
 
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            log.unlink(missing_ok=True)
-            with log.open("ab") as output:  # appending, so that it can be cut while it is written
-                self._child = subprocess.Popen(
-                    opened.argv,
-                    executable=f"/proc/self/fd/{opened.fd}",
-                    pass_fds=(opened.fd,),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
-                    start_new_session=True,  # Ctrl-C at the terminal is for the agent, which then stops us in order
-                    preexec_fn=tie_to_agent,  # noqa: PLW1509  # the agent has one thread of its own
-                )
-        except OSError as error:
-            raise SchedulerError(scheduler=opened.argv[0], reason=f"cannot be run: {error.strerror}") from error
+            log.unlink(missing_ok=True)  # an earlier process of this name may still write to its own
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC  # appending: it can be cut while it is written
+            self._log = os.open(log, flags, 0o644)
+            self._child = subprocess.Popen(
+                opened.argv,
+                executable=f"/proc/self/fd/{opened.fd}",
+                pass_fds=(opened.fd,),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+                start_new_session=True,  # Ctrl-C at the terminal is for the agent, which then stops us in order
+                preexec_fn=tie_to_agent,  # noqa: PLW1509  # the agent has one thread of its own
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            self.forget()
+            said = error.strerror if isinstance(error, OSError) else error
+            raise SchedulerError(scheduler=opened.argv[0], reason=f"cannot be run: {said}") from error
         finally:
             os.close(opened.fd)
-        hurry(self._child.pid, on=True)
+        self._pidfd = os.pidfd_open(self._child.pid)
+        if urgent:
+            hurry(self._child.pid, on=True)
+
+    def fileno(self) -> int:
+        """Readable once the process has ended; -1 when that is known (`exit_code`): it stays readable for good."""
+        return self._pidfd if self._child.returncode is None else -1
+
+    def forget(self) -> None:
+        """Give the descriptors back; for a process that has ended, or that nothing can end."""
+        for descriptor in (self._pidfd, self._log):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._pidfd = self._log = -1
 
     @property
     def pid(self) -> int:
@@ -66,6 +89,10 @@ class SchedulerProcess:
     def settle(self) -> None:
         """It has loaded: from now on an ordinary process."""
         hurry(self._child.pid, on=False)
+
+    def urge(self) -> None:
+        """It is wanted now: ahead of others until it settles."""
+        hurry(self._child.pid, on=True)
 
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
@@ -91,15 +118,14 @@ class SchedulerProcess:
     def trim_log(self) -> None:
         """Cut the log when it has grown too large: it lies in /run, which is memory."""
         with suppress(OSError):
-            if self._log.stat().st_size > _LOG_BYTES:
+            if os.fstat(self._log).st_size > _LOG_BYTES:
                 os.truncate(self._log, 0)
 
     def last_words(self) -> str:
         """The line that says why it ended (`EXIT: …`, `Error: …`), else its last line; "" when it said nothing."""
         try:
-            with self._log.open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
-                text = log.read(_TAIL_BYTES).decode(errors="replace")
+            start = max(0, os.fstat(self._log).st_size - _TAIL_BYTES)
+            text = os.pread(self._log, _TAIL_BYTES, start).decode(errors="replace")
         except OSError:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,40 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plain switcher: stop the running scheduler, start the wanted one, believe nothing but sysfs.
+"""The switcher: the wanted scheduler loads beside the one in force, then takes its place within milliseconds.
 
-A state machine that never blocks: RESTING (EEVDF) -> STARTING -> RUNNING -> STOPPING -> RESTING or STARTING. While one
-scheduler goes and the next loads, the kernel runs EEVDF. A switch counts when `state` is enabled, `ops` carries the
-wanted name, and `enable_seq` grew. Whatever goes wrong ends on EEVDF.
+A scheduler that would not load changes nothing (REFUSED); one that loads but does not come up leaves the kernel on
+EEVDF (FAILED). Nothing is believed but sysfs: a switch counts when `state` is enabled, `ops` carries the wanted name,
+and `enable_seq` grew. Where the gate cannot be used `asa.act.plain` does the work.
 """
 
-import os
 import time
-from enum import Enum, auto
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from asa.act.attached import Attached, Loss
+from asa.act.exchange import Order, Steps, notice
+from asa.act.gate import Stage
 from asa.act.kernel import sched_ext_state, scheduler_in_force
+from asa.act.leaving import Leaving
+from asa.act.pool import Pool, ended, split
 from asa.act.portfolio import Portfolio
-from asa.act.process import SchedulerProcess
 from asa.act.undo import UndoJournal
+from asa.act.watch import KernelLog, KernelWatch
 from asa.config import SwitchSettings
-from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
-_DETACH_LIMIT_S = 5.0  # a scheduler whose process is gone is detached by the kernel's own worker within this
-_EXIT_LIMIT_S = 30.0  # on top of the stop limit, for a process that has let go of the kernel
+_DETACH_LIMIT_S = 5.0  # for the kernel to let go of a scheduler whose process has ended
+_GAP_LOOK_S, _CLOSE_LOOK_S, _LOOK_S = 0.0005, 0.002, 0.2  # in the gap; in an exchange; while one loads or leaves
 _POLL_S = 0.01
+_STIR_NS = 50_000_000  # after word from the kernel sysfs follows within this: it changes after the event
 
 
-class _Phase(Enum):
-    RESTING = auto()
-    STARTING = auto()
-    RUNNING = auto()
-    STOPPING = auto()
-
-
-class PlainSwitcher:
-    """Stop-then-start, as in the paper's 3.4. Implements `asa.core.ports.Switcher`."""
+class GatedSwitcher:
+    """Implements `asa.core.ports.Switcher`. `on_step` hears of each step of a switch when it is done."""
 
     def __init__(
         self,
@@ -45,25 +44,33 @@ class PlainSwitcher:
         limits: SwitchSettings,
         sys: Path,
         logs: Path,
+        run: Path,
+        on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._portfolio = portfolio
         self._undo = undo
         self._clock = clock
         self._limits = limits
         self._sys = sys
-        self._logs = logs
-        self._phase = _Phase.RESTING
-        self._process: SchedulerProcess | None = None
-        self._ours: SchedulerName = EEVDF  # what runs, is coming up, or is going
-        self._target: SchedulerName = EEVDF
-        self._old: SchedulerName = EEVDF
-        self._ordered_ns = 0
-        self._phase_since_ns = 0
-        self._sequence = 0
-        self._killed_ns: int | None = None  # limits count from what we did, not from the order: we may be starved
-        self._gone_ns: int | None = None
-        self._fault: tuple[SwitchOutcome, str] | None = None  # why it is being stopped, when nobody ordered that
+        self._on_step = on_step
+        self._leaving = Leaving(undo, clock, limits)
+        self._pool = Pool(
+            portfolio=portfolio,
+            undo=undo,
+            clock=clock,
+            limits=limits,
+            leaving=self._leaving,
+            logs=logs,
+            run=run,
+            sys=sys,
+            on_step=self._heard,
+        )
+        self._watch, self._log = KernelWatch(), KernelLog()
+        self._order: Order | None = None
+        self._running: Attached | None = None
+        self._ahead: SwitchEvent | None = None  # came up in `begin`
         self._foreign_ops = ""
+        self._stirred_ns = 0
 
     def state(self) -> SchedExtState | None:
         """What sysfs says now."""
@@ -71,226 +78,322 @@ class PlainSwitcher:
 
     def current(self) -> SchedulerName | None:
         """The scheduler in force, by the manifest's name or, for a stranger, its own."""
-        running = self._ours if self._phase is _Phase.RUNNING else None
-        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, running)
+        ours = self._running.name if self._running is not None else None
+        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, ours)
 
     def busy(self) -> bool:
-        """True between `begin` and the event that ends the switch, and while what failed is cleared away."""
-        return self._phase in (_Phase.STARTING, _Phase.STOPPING)
+        """True between `begin` and the event that ends the switch."""
+        return self._order is not None or self._ahead is not None
 
-    def begin(self, target: SchedulerName) -> None:
+    def begin(self, target: SchedulerName, why: str = "") -> None:
         """Order a switch to `target`. Raises AsaError when it cannot be started; then nothing has changed."""
         if self.busy():
-            raise SchedulerError(scheduler=target, reason=f"a switch to {self._target} is under way")
-        if target != EEVDF:
-            opened = self._portfolio.open(*_split(target))  # checked before the old one is stopped
-            os.close(opened.fd)
-        self._old = self._ours
-        self._target = target
-        self._ordered_ns = self._clock.monotonic_ns()
-        if self._process is not None:
-            self._process.interrupt()
-        self._enter(_Phase.STOPPING)
+            raise SchedulerError(scheduler=target, reason="another switch is under way")
+        order = self._order = Order(target, self._ours(), why, Steps(self._clock, self._on_step))
+        if target in (EEVDF, self._ours()):
+            return
+        self._pool.drop_stale()
+        waiting = self._pool.get(target)
+        if waiting is None:
+            try:
+                self._pool.start(target)
+            except AsaError:
+                self._order = None
+                raise
+        elif waiting.stage is Stage.PARKED:
+            order.way = Way.STANDBY
+            if waiting.process.exit_code() is None:
+                self._ahead = self._pursue(order)  # now and not with the next look: it is a matter of milliseconds
+        else:
+            waiting.process.urge()
+
+    def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
+        """Have these loaded and waiting, and no others; not while a switch is under way."""
+        if self._order is None:
+            self._pool.keep(tuple(name for name in wanted if name != self._ours()))
+
+    def standbys(self) -> tuple[Standby, ...]:
+        """What waits, or is loading to wait."""
+        return self._pool.standbys(self._order.target if self._order is not None else None)
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Listeners, processes, and the kernel's word on sched_ext."""
+        gated = [*self._pool.gated(), *self._leaving.gated()]
+        if self._running is not None:
+            gated.append(self._running.gated)
+        found = [descriptor for one in gated for descriptor in (one.fileno(), one.process.fileno())]
+        found.append(-1 if (kernel := self._watch.fileno()) is None else kernel)
+        return tuple(descriptor for descriptor in found if descriptor >= 0)
+
+    def look_in_s(self) -> float | None:
+        """Soon while something is under way; else the next tick will do."""
+        if self._ahead is not None:
+            return 0.0
+        if self._order is not None and self._order.out_ns is not None:
+            return _GAP_LOOK_S if self._order.released_ns is not None else _CLOSE_LOOK_S
+        if self._clock.monotonic_ns() - self._stirred_ns < _STIR_NS:
+            return _CLOSE_LOOK_S
+        loading = any(one.stage is Stage.LOADING for one in self._pool.gated())
+        losing = self._running is not None and self._running.losing
+        return _LOOK_S if self._order is not None or loading or losing or self._leaving.gated() else None
 
     def poll(self) -> SwitchEvent | None:
         """Advance by what has happened since; report at most one event."""
-        match self._phase:
-            case _Phase.STOPPING:
-                return self._poll_stopping()
-            case _Phase.STARTING:
-                return self._poll_starting()
-            case _Phase.RUNNING:
-                return self._poll_running()
-            case _Phase.RESTING:
-                return self._poll_foreign()
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            return ahead
+        if self._order is not None and self._order.released_ns is not None:
+            event = self._await_attach(self._order)  # nothing else first: this is the gap
+            if event is not None:
+                return event
+        if self._watch.drain():
+            self._stirred_ns = self._clock.monotonic_ns()
+        self._pool.advance()
+        if self._leaving.advance() and self._order is None:
+            self._settings_again()
+        if self._running is not None:
+            self._running.gated.advance()
+        if self._order is not None:
+            return self._overtaken(self._order) or self._pursue(self._order)
+        return self._supervise() or self._failed_standby()
 
     def rest(self) -> bool:
         """Stop what is ours and wait until the kernel has let go of it. Blocks; False when some of it is left."""
-        process = self._process
-        if process is not None:
-            process.interrupt()
-            if not process.wait(self._limits.stop_limit_s):
-                process.kill()
-                if not process.wait(self._limits.stop_limit_s):
-                    return False  # the undo journal keeps its name for the next start
+        self._order = self._ahead = None
+        self._pool.clear()
+        running = self._running
+        if running is not None:
+            self._expedite()
+            self._take_out(running)
+        self._undo.relax()
+        clean = self._leaving.wait()
         deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
-        while self._ours_attached() and self._clock.monotonic_ns() < deadline_ns:
+        while running is not None and running.carried_by(self.state()) and self._clock.monotonic_ns() < deadline_ns:
             time.sleep(_POLL_S)
-        left = self._ours_attached()
-        self._forget_process()
-        self._enter(_Phase.RESTING)
-        return not left
+        clean = clean and not (running is not None and running.carried_by(self.state()))
+        self._undo.put_back()
+        if clean:
+            self._undo.clear()
+        self._watch.close()
+        self._log.close()
+        return clean
 
-    def _poll_stopping(self) -> SwitchEvent | None:
-        process = self._process
-        if process is not None and process.exit_code() is None:
-            # One that has let go of the kernel only has to end, which under load takes long: killing it would leave
-            # behind what it was about to restore.
-            patience_s = self._limits.stop_limit_s + (0.0 if self._ours_attached() else _EXIT_LIMIT_S)
-            if self._killed_ns is None and self._phase_age_s() > patience_s:
-                process.kill()
-                self._killed_ns = self._clock.monotonic_ns()
-            elif self._killed_ns is not None and self._age_s(self._killed_ns) > _DETACH_LIMIT_S:
-                self._process = None  # not even SIGKILL ends it; the undo journal keeps its name
-                return self._end(SwitchOutcome.FAILED, f"{self._ours} (pid {process.pid}) does not end")
-            return None
-        if self._gone_ns is None:
-            self._gone_ns = self._clock.monotonic_ns()
-        if self._ours_attached():
-            if self._age_s(self._gone_ns) < _DETACH_LIMIT_S:
+    def _pursue(self, order: Order) -> SwitchEvent | None:
+        if order.released_ns is not None:
+            return self._await_attach(order)
+        if self._running is not None and order.target == self._running.name:
+            if self._running.losing:
                 return None
-            return self._end(SwitchOutcome.FAILED, f"the kernel does not let go of {self._ours}")
-        fault = self._fault
-        words = process.last_words() if process is not None else ""
-        left = self._ours
-        self._forget_process()
-        if fault is not None:
-            return self._end(fault[0], str(SchedulerError(scheduler=left, reason=fault[1], last_words=words)))
-        if self._attached():  # somebody else was faster
-            self._enter(_Phase.RESTING)
-            self._foreign_ops = ""
-            return self._poll_foreign()
-        if self._target == EEVDF:
-            return self._end(SwitchOutcome.CONFIRMED, "the kernel's own scheduler")
-        return self._start()
+            return self._end(order, SwitchOutcome.CONFIRMED, "it is in force already")
+        if order.target != EEVDF:
+            waiting = self._pool.get(order.target)
+            if waiting is None:
+                return self._load_again(order)
+            if waiting.stage is Stage.LOADING:
+                return None
+            if not waiting.waits():
+                return self._miss(order)
+            order.load = waiting.load
+        return self._take_its_place(order) if order.out_ns is not None else self._exchange(order)
 
-    def _start(self) -> SwitchEvent | None:
+    def _miss(self, order: Order) -> SwitchEvent | None:
+        # The new one is ending, which will be seen in a moment, or it was stopped.
+        order.missed_ns = order.missed_ns or self._clock.monotonic_ns()
+        if self._age_s(order.missed_ns) <= self._limits.attach_limit_s:
+            return None
+        outcome = SwitchOutcome.REFUSED if order.out_ns is None else SwitchOutcome.FAILED
+        return self._end(order, outcome, f"{order.target} was ready, and no longer waits at its attach")
+
+    def _overtaken(self, order: Order) -> SwitchEvent | None:
+        # While the target loads, what is in force may end, or a stranger come.
+        if order.out_ns is not None:
+            return None
+        state = self.state()
+        if self._stranger(state):
+            return self._yield_to(state, order)
+        name, loss = order.old, self._running.check(state) if self._running is not None else None
+        if loss is None:
+            return None
+        self._give_up(loss)
+        lost = self._lost(name, loss)
+        order.old = EEVDF
+        if order.target == name:
+            self._order = None
+        elif loss.exit.kind is ExitKind.SYSRQ:  # somebody wants none of them: this one does not come either
+            self._ahead = lost
+            return self._end(order, SwitchOutcome.REFUSED, f"not now: {loss.detail}", loss.exit)
+        return lost
+
+    def _load_again(self, order: Order) -> SwitchEvent | None:
+        # A standby may have died just before it was wanted: then it loads once more, as if it had not been one.
+        failure = self._pool.failure(order.target)
+        reason = str(failure or SchedulerError(scheduler=order.target, reason="ended before it could attach"))
+        if order.way is not Way.STANDBY or order.tries or order.out_ns is not None:
+            outcome = SwitchOutcome.REFUSED if order.out_ns is None else SwitchOutcome.FAILED
+            return self._end(order, outcome, reason)
+        order.tries, order.way = 1, Way.GATED
+        try:
+            self._pool.start(order.target)
+        except AsaError as error:
+            return self._end(order, SwitchOutcome.REFUSED, str(error))
+        return None
+
+    def _exchange(self, order: Order) -> SwitchEvent | None:
         state = self.state()
         if state is None:
-            return self._end(SwitchOutcome.FAILED, "the kernel has no sched_ext any more")
-        if state.state != "disabled":  # the last one is still being cleared away: most would refuse to start
-            if self._gone_ns is not None and self._age_s(self._gone_ns) < _DETACH_LIMIT_S:
-                return None
-            return self._end(SwitchOutcome.FAILED, f"sched_ext stays {state.state!r}, so nothing can be started")
-        self._sequence = state.enable_seq
-        try:
-            opened = self._portfolio.open(*_split(self._target))
-            self._process = SchedulerProcess(opened, self._logs / f"{self._target.replace(':', '-')}.log")
-        except AsaError as error:
-            return self._end(SwitchOutcome.FAILED, str(error))
-        self._ours = self._target
-        try:
-            self._undo.note(self._target, self._process.pid)
-        except AsaError as error:
-            return self._give_up(SwitchOutcome.FAILED, f"was stopped: {error}")
-        self._enter(_Phase.STARTING)
-        return None
+            return self._end(order, SwitchOutcome.REFUSED, "the kernel has no sched_ext any more")
+        if self._stranger(state):
+            return self._yield_to(state, order)
+        self._expedite()
+        order.steps.done("expedited")
+        order.out_ns = self._clock.monotonic_ns()
+        if self._running is not None:
+            self._take_out(self._running)
+            order.steps.done("detached")
+        return self._take_its_place(order)
 
-    def _poll_starting(self) -> SwitchEvent | None:
-        process = self._process
-        assert process is not None  # noqa: S101  # STARTING is entered with a process only
+    def _take_its_place(self, order: Order) -> SwitchEvent | None:
         state = self.state()
-        code = process.exit_code()
-        if code is not None:
-            return self._give_up(SwitchOutcome.FAILED, _ended(code))
-        if state is not None and state.enable_seq > self._sequence and self._carries(state, self._target):
-            process.settle()
-            self._enter(_Phase.RUNNING)
-            return self._event(SwitchOutcome.CONFIRMED, state.ops)
-        if self._phase_age_s() > self._limits.attach_limit_s:
-            reason = f"did not attach within {self._limits.attach_limit_s:g} s and was stopped"
-            return self._give_up(SwitchOutcome.FAILED, reason)
-        return None
-
-    def _poll_running(self) -> SwitchEvent | None:
-        process = self._process
-        assert process is not None  # noqa: S101  # RUNNING is entered with a process only
-        process.trim_log()
-        state = self.state()
-        code = process.exit_code()
-        if code is None and state is not None and self._carries(state, self._ours):
-            self._phase_since_ns = self._clock.monotonic_ns()
+        assert order.out_ns is not None  # noqa: S101  # what was in force is out
+        if state is None or state.state != "disabled":
+            if self._stranger(state):
+                return self._yield_to(state, order)
+            if self._age_s(order.out_ns) > self._limits.stop_limit_s + _DETACH_LIMIT_S:
+                said = "the kernel does not let go of the last scheduler"
+                return self._end(order, SwitchOutcome.FAILED, said)
             return None
-        if code is None and self._phase_age_s() < _DETACH_LIMIT_S:
-            return None  # evicted by the kernel: its process is about to say why and to end
-        self._old = self._target = self._ours
-        self._ordered_ns = self._clock.monotonic_ns()
-        reason = _ended(code) if code is not None else "lost the kernel but did not end; it was stopped"
-        return self._give_up(SwitchOutcome.LOST, reason)
+        if order.target == EEVDF:
+            return self._end(order, SwitchOutcome.CONFIRMED, "the kernel's own scheduler")
+        order.sequence = state.enable_seq
+        self._running = Attached(
+            order.target,
+            self._pool.take(order.target),
+            name_of_ops=self._portfolio.name_of_ops,
+            log=self._log,
+            clock=self._clock,
+            attach_limit_s=self._limits.attach_limit_s,
+        )
+        self._running.gated.release()
+        order.released_ns = self._clock.monotonic_ns()
+        order.steps.done("released")
+        return None
 
-    def _give_up(self, outcome: SwitchOutcome, reason: str) -> SwitchEvent | None:
-        """Have what is ours stopped; the outcome is reported when it is gone."""
-        if self._process is not None:
-            self._process.interrupt()
-        self._enter(_Phase.STOPPING)
-        self._fault = (outcome, reason)
-        return self._poll_stopping()
+    def _await_attach(self, order: Order) -> SwitchEvent | None:
+        running = self._running
+        assert running is not None and order.released_ns is not None  # noqa: PT018, S101  # set together
+        state = self.state()
+        if state is not None and state.enable_seq > order.sequence and running.carried_by(state):
+            order.steps.done("attached")
+            return self._end(order, SwitchOutcome.CONFIRMED, state.ops)
+        code = running.gated.process.exit_code()
+        if code is None and self._age_s(order.released_ns) <= self._limits.attach_limit_s:
+            return None
+        reason = ended(code) if code is not None else f"did not attach within {self._limits.attach_limit_s:g} s"
+        loss = running.failure(reason)
+        self._leaving.add(order.target, running.gated, interrupt=True)
+        self._running = None
+        return self._end(order, SwitchOutcome.FAILED, loss.detail, loss.exit)
 
-    def _poll_foreign(self) -> SwitchEvent | None:
-        ops = self._attached()
+    def _yield_to(self, state: SchedExtState | None, order: Order) -> SwitchEvent | None:
+        # A stranger came while the target was loading: they win, and that is the event.
+        self._pool.drop(order.target)
+        self._undo.relax()
+        self._order = None
+        loss = self._running.check(state) if self._running is not None else None
+        self._give_up(loss)
+        self._foreign_ops = ""
+        return self._look_for_strangers(state)
+
+    def _end(self, order: Order, outcome: SwitchOutcome, detail: str, left: SchedulerExit | None = None) -> SwitchEvent:
+        now_ns = self._clock.monotonic_ns()
+        self._undo.relax()
+        self._order = None
+        if outcome is SwitchOutcome.CONFIRMED:
+            if self._running is not None and order.released_ns is not None:
+                self._running.confirm(detail)
+            self._settings_again()
+        else:
+            self._pool.drop(order.target)
+        order.steps.done("settled")
+        self._foreign_ops = ""
+        return order.event(outcome, detail, now_ns=now_ns, undo=self._undo_text(), left=left)
+
+    def _supervise(self) -> SwitchEvent | None:
+        state = self.state()
+        if self._running is None:
+            return self._look_for_strangers(state)
+        name, loss = self._running.name, self._running.check(state)
+        if loss is None:
+            return None
+        self._give_up(loss)
+        return self._lost(name, loss)
+
+    def _lost(self, name: SchedulerName, loss: Loss) -> SwitchEvent:
+        return notice(
+            SwitchOutcome.LOST, name, name, loss.detail, clock=self._clock, since_ns=loss.since_ns, left=loss.exit
+        )
+
+    def _give_up(self, loss: Loss | None) -> None:
+        if loss is not None and self._running is not None:
+            self._leaving.add(self._running.name, self._running.gated, interrupt=True)
+            self._running = None
+
+    def _failed_standby(self) -> SwitchEvent | None:
+        failure = self._pool.failure()
+        if failure is None:
+            return None
+        name, current = SchedulerName(failure.scheduler), self.current() or EEVDF
+        return notice(SwitchOutcome.REFUSED, current, name, f"as a standby, {failure}", clock=self._clock)
+
+    def _stranger(self, state: SchedExtState | None) -> bool:
+        # One that is enabled and not ours; one of ours that is leaving may be, until the kernel has let go of it.
+        if state is None or state.state != "enabled" or not state.ops:  # without a name: it is just going
+            return False
+        old = self._order.old if self._order is not None else EEVDF
+        ours = {split(name)[0] for name in (*self._leaving.names(), self._ours(), old)}
+        return self._portfolio.name_of_ops(state.ops) not in ours
+
+    def _look_for_strangers(self, state: SchedExtState | None) -> SwitchEvent | None:
+        ops = state.ops if state is not None and self._stranger(state) else ""
         if ops == self._foreign_ops:
             return None
         self._foreign_ops = ops
         if not ops:
             return None
-        self._old, self._target = EEVDF, self._portfolio.name_of_ops(ops) or SchedulerName(ops)
-        self._ordered_ns = self._clock.monotonic_ns()
-        return self._event(SwitchOutcome.FOREIGN, f"{ops} was attached by somebody else")
+        name = self._portfolio.name_of_ops(ops) or SchedulerName(ops)
+        return notice(SwitchOutcome.FOREIGN, EEVDF, name, f"{ops} was attached by somebody else", clock=self._clock)
 
-    def _end(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
-        self._ours = EEVDF
-        self._enter(_Phase.RESTING)
-        return self._event(outcome, detail)
+    def _take_out(self, running: Attached) -> None:
+        told = running.take_out()
+        self._leaving.add(running.name, running.gated, interrupt=not told)
+        self._running = None
 
-    def _event(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
-        now_ns = self._clock.monotonic_ns()
-        return SwitchEvent(
-            monotonic_ns=now_ns,
-            outcome=outcome,
-            old=self._old,
-            new=self._target,
-            elapsed_ns=now_ns - self._ordered_ns,
-            detail=detail,
-            undo="nothing to undo" if self._process is None else f"SIGINT to pid {self._process.pid}: back to EEVDF",
-        )
+    def _expedite(self) -> None:
+        # Most of an exchange is the kernel waiting for RCU grace periods.
+        with suppress(AsaError):  # it cannot be noted, so it is not done: the switch takes longer
+            self._undo.expedite()
 
-    def _forget_process(self) -> None:
-        if self._process is not None:
-            self._undo.clear()
-        self._process = None
-        self._ours = EEVDF
+    def _settings_again(self) -> None:
+        # What the one in force wants set, else what was there before; one that has just ended may have meddled.
+        if self._running is not None:
+            self._undo.apply(self._running.gated.process.pid)
+        else:
+            self._undo.put_back()
 
-    def _attached(self) -> str:
-        state = self.state()
-        return state.ops if state is not None and state.state == "enabled" else ""
+    def _undo_text(self) -> str:
+        if self._running is None:
+            return "nothing to undo"
+        return f"detach link {self._running.link} of pid {self._running.gated.process.pid}: back to EEVDF"
 
-    def _ours_attached(self) -> bool:
-        """Does the kernel still hold something of ours? A stranger's scheduler is none of our business."""
-        state = self.state()
-        if self._ours == EEVDF or state is None or state.state == "disabled":
-            return False
-        return not state.ops or self._portfolio.name_of_ops(state.ops) == _split(self._ours)[0]
+    def _heard(self, name: SchedulerName, step: str) -> None:
+        # Of the pool: a step of the switch under way, or of a standby.
+        if self._order is not None and self._order.target == name:
+            self._order.steps.done(step)
+        else:
+            self._on_step(step)
 
-    def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
-        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == _split(name)[0]
-
-    def _enter(self, phase: _Phase) -> None:
-        self._phase = phase
-        self._phase_since_ns = self._clock.monotonic_ns()
-        self._killed_ns = self._gone_ns = None
-        self._fault = None
-
-    def _phase_age_s(self) -> float:
-        return self._age_s(self._phase_since_ns)
+    def _ours(self) -> SchedulerName:
+        return self._running.name if self._running is not None else EEVDF
 
     def _age_s(self, since_ns: int) -> float:
         return (self._clock.monotonic_ns() - since_ns) / 1e9
-
-
-def bring_up(switcher: PlainSwitcher, target: SchedulerName) -> SwitchEvent:
-    """Switch and wait for the outcome; for offline work, the agent never blocks. Raises SchedulerError on failure."""
-    switcher.begin(target)
-    while (event := switcher.poll()) is None:
-        time.sleep(_POLL_S)
-    if event.outcome is not SwitchOutcome.CONFIRMED:
-        raise SchedulerError(scheduler=target, reason=event.detail)
-    return event
-
-
-def _split(name: SchedulerName) -> tuple[SchedulerName, str]:
-    scheduler, _, mode = name.partition(":")
-    return SchedulerName(scheduler), mode or "default"
-
-
-def _ended(code: int) -> str:
-    return f"was ended by signal {-code}" if code < 0 else f"ended by itself with code {code}"

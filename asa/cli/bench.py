@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md."""
+"""`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
+
+`asa bench switch` is `asa.cli.bench_switch`.
+"""
 
 import argparse
-import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from asa.cli import bench_output, bench_switch
 
+if TYPE_CHECKING:
     from asa.cli.main import Commands
     from asa.paths import Places
     from calibration.overhead import Options, Result
@@ -19,12 +20,32 @@ if TYPE_CHECKING:
 
 _SHORTEST_S, _LONGEST_S = 1.0, 86_400.0
 _MOST_ROUNDS = 1_000
-_PLAIN_WIDTH = 140  # of the table in a file or a log
+
+_TEXT = """\
+Measures what ASA costs, against goals and the figures of the paper: `overhead` the agent and its probes on
+this machine, `switch` a switch of schedulers in the lab. Nothing else should run meanwhile. Figures come as
+JSON lines on standard output.
+"""
+_MORE = """\
+exit status:
+  0  it measured, whatever it found
+  1  it could not measure
+
+files:
+  docs/overhead.md           what `overhead` writes, with overhead.svg
+  docs/switching-figures.md  what `switch` writes, with its picture
+
+examples:
+  sudo asa bench overhead
+      All figures, in 33 minutes.
+  asa bench switch --switches 2 --clock wall --json
+      A short look; no document.
+"""
 
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("bench", help="measure what ASA costs this machine")
+    command = commands.add_parser("bench", help="measure what ASA costs this machine", description=_TEXT, epilog=_MORE)
     benches = command.add_subparsers(dest="bench", metavar="BENCH", required=True)
     overhead = benches.add_parser(
         "overhead", help="CPU time, memory, nanoseconds a switch (root; leave the host alone)"
@@ -44,6 +65,7 @@ def register(commands: "Commands") -> None:
     )
     overhead.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     overhead.set_defaults(run=run)
+    bench_switch.register(benches)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     out = arguments.out or (Path("docs/overhead.md") if arguments.only is None else None)
     if out is not None:
-        _writable(out)  # before the half hour, not after it
+        bench_output.writable(out)  # before the half hour, not after it
     machine = Machine(
         cpu=host.cpu_model(),
         cpus=host.cpus(),
@@ -89,45 +111,10 @@ def _only(text: str | None) -> "frozenset[Name]":
 
 
 def _measured(options: "Options", places: "Places") -> "Result":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     from calibration import overhead
 
-    columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, highlight=False)
-    with Progress(*columns, console=console) as progress, _ends_by_sigterm():
-        task = progress.add_task("", total=1.0)
-        told = ""
-
-        def tell(what: str, share: float) -> None:
-            nonlocal told
-            if what != told and not console.is_terminal:
-                console.print(what, markup=False)  # a log has no bar, but it has steps
-            told = what
-            progress.update(task, description=what, completed=share)
-
+    with bench_output.progress() as tell:
         return overhead.measure(options, places, tell)
-
-
-@contextmanager
-def _ends_by_sigterm() -> "Iterator[None]":
-    """An ordinary kill ends what was started, as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _writable(out: Path) -> None:
-    import os
-
-    from asa.core.errors import AsaError
-
-    strange = out.is_symlink() or (out.exists() and not out.is_file())  # it is replaced: no link, folder or device
-    if strange or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
-        raise AsaError(f"{out}: cannot be written; make its folder, or name another place by --out")
 
 
 def _write(result: "Result", machine: "Machine", out: Path) -> None:
@@ -140,37 +127,12 @@ def _write(result: "Result", machine: "Machine", out: Path) -> None:
     try:
         if result.idle is not None:
             goals = (GOALS[Name.AGENT_CPU].value, GOALS[Name.AGENT_RSS].value)
-            _put(image, picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]))
+            bench_output.put(image, picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]))
         text = document(result, machine, image=image.name if result.idle is not None else None)
-        _put(out, text)
+        bench_output.put(out, text)
     except OSError as error:
         raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
     print(f"wrote {out}", file=sys.stderr)
-
-
-def _put(path: Path, text: str) -> None:
-    """The file as a whole or not at all, whatever its name is a link to; in a user's folder it is that user's."""
-    import os
-    import secrets
-
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fresh = f".{path.name}-{secrets.token_hex(4)}"
-    try:
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-        try:
-            with os.fdopen(file, "w", encoding="utf-8") as writer:
-                writer.write(text)
-                writer.flush()
-                owner = os.fstat(folder)
-                if os.geteuid() == 0 and owner.st_uid != 0:
-                    os.fchown(file, owner.st_uid, owner.st_gid)
-                os.fchmod(file, 0o644)
-            os.replace(fresh, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            os.unlink(fresh, dir_fd=folder)
-            raise
-    finally:
-        os.close(folder)
 
 
 def _print(result: "Result", *, as_json: bool) -> None:
@@ -180,18 +142,7 @@ def _print(result: "Result", *, as_json: bool) -> None:
     for text in warnings(result):
         print(f"asa: {text}", file=sys.stderr)
     if not as_json:
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table()
-        for name in ("figure", "value", "goal", "met", ""):
-            table.add_column(name, justify="right" if name in {"value", "goal"} else "left", no_wrap=bool(name))
-        for figure in result.figures:
-            table.add_row(*cells(figure))
-        console = Console(highlight=False, markup=False)
-        if not console.is_terminal:
-            console.width = _PLAIN_WIDTH
-        console.print(table)
+        bench_output.table(("figure", "value", "goal", "met", ""), [cells(figure) for figure in result.figures])
     for figure in result.figures:
         print(line(figure))
 

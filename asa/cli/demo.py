@@ -20,12 +20,37 @@ _DISK_MB = 512
 _LIMIT_S = 420.0  # the script itself ends sooner (scenarios.demo)
 _ATTACH_LIMIT_S = 60.0  # an emulated verifier is slow, and the workload does not wait for it
 
+_TEXT = """\
+Plays real programs one after the other beside the agent, shows as it happens what is recognised and which
+scheduler comes into force, and compares that with the mapping table. Where this host cannot switch, all of
+it runs in the lab.
+"""
+_MORE = """\
+exit status:
+  0  every phase ended on the scheduler that the table names, and at least 4 of 5 classes were right
+  1  not so, or it could not be played
+
+files:
+  run.json  the record, or what `--out` names
+
+examples:
+  asa demo
+      On this host if it can switch, else in the lab.
+  asa demo --lab --seed 7 --out seven.json
+      In the lab, with other parameters of the programs.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("demo", help="see the agent at work on real programs (in the lab, where need be)")
+    command = commands.add_parser(
+        "demo",
+        help="see the agent at work on real programs (in the lab, where need be)",
+        description=_TEXT,
+        epilog=_MORE,
+    )
     command.add_argument("--out", type=Path, default=Path("run.json"), metavar="FILE", help="where the record goes")
-    command.add_argument("--seed", type=int, default=1, help="parameters of the programs")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="chooses the parameters of the programs")
     command.add_argument("--lab", action="store_true", help="use the lab even where this host has sched_ext")
     command.add_argument("--stage", type=int, metavar="UID", help=argparse.SUPPRESS)  # the guest's half
     command.set_defaults(run=run)

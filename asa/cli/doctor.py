@@ -9,11 +9,29 @@ if TYPE_CHECKING:
 
 _MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
 
+_TEXT = """\
+Looks at the kernel, the rights, the schedulers, the probes, the desktop and the settings, and says what
+is there, what is missing, and how to get it.
+"""
+_MORE = """\
+exit status:
+  0  the agent can switch schedulers here
+  1  it can only observe
+
+examples:
+  sudo asa doctor
+      What an agent of root would find.
+  asa doctor --json
+      For programs.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("doctor", help="what this host has, lacks, and how to get it")
-    command.add_argument("--json", action="store_true")
+    command = commands.add_parser(
+        "doctor", help="what this host has, lacks, and how to get it", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)
 
 

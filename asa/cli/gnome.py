@@ -18,10 +18,31 @@ _ACTIONS = (
     ("status", "whether it is installed, enabled and active"),
 )
 
+_TEXT = """\
+Installs, removes or shows the GNOME Shell extension that tells the agent which application has the focus.
+Extensions are per user: run it as the user of the desktop, or by sudo from there.
+"""
+_MORE = """\
+exit status:
+  0  done; for `status`: the extension is active
+  1  it could not be done; for `status`: the extension is not active
+
+files:
+  ~/.local/share/gnome-shell/extensions  where the extension is put
+
+examples:
+  asa gnome install
+      Put it there and switch it on.
+  asa gnome status --json
+      Its condition, for programs.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    parser = commands.add_parser("gnome", help="the GNOME Shell extension that tells which window has the focus")
+    parser = commands.add_parser(
+        "gnome", help="the GNOME Shell extension that tells which window has the focus", description=_TEXT, epilog=_MORE
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, what in _ACTIONS:
         action = actions.add_parser(name, help=what)

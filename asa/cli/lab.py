@@ -22,20 +22,46 @@ EXIT_CRASH = 123
 EXIT_LIMIT = 124
 EXIT_LAB = 125
 
+_TEXT = """\
+Runs a command as root in a virtual machine whose kernel has sched_ext, sets that machine up, or says what
+there is. The guest sees the file system of the host read-only, but for the folder of `--out`. Output and
+exit code are the command's own.
+"""
+_MORE = """\
+exit status:
+  N    that of the command in the guest
+  123  the guest's kernel crashed
+  124  the limit of time passed
+  125  the lab could not do its work
+
+environment:
+  ASA_LAB_DISK  in the guest: the empty disk of `--disk`
+
+files:
+  ~/.local/state/asa  the default of `--out` is a folder below it
+
+examples:
+  asa lab run -- cat /sys/kernel/sched_ext/state
+      One command.
+  asa lab run --cpus 4 --clock icount --out results -- ./measure
+      With a clock that counts instructions, and a folder to write to.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add `lab` and its three commands."""
-    lab = commands.add_parser("lab", help="run a command in a virtual machine that has sched_ext")
+    lab = commands.add_parser(
+        "lab", help="run a command in a virtual machine that has sched_ext", description=_TEXT, epilog=_MORE
+    )
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     run = actions.add_parser(
         "run",
         help="boot, run a command as root, and end with its exit code",
-        epilog="exit codes of its own: 123 the guest crashed, 124 the limit passed, 125 the lab could not work",
     )
     run.add_argument("--cpus", type=int, default=2, metavar="N", help="virtual CPUs, 1 to 16 (default %(default)s)")
     run.add_argument("--clock", choices=("wall", "icount"), default="wall", help="icount measures, wall is faster")
-    run.add_argument("--memory", type=int, default=2048, metavar="MB", help="(default %(default)s)")
+    run.add_argument("--memory", type=int, default=2048, metavar="MB", help="of the guest (default %(default)s)")
     run.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for the command (default 600)")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder shared read-write (default: below asa's state)")
     run.add_argument("--disk", type=int, default=0, metavar="MB", help="an empty disk, named by ASA_LAB_DISK")
@@ -46,7 +72,7 @@ def register(commands: "Commands") -> None:
     setup.set_defaults(run=_setup)
 
     status = actions.add_parser("status", help="what is there, and whether guests run under KVM")
-    status.add_argument("--json", action="store_true", help="for programs")
+    status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
 
 

@@ -13,21 +13,96 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import asa
+from asa.cli.grammar import Parser
 from asa.core.errors import AsaError
 
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
 )
 
+_TEXT = """\
+ASA recognises what a Linux machine is being used for, and keeps the CPU scheduler loaded that serves that
+use best: one of the sched_ext schedulers, or the kernel's own EEVDF. It never makes a scheduling decision
+itself; it picks who decides. Whatever goes wrong, the machine is left on a working scheduler.
+
+`asa run` is the agent; `asa doctor` says what this machine lacks for it.
+"""
+_MORE = """\
+exit status:
+  0    it was done
+  1    it could not be done; one line on standard error says why and what to do
+  2    the command line is not one that asa knows
+  3    no agent is running (`asa status`, `asa explain`)
+  130  it was interrupted
+
+environment:
+  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME, XDG_RUNTIME_DIR  where files of users other than root are
+
+files:
+  /etc/asa/asa.yaml       settings of an agent of root
+  ~/.config/asa/asa.yaml  settings of any other user's
+  ~/.local/state/asa      journals
+  ~/.cache/asa            schedulers, kernels, builds: what can be made again
+  /run/asa                the running agent of root
+
+examples:
+  sudo asa doctor
+      What this machine has, lacks, and how to get it.
+  sudo asa run
+      The agent, until Ctrl-C.
+  asa status
+      What it sees and does.
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    from asa.cli import bench, demo, doctor, gnome, lab, metrics, record, run, schedulers, setup, status, train
+    from asa.cli import (
+        bench,
+        completion,
+        config,
+        demo,
+        doctor,
+        explain,
+        gnome,
+        hold,
+        journal,
+        lab,
+        man,
+        metrics,
+        record,
+        replay,
+        report,
+        resume,
+        run,
+        schedulers,
+        setup,
+        shadow,
+        status,
+        switch,
+        train,
+    )
 
-    top = argparse.ArgumentParser(prog="asa", description=asa.__doc__, allow_abbrev=False)
+    top = Parser(prog="asa", description=_TEXT, epilog=_MORE, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (run, status, doctor, metrics, gnome, demo, setup, schedulers, lab, record, train, bench):
+    agent = (
+        run,
+        status,
+        explain,
+        hold,
+        switch,
+        resume,
+        journal,
+        report,
+        replay,
+        shadow,
+        doctor,
+        config,
+        metrics,
+        gnome,
+    )
+    for module in (*agent, completion, man, demo, setup, schedulers, lab, record, train, bench):
         module.register(commands)
     return top
 

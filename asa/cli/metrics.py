@@ -29,15 +29,32 @@ Table 1 of the ASA paper (Wang et al., *Mixture-of-Schedulers*) names {total} me
 come first, in its order; several of our {ours} may serve one of them. What the paper has not comes after.
 
 Sources: for procfs and psi the file below `/proc`; for ebpf the tracepoints (for `input_event` the kernel function);
-for drm `/proc/PID/fdinfo`, for cgroup `cpu.stat` of version 2, for sched_ext `/sys/kernel/sched_ext`. Rates, means and
-percentiles are of one tick. What cannot be known is None, never 0.
+for drm `/proc/PID/fdinfo`, for cgroup `cpu.stat` of version 2, for sched_ext `/sys/kernel/sched_ext`, for timer a task
+of our own that sleeps and wakes. Rates, means and percentiles are of one tick. What cannot be known is None, never 0.
 """
 _STEPS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+_TEXT = """\
+Takes two samples with the collectors that the agent would open, and shows each metric with its unit, its
+source and its value in between, or why it is not known here.
+"""
+_MORE = """\
+examples:
+  sudo asa metrics
+      With the eBPF probes, which need root.
+  asa metrics --seconds 5 --json
+      Over five seconds, for programs.
+"""
 
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("metrics", help="each metric of the paper's Table 1 and beyond, with its value now")
+    command = commands.add_parser(
+        "metrics",
+        help="each metric of the paper's Table 1 and beyond, with its value now",
+        description=_TEXT,
+        epilog=_MORE,
+    )
     command.add_argument(
         "--seconds", type=_seconds, default=1.0, metavar="S", help="between the two samples (default: %(default)s)"
     )
@@ -94,7 +111,7 @@ def _now(seconds: float, ebpf: "Ebpf | None") -> "list[Reading]":
 
 def _switched_off(collect: object) -> dict[str, str]:
     # the switches of CollectSettings are named as their sources
-    values = {name: getattr(collect, name) for name in ("ebpf", "desktop", "gpu", "groups")}
+    values = {name: getattr(collect, name) for name in ("ebpf", "desktop", "gpu", "groups", "timer")}
     return {name: f"collect.{name} is off in the settings" for name, value in values.items() if value in (False, "off")}
 
 

@@ -29,12 +29,36 @@ _SIZE_MB = 4096.0  # a recording is never thinned out
 _DEFAULT_SECONDS = 45
 _ATTACH_LIMIT_S = 120.0  # scx_lavd takes an emulated guest a minute
 
+_TEXT = """\
+Plays workloads of real programs and records what the collectors see of them as labelled sessions in a
+journal: what the model is trained from. A campaign plays every workload several times, and goes on where it
+was interrupted.
+"""
+_MORE = """\
+exit status:
+  0  every session was recorded
+  1  a session was dropped, or nothing could be recorded
+
+files:
+  ~/.local/state/asa/recordings.journal  the journal, if none is named
+
+examples:
+  asa record --label cpu --for 60
+      One session of one minute.
+  asa record --campaign --sessions 4 --journal new.journal --pack new.journal.xz
+      Four of each workload, packed at the end.
+  asa record --list --journal new.journal
+      What there is.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("record", help="play workloads and record them as labelled sessions")
+    command = commands.add_parser(
+        "record", help="play workloads and record them as labelled sessions", description=_TEXT, epilog=_MORE
+    )
     what = command.add_mutually_exclusive_group(required=True)
-    what.add_argument("--label", metavar="X", help="record one session of this workload")
+    what.add_argument("--label", metavar="WORKLOAD", help="record one session of this workload")
     what.add_argument(
         "--campaign",
         action="store_true",
@@ -60,7 +84,7 @@ def register(commands: "Commands") -> None:
         "--sessions", type=_positive, default=3, metavar="N", help="of each workload in a campaign (default: 3)"
     )
     command.add_argument(
-        "--scheduler", metavar="NAME", help="keep this scheduler in force meanwhile (needs root and sched_ext)"
+        "--scheduler", metavar="SCHEDULER", help="keep this scheduler in force meanwhile (needs root and sched_ext)"
     )
     command.add_argument("--labels", metavar="A,B", help="workloads of a campaign (default: all)")
     command.add_argument(
@@ -188,8 +212,8 @@ def _in_force(scheduler: str | None) -> "Iterator[None]":
         yield
         return
     from asa import config, paths
+    from asa.act.plain import PlainSwitcher, bring_up
     from asa.act.portfolio import Portfolio
-    from asa.act.switcher import PlainSwitcher, bring_up
     from asa.act.undo import UndoJournal
     from asa.core.decision import SchedulerName
     from asa.status import StatusFile

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa run`: the agent in the foreground; switching with root and sched_ext, observing otherwise."""
+"""`asa run`: the agent in the foreground; switching with root and sched_ext, observing otherwise.
+
+With `--shadow` each chosen scheduler is loaded and verified but not attached (the paper's stage 2), and a journal takes
+what that and the agent itself cost; `asa shadow report` shows it.
+"""
 
 import argparse
 import os
@@ -16,11 +20,49 @@ if TYPE_CHECKING:
 
 _LONGEST_S = 1e9  # thirty years; also keeps nan and inf out
 
+_TEXT = """\
+Recognises once a second what this machine is being used for, and keeps the CPU scheduler loaded that
+serves that use best by the mapping table: one of the sched_ext schedulers, or the kernel's own EEVDF.
+Whatever goes wrong, the machine is left on a working scheduler; at the end the kernel's scheduler is as it
+was before.
+
+Switching needs root and a kernel with sched_ext; without them, or with `--observe`, the agent says what it
+would do. SIGHUP makes it read settings, table and model again. It ends at SIGINT or SIGTERM.
+"""
+_MORE = """\
+exit status:
+  0  it ended, and the kernel's scheduler is as it was
+  1  it could not start, or a scheduler of its own is still in force; the last line says what to do
+
+files:
+  /etc/asa/asa.yaml       settings of an agent of root
+  ~/.config/asa/asa.yaml  settings of any other user's
+  /run/asa  what the running agent keeps: its status, a lock, how to undo what it did
+  ~/.local/state/asa/shadow.sqlite  the journal of the shadow mode
+
+examples:
+  sudo asa run
+      Switch schedulers until Ctrl-C.
+  asa run --observe --for 60 --journal minute.sqlite
+      Only look, for a minute, and keep samples and decisions.
+  sudo asa run --shadow
+      Find out what switching would cost here; then `asa shadow report`.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("run", help="recognise what this machine does and keep the best scheduler loaded")
-    command.add_argument("--observe", action="store_true", help="decide, but leave the kernel's scheduler alone")
+    command = commands.add_parser(
+        "run",
+        help="recognise what this machine does and keep the best scheduler loaded",
+        description=_TEXT,
+        epilog=_MORE,
+    )
+    mode = command.add_mutually_exclusive_group()
+    mode.add_argument("--observe", action="store_true", help="decide, but leave the kernel's scheduler alone")
+    mode.add_argument(
+        "--shadow", action="store_true", help="load and verify each chosen scheduler, attach none, journal the cost"
+    )
     command.add_argument("--config", type=Path, metavar="FILE", help="settings (default: /etc/asa/asa.yaml if there)")
     command.add_argument("--journal", type=Path, metavar="FILE", help="keep samples and decisions here (SQLite)")
     add_ebpf(command)
@@ -44,13 +86,17 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.act.urgency import go_first
     from asa.assembly import Assembly
+    from asa.cli.shadow import JOURNAL as SHADOW_JOURNAL
 
     printer = _Printer(as_json=arguments.json)
+    places = paths.default()
+    journal = arguments.journal or (places.state / SHADOW_JOURNAL if arguments.shadow else None)
     assembly = Assembly.open(
-        paths.default(),
+        places,
         config_path=arguments.config,
         observe=arguments.observe,
-        journal_path=arguments.journal,
+        shadow=arguments.shadow,
+        journal_path=journal,
         say=printer.say,
         ebpf=arguments.ebpf,
     )
@@ -58,7 +104,10 @@ def _run(arguments: argparse.Namespace) -> int:
         for source, reason in assembly.sampler.missing.items():
             if source != "sched_ext":  # the line below says it
                 printer.say(f"going on without {source}: {reason}")
-        if assembly.may_switch:
+        if arguments.shadow:
+            printer.say(f"choosing by {assembly.rules.table.path} ({assembly.rules.table.machine})")
+            printer.say(f"shadow mode: what is chosen loads and is not attached; costs go to {journal}")
+        elif assembly.may_switch:
             printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
         else:
             printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
@@ -68,9 +117,15 @@ def _run(arguments: argparse.Namespace) -> int:
     finally:
         assembly.close()
     if not agent.clean:
-        printer.say("ended, but a scheduler of ours is still in force; `asa run` stops it, or Alt-SysRq-S")
+        if arguments.shadow:
+            printer.say("ended, but a scheduler that was tried has not; `asa run` stops it")
+        else:
+            printer.say("ended, but a scheduler of ours is still in force; `asa run` stops it, or Alt-SysRq-S")
         return 1
-    printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
+    if arguments.shadow:
+        printer.say(f"ended; `asa shadow report {journal}` shows what was found")
+    else:
+        printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
     return 0
 
 

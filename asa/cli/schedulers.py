@@ -23,10 +23,35 @@ if TYPE_CHECKING:
 
 _SHOWN_S = 10.0  # without a terminal, a build that goes on is mentioned this often
 
+_TEXT = """\
+Installs the schedulers of the portfolio, lists them, or compares them with their records. `install` uses
+what the host has, builds the others from checked sources, and records the hash and the flags of each: the
+agent runs nothing else.
+"""
+_MORE = """\
+exit status:
+  0  done; for `verify`: every file is the recorded one
+  1  a scheduler failed or is not to be had; for `verify`: a file is another one or missing
+
+files:
+  ~/.cache/asa/scx                 the schedulers that were built
+  ~/.cache/asa/scx/installed.json  their hashes and flags
+
+examples:
+  sudo asa schedulers install
+      All of them, for an agent of root.
+  sudo asa schedulers install scx_flash scx_lavd
+      Two of them.
+  asa schedulers list --json
+      What there is, for programs.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add `schedulers` and what it can do."""
-    parser = commands.add_parser("schedulers", help="install, list or verify the schedulers ASA may choose from")
+    parser = commands.add_parser(
+        "schedulers", help="install, list or verify the schedulers ASA may choose from", description=_TEXT, epilog=_MORE
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     one = actions.add_parser("install", help="use the host's, build the others, record hashes and flags")
     one.add_argument("names", nargs="*", metavar="NAME", help="as in `list`; all when none is given")

@@ -10,14 +10,19 @@ if TYPE_CHECKING:
 
 # What only tests need: a GNOME Shell with windows to focus, an X server, BCC, network namespaces, a D-Bus of their own.
 _TEST_PACKAGES = (
+    "bpftool",
+    "chromium",
     "dbus-daemon",
+    "fish",
     "gcc",
     "gir1.2-gtk-3.0",
     "gir1.2-gtk-4.0",
     "gjs",
     "gnome-shell",
+    "groff-base",
     "iproute2",
     "libgl1-mesa-dri",
+    "man-db",
     "openbox",
     "python3-bpfcc",
     "python3-gi",
@@ -25,12 +30,35 @@ _TEST_PACKAGES = (
     "xauth",
     "xdotool",
     "xvfb",
+    "zsh",
 )
+
+_TEXT = """\
+Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
+programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
+already is left alone.
+"""
+_MORE = """\
+exit status:
+  0  everything is there
+  1  a step failed, or a scheduler could not be built
+
+files:
+  ~/.cache/asa  what can be made again: kernels, schedulers, builds
+
+examples:
+  asa setup
+      All but what only tests need.
+  asa setup --probes
+      The eBPF programs alone.
+"""
 
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("setup", help="install schedulers, the lab, and the programs of the workloads")
+    command = commands.add_parser(
+        "setup", help="install schedulers, the lab, and the programs of the workloads", description=_TEXT, epilog=_MORE
+    )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
     command.add_argument("--probes", action="store_true", help="nothing but the eBPF programs (`make bpf`)")
     command.set_defaults(run=run)

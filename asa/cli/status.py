@@ -9,11 +9,35 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from asa.status import Status
 
+_WAYS = {
+    "gated": "by the gate: the next scheduler loads beside the one in force",
+    "plain": "stop, then start",
+    "shadow": "not at all: schedulers load, and are denied (shadow mode)",
+}
+
+_TEXT = """\
+Shows the workload class and its confidence, the scheduler in force and since when, why, what stands by,
+what is set aside, and what the agent goes without. Without an agent, shows what the kernel runs.
+"""
+_MORE = """\
+exit status:
+  0  an agent is running
+  3  none is
+
+examples:
+  asa status
+      This user's agent, else that of root.
+  asa status --json
+      Everything that is known, for programs.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("status", help="workload, scheduler, and what the agent is doing")
-    command.add_argument("--json", action="store_true")
+    command = commands.add_parser(
+        "status", help="workload, scheduler, and what the agent is doing", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)
 
 
@@ -44,19 +68,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(found: "Status") -> list[str]:
     age_s = (time.time_ns() - found.updated_ns) / 1e9
-    since_s = (time.time_ns() - found.scheduler_since_ns) / 1e9
+    in_force = "no sched_ext"
+    if found.scheduler is not None:
+        in_force = f"{found.scheduler} for {(time.time_ns() - found.scheduler_since_ns) / 1e9:.0f} s"
     stale = f", last heard of {age_s:.0f} s ago" if age_s > 3 * found.interval_s else ""
     lines = [
         f"agent      {found.mode} (pid {found.pid}{stale}){': ' + found.mode_reason if found.mode_reason else ''}",
         f"workload   {found.workload or 'not recognised yet'} ({found.confidence:.0%})",
-        f"scheduler  {found.scheduler or 'no sched_ext'} for {since_s:.0f} s; wanted {found.wanted or 'none'}",
+        f"scheduler  {in_force}; wanted {found.wanted or 'none'}",
         f"why        {found.sentence}",
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",
         f"timing     the latest tick began {found.worst_late_ms:.1f} ms after it was due",
         f"table      {found.table}",
     ]
+    if found.way:
+        lines.append(
+            f"switching  {_WAYS.get(found.way, found.way)}{': ' + found.way_reason if found.way_reason else ''}"
+        )
+    if found.standbys:
+        shown = (f"{one.scheduler} ({one.memory_bytes / 1e6:.1f} MB)" for one in found.standbys if one.ready)
+        loading = (f"{one.scheduler} (loading)" for one in found.standbys if not one.ready)
+        lines.append(f"standby    {', '.join((*shown, *loading))}")
     if found.set_aside:
-        lines.append(f"set aside  {', '.join(found.set_aside)}")
+        lines.append(f"set aside  {', '.join(found.set_aside)}; `asa explain` says why")
+    if found.barred:
+        lines.append(f"barred     {', '.join(found.barred)}, for {found.workload}; `asa explain` says why")
     if found.last_event:
         lines.append(f"last       {found.last_event}")
     lines.extend(f"without    {source}: {reason}" for source, reason in found.missing_sources.items())

@@ -18,10 +18,27 @@ if TYPE_CHECKING:
 _SUFFIX = ".journal.xz"
 _TIMED_PREDICTIONS = 2_000
 
+_TEXT = """\
+Trains the ensemble from packed recordings, and says what it is worth on sessions that it has not seen.
+"""
+_MORE = """\
+exit status:
+  0  the artefact was written, whatever its figures
+  1  it was not
+
+examples:
+  asa train --out new.npz --card card.md
+      From the recordings of the package, into a new artefact with its card.
+  asa train --recordings mine --out mine.npz
+      From those in a folder.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("train", help="train the model from recordings and say what it is worth")
+    command = commands.add_parser(
+        "train", help="train the model from recordings and say what it is worth", description=_TEXT, epilog=_MORE
+    )
     command.add_argument(
         "--recordings", type=Path, metavar="DIR", help=f"folder of *{_SUFFIX} (default: the package's)"
     )

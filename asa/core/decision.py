@@ -52,9 +52,12 @@ class Reason(StrEnum):
     DWELL = "dwell"  # the class has not won for long enough yet
     COOLDOWN = "cooldown"  # the last switch is too recent
     BUSY = "busy"  # a switch is under way
-    HOLD = "hold"  # somebody else changed the scheduler: they win
+    HOLD = "hold"  # somebody else changed the scheduler: they win, until told to resume
     OBSERVING = "observing"  # ASA may not switch here
     BETTER = "better"  # the table ranks another scheduler first: switch
+    BASELINE = "baseline"  # the class is met first: EEVDF stays until the guard knows what to compare with
+    REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
+    BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +73,98 @@ class Decision:
     switch_to: SchedulerName | None
     reason: Reason
     sentence: str
+    standbys: tuple[SchedulerName, ...] = ()  # what to keep loaded and waiting, the most wanted first
+
+
+class OrderKind(StrEnum):
+    """What a person told the agent."""
+
+    RESUME = "resume"  # `asa resume`: go on after a hold, and give what was out another chance
+    RELOAD = "reload"  # SIGHUP: settings were read again; as RESUME, but the user's hold, a stranger's scheduler and
+    # off marks stay
+    HOLD = "hold"  # `asa hold`: switch nothing
+    SWITCH = "switch"  # `asa switch`: bring this scheduler up, then hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A person's word to the policy.
+
+    `scheduler`: for RESUME whose marks are forgotten (without a mode: all its modes), for SWITCH the one to bring up.
+    """
+
+    kind: OrderKind
+    scheduler: SchedulerName | None = None
+    until_ns: int | None = None  # CLOCK_REALTIME, when a hold ends by itself; None: not before RESUME
+    until: str = ""  # the same for people: local time, which a replay elsewhere could not tell
 
 
 class SwitchOutcome(StrEnum):
     """How a switch, or a running scheduler, ended up."""
 
     CONFIRMED = "confirmed"  # sysfs shows the wanted scheduler
-    REFUSED = "refused"  # it could not be started at all; nothing has changed
+    REFUSED = "refused"  # it could not be made ready; nothing has changed, what ran goes on
     FAILED = "failed"  # it did not come up; the kernel is on EEVDF
     LOST = "lost"  # it ran, and ended by itself; the kernel is on EEVDF
     FOREIGN = "foreign"  # somebody else's scheduler is attached
+    SHADOWED = "shadowed"  # it loaded and was verified, and its attach was denied as intended: nothing has changed
+
+
+class Way(StrEnum):
+    """How a switch was made."""
+
+    PLAIN = "plain"  # the old scheduler was stopped, then the new one started
+    GATED = "gated"  # the new one was loaded beside the old one, then attached in its place
+    STANDBY = "standby"  # as gated, and it had been loaded before it was wanted
+
+
+class ExitKind(StrEnum):
+    """Why a scheduler left the kernel (enum scx_exit_kind, kernel/sched/ext_internal.h), as far as it can be known."""
+
+    UNREGISTERED = "unregistered"  # 64 to 66: it or the kernel let go in order
+    HOTPLUG = "hotplug"  # 66 with a restart code: a CPU came or went, and it loads itself anew
+    SYSRQ = "sysrq"  # 67: Alt-SysRq-S
+    ERROR = "error"  # 1024, 1025: the kernel or the scheduler found a fault
+    STALL = "stall"  # 1026: a task able to run was not run, the kernel's watchdog took it out
+    KILLED = "killed"  # its process was ended by a signal
+    QUIT = "quit"  # its process ended by itself and nothing says why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerExit:
+    """The end of a scheduler and who says so."""
+
+    kind: ExitKind
+    reason: str  # one line
+    source: str  # "the scheduler", "the kernel's log", "its exit code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCost:
+    """What a scheduler's process took from its start until it asked to attach."""
+
+    wall_ns: int
+    user_ns: int  # processor time in user space: reading its own programs, relocating them
+    system_ns: int  # and in the kernel: nearly all of it verification (BPF_PROG_LOAD)
+    memory_bytes: int  # resident, the largest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchStep:
+    """One step of a switch and when it was done, in ns since the order."""
+
+    name: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """A scheduler that waits, loaded and verified, for its turn (or is still loading)."""
+
+    scheduler: SchedulerName
+    ready: bool
+    memory_bytes: int  # proportional share (Pss of /proc/PID/smaps_rollup)
+    since_ns: int  # CLOCK_MONOTONIC, when it became ready or was started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,3 +178,9 @@ class SwitchEvent:
     elapsed_ns: int  # from the order to this outcome
     detail: str  # one line; for failures the scheduler's own last words
     undo: str  # what puts the old state back
+    why: str = ""  # the decision's sentence
+    way: Way = Way.PLAIN
+    gap_ns: int | None = None  # the time within `elapsed_ns` in which neither the old nor the new one was in force
+    steps: tuple[SwitchStep, ...] = ()
+    exit: SchedulerExit | None = None  # of the scheduler that failed or was lost
+    load: LoadCost | None = None  # of the new one

@@ -3,7 +3,7 @@
 
 from typing import Protocol
 
-from asa.core.decision import FeatureFrame, Probabilities, SchedulerName, SwitchEvent, Workload
+from asa.core.decision import FeatureFrame, Probabilities, SchedulerName, Standby, SwitchEvent, Workload
 from asa.core.sample import RawSample, SchedExtState
 
 
@@ -66,7 +66,7 @@ class Classifier(Protocol):
 
 
 class Switcher(Protocol):
-    """Brings the kernel to a scheduler. Never blocks: `begin` orders, `poll` advances and reports."""
+    """Brings the kernel to a scheduler. `begin` orders, `poll` advances and reports; only `rest` may wait for long."""
 
     def state(self) -> SchedExtState | None:
         """What sysfs says now, None on a kernel without sched_ext."""
@@ -80,8 +80,24 @@ class Switcher(Protocol):
         """True between `begin` and the event that ends the switch."""
         ...
 
-    def begin(self, target: SchedulerName) -> None:
+    def begin(self, target: SchedulerName, why: str = "") -> None:
         """Order a switch. Raises AsaError when the target cannot be started at all; then nothing has changed."""
+        ...
+
+    def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
+        """Have these loaded and waiting, the most wanted first, and no others. Never raises: it shows in `standbys`."""
+        ...
+
+    def standbys(self) -> tuple[Standby, ...]:
+        """What waits, or is loading to wait."""
+        ...
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Readable when `poll` has something to do. A switcher without any is polled on time alone."""
+        ...
+
+    def look_in_s(self) -> float | None:
+        """After how long `poll` wants to be called at the latest, None for the next tick."""
         ...
 
     def poll(self) -> SwitchEvent | None:

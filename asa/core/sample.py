@@ -229,6 +229,14 @@ class GroupUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimerCounters:
+    """How late an ordinary task woke from sleeps to absolute times, since the source began."""
+
+    late_ns: int
+    late_hist: tuple[int, ...]  # LATENCY slots of `collectors.ebpf.layout`; their sum is the number of wakes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawSample:
     """One tick of one machine. `monotonic_ns` is CLOCK_MONOTONIC at the start of reading, `wall_ns` CLOCK_REALTIME."""
 
@@ -248,3 +256,5 @@ class RawSample:
     desktop: DesktopState | None = None
     gpu: GpuCounters | None = None
     groups: GroupUsage | None = None
+    timer: TimerCounters | None = None
+    battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here

@@ -29,6 +29,7 @@ MOST_TIMED_PACKETS_PER_S = 10_000
 
 _MOST_SKIPPED = 1 << 10  # at 20 million events a second: more than this and a quiet tick afterwards tells nothing
 _WORD_LIMIT = 1 << 64
+_HELD_READS = 6  # a row, the sums before and after it; the sample before, this one, and what has grown between them
 _SHORTEST_RATE_NS = 50_000_000  # two reads closer together say little about a rate
 
 
@@ -141,6 +142,7 @@ class StatsReader:
         self._last_ns: int | None = None
         for cpu, row in enumerate(self._rows):
             row[layout.OFFSETS["random"]] = cpu + 1  # else all CPUs would draw alike
+        self._anchors = _touch_heap()
 
     def read(self) -> ProbeCounters:
         """Sums over all CPUs since the programs were loaded; like the words themselves they wrap at 2**64."""
@@ -207,6 +209,17 @@ class IrqKinds:
         """Unmap it; closing twice is harmless."""
         self._words.release()
         self._map.close()
+
+
+def _touch_heap() -> list[int]:
+    """Take the memory now that reads need once all words have grown; what is returned holds it.
+
+    The interpreter shares its numbers up to 256; each larger one takes 32 bytes. Word by word the heap of a new agent
+    would so grow for hours, which looks like a leak. Pages that were used stay with the heap as long as a number of the
+    same arena is kept.
+    """
+    grown = [[word + (1 << 32) for word in range(layout.ROW_WORDS)] for _ in range(_HELD_READS)]
+    return [numbers[0] for numbers in grown]
 
 
 def _mapped(descriptor: int, size_bytes: int, name: str) -> mmap.mmap:

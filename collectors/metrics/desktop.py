@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Metrics of the desktop, of GPUs, of control groups and of sched_ext itself. Data only."""
+"""Metrics of the desktop, of GPUs, of control groups, of sched_ext itself and of a timer's lateness. Data only."""
 
 from collectors.metrics.kinds import Backend, Group, Row, Unit
 
@@ -83,6 +83,15 @@ GROUPS: tuple[Group, ...] = (
         (
             Row("sched_ext_attached", Unit.FLAG, "", "A sched_ext scheduler decides."),
             Row("sched_ext_enables_per_s", Unit.PER_S, "", "Schedulers that were attached."),
+        ),
+    ),
+    Group(
+        Backend.TIMER,
+        "timer",
+        "own child process",
+        (
+            Row("timer_late_mean_us", Unit.US, "", "How late an ordinary task wakes from a timed sleep, the mean."),
+            Row("timer_late_p99_us", Unit.US, "", "How late it wakes, 99 % stay below; in one tick about the worst."),
         ),
     ),
 )

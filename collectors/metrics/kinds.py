@@ -32,6 +32,7 @@ class Backend(StrEnum):
     DESKTOP = "desktop"  # GNOME Shell's extension, else X11; the processes' share is from /proc
     DRM = "drm"
     CGROUP = "cgroup"
+    TIMER = "timer"  # a task of ours that sleeps and wakes
 
 
 class Row(NamedTuple):

@@ -7,7 +7,7 @@ processors across a change of which are online.
 """
 
 from asa.core.sample import RawSample
-from collectors.rates import desktop, probes, procfs
+from collectors.rates import desktop, probes, procfs, timer
 from collectors.rates.arithmetic import Fields, level, rate
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
@@ -31,7 +31,16 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     elapsed_s = (current.monotonic_ns - previous.monotonic_ns) / 1e9
     if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
         return None
-    fields = _levels(current)
+    return Rates(**_levels(current), **_machine(previous, current, elapsed_s), **_users(previous, current, elapsed_s))
+
+
+def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
+    # less than before is another boot
+    return old_ns is not None and new_ns is not None and abs(new_ns - old_ns) > LONGEST_SUSPEND_S * 1e9
+
+
+def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
+    fields: Fields = {}
     if current.cpu is not None and previous.cpu is not None:
         fields |= procfs.cpu(previous.cpu, current.cpu, elapsed_s)
     if current.paging is not None and previous.paging is not None:
@@ -44,22 +53,24 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
         fields |= procfs.pressure(previous.pressure, current.pressure, elapsed_s)
     if current.probes is not None and previous.probes is not None:
         fields |= probes.probes(previous.probes, current.probes, elapsed_s)
+    return fields
+
+
+def _users(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
+    fields: Fields = {}
     if current.groups is not None and previous.groups is not None:
         fields |= desktop.groups(previous.groups, current.groups, elapsed_s)
     if current.sched_ext is not None and previous.sched_ext is not None:
         old, new = previous.sched_ext, current.sched_ext
         fields["sched_ext_enables_per_s"] = rate(old.enable_seq, new.enable_seq, elapsed_s)
+    if current.timer is not None and previous.timer is not None:
+        fields |= timer.timer(previous.timer, current.timer)
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     if current.desktop is not None and previous.desktop is not None:
         fields |= desktop.desktop(previous.desktop, current.desktop, elapsed_s, cores)
     if current.gpu is not None and previous.gpu is not None:
         fields |= desktop.gpu(previous.gpu, current.gpu, elapsed_s, cores)
-    return Rates(**fields)
-
-
-def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
-    # less than before is another boot
-    return old_ns is not None and new_ns is not None and abs(new_ns - old_ns) > LONGEST_SUSPEND_S * 1e9
+    return fields
 
 
 def _levels(state: RawSample) -> Fields:

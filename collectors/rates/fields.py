@@ -146,7 +146,7 @@ class Rates:
     delivery_latency_mean_us: float | None = None
     input_keys_per_s: float | None = None
     input_motions_per_s: float | None = None
-    # the desktop, GPUs, control groups, sched_ext
+    # the desktop, GPUs, control groups, sched_ext, the timer
     focus_cpu_cores: float | None = None
     focus_cpu_share: float | None = None
     focus_memory_share: float | None = None
@@ -164,3 +164,5 @@ class Rates:
     groups_busy: float | None = None
     sched_ext_attached: float | None = None
     sched_ext_enables_per_s: float | None = None
+    timer_late_mean_us: float | None = None
+    timer_late_p99_us: float | None = None

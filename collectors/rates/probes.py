@@ -6,16 +6,14 @@ programs time one in N of them, which then counts for N. Time a second is added 
 sleep shows at once and as a whole.
 """
 
-from collections.abc import Sequence
-from operator import add, sub
+from operator import add
 
 from asa.core.sample import ProbeCounters
-from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS, percentile_ns
+from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
 from collectors.rates.arithmetic import Fields, growth, rate, ratio, share, total
+from collectors.rates.histogram import grown, mean_us, spread
 
 _NET_TX, _NET_RX = 2, 3  # places in ProbeCounters.softirqs
-
-_Histogram = Sequence[int] | None
 
 
 def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
@@ -29,35 +27,10 @@ def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     )
 
 
-def _grown(old: _Histogram, new: _Histogram) -> list[int] | None:
-    if old is None or new is None or len(old) != len(new):
-        return None
-    grown = list(map(sub, new, old))
-    return None if min(grown, default=0) < 0 else grown
-
-
-def _mean_us(time_ns: int | None, events: int | None) -> float | None:
-    mean_ns = ratio(time_ns, events)
-    return None if mean_ns is None else mean_ns / 1e3
-
-
-def _spread(
-    name: str, time_ns: int | None, slots: list[int] | None, starts: Sequence[int], percents: tuple[int, ...]
-) -> Fields:
-    """Mean and percentiles of a histogram that grew by `slots`."""
-    if slots is None:
-        return {}
-    fields: Fields = {f"{name}_mean_us": _mean_us(time_ns, sum(slots))}
-    for percent in percents:
-        value_ns = percentile_ns(slots, starts, percent / 100)
-        fields[f"{name}_p{percent}_us"] = None if value_ns is None else value_ns / 1e3
-    return fields
-
-
 def _scheduling(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     switches = growth(old.switches, new.switches)
-    woken = _grown(old.wakeup_latency_hist, new.wakeup_latency_hist)
-    requeued = _grown(old.requeue_latency_hist, new.requeue_latency_hist)
+    woken = grown(old.wakeup_latency_hist, new.wakeup_latency_hist)
+    requeued = grown(old.requeue_latency_hist, new.requeue_latency_hist)
     woken_ns = growth(old.wakeup_latency_ns, new.wakeup_latency_ns)
     requeued_ns = growth(old.requeue_latency_ns, new.requeue_latency_ns)
     queued = None if woken is None or requeued is None else list(map(add, woken, requeued))
@@ -71,33 +44,33 @@ def _scheduling(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fie
         "task_forks_per_s": rate(old.forks, new.forks, elapsed_s),
         "execs_per_s": rate(old.execs, new.execs, elapsed_s),
         "exits_per_s": rate(old.exits, new.exits, elapsed_s),
-        **_spread("wakeup_latency", woken_ns, woken, LATENCY_STARTS_NS, (50, 95, 99)),
-        **_spread("requeue_latency", requeued_ns, requeued, LATENCY_STARTS_NS, ()),
-        **_spread("run_queue_latency", queued_ns, queued, LATENCY_STARTS_NS, (50, 95, 99)),
+        **spread("wakeup_latency", woken_ns, woken, LATENCY_STARTS_NS, (50, 95, 99)),
+        **spread("requeue_latency", requeued_ns, requeued, LATENCY_STARTS_NS, ()),
+        **spread("run_queue_latency", queued_ns, queued, LATENCY_STARTS_NS, (50, 95, 99)),
     }
 
 
 def _waits(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
-    bursts = _grown(old.burst_hist, new.burst_hist)
-    sleeps = _grown(old.sleep_hist, new.sleep_hist)
+    bursts = grown(old.burst_hist, new.burst_hist)
+    sleeps = grown(old.sleep_hist, new.sleep_hist)
     sleep_ns = growth(old.sleep_ns, new.sleep_ns)
     blocked = growth(old.blocked, new.blocked)
     futex_waits = growth(old.futex_waits, new.futex_waits)
     contentions = growth(old.lock_contentions, new.lock_contentions)
     elapsed_ns = elapsed_s * 1e9
     return {
-        **_spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
-        **_spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
+        **spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
+        **spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
         "sleep_s_per_s": rate(old.sleep_ns, new.sleep_ns, elapsed_ns),
         "blocked_per_s": rate(old.blocked, new.blocked, elapsed_s),
-        "blocked_mean_us": _mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),
+        "blocked_mean_us": mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),
         "blocked_s_per_s": rate(old.blocked_ns, new.blocked_ns, elapsed_ns),
         "futex_waits_per_s": rate(old.futex_waits, new.futex_waits, elapsed_s),
-        "futex_wait_mean_us": _mean_us(growth(old.futex_wait_ns, new.futex_wait_ns), futex_waits),
+        "futex_wait_mean_us": mean_us(growth(old.futex_wait_ns, new.futex_wait_ns), futex_waits),
         "futex_wait_s_per_s": rate(old.futex_wait_ns, new.futex_wait_ns, elapsed_ns),
         "lock_contentions_per_s": rate(old.lock_contentions, new.lock_contentions, elapsed_s),
         "lock_failures_per_s": rate(old.lock_failures, new.lock_failures, elapsed_s),
-        "lock_wait_mean_us": _mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions),
+        "lock_wait_mean_us": mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions),
         "lock_wait_s_per_s": rate(old.lock_wait_ns, new.lock_wait_ns, elapsed_ns),
     }
 
@@ -106,32 +79,32 @@ def _interrupts(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fie
     interrupts = growth(old.interrupts, new.interrupts)
     network_interrupts = growth(old.network_interrupts, new.network_interrupts)
     network_ns = growth(old.network_interrupt_ns, new.network_interrupt_ns)
-    kinds = _grown(old.softirqs, new.softirqs)
-    times_ns = _grown(old.softirq_ns, new.softirq_ns)
+    kinds = grown(old.softirqs, new.softirqs)
+    times_ns = grown(old.softirq_ns, new.softirq_ns)
     softirqs = None if kinds is None else sum(kinds)
     fields: Fields = {
         "hardirqs_per_s": rate(old.interrupts, new.interrupts, elapsed_s),
-        "hardirq_mean_us": _mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts),
+        "hardirq_mean_us": mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts),
         "network_interrupts_per_s": rate(old.network_interrupts, new.network_interrupts, elapsed_s),
-        "network_interrupt_mean_us": _mean_us(network_ns, network_interrupts),
+        "network_interrupt_mean_us": mean_us(network_ns, network_interrupts),
         "softirqs_per_s": None if softirqs is None else softirqs / elapsed_s,
-        "softirq_mean_us": _mean_us(None if times_ns is None else sum(times_ns), softirqs),
+        "softirq_mean_us": mean_us(None if times_ns is None else sum(times_ns), softirqs),
     }
     if kinds is not None and times_ns is not None and len(kinds) == len(times_ns) > _NET_RX:
-        fields["softirq_net_tx_mean_us"] = _mean_us(times_ns[_NET_TX], kinds[_NET_TX])
-        fields["softirq_net_rx_mean_us"] = _mean_us(times_ns[_NET_RX], kinds[_NET_RX])
+        fields["softirq_net_tx_mean_us"] = mean_us(times_ns[_NET_TX], kinds[_NET_TX])
+        fields["softirq_net_rx_mean_us"] = mean_us(times_ns[_NET_RX], kinds[_NET_RX])
     return fields
 
 
 def _devices(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     latency_ns = growth(old.block_latency_ns, new.block_latency_ns)
-    slots = _grown(old.block_latency_hist, new.block_latency_hist)
+    slots = grown(old.block_latency_hist, new.block_latency_hist)
     return {
         "block_issued_per_s": rate(old.block_issued, new.block_issued, elapsed_s),
         "block_completed_per_s": rate(old.block_completed, new.block_completed, elapsed_s),
         # Little's law. Issued less completed would be off for ever by what was under way when the programs were loaded
         "block_in_flight": None if latency_ns is None else latency_ns / (elapsed_s * 1e9),
-        **_spread("block_latency", latency_ns, slots, LATENCY_STARTS_NS, (50, 99)),
+        **spread("block_latency", latency_ns, slots, LATENCY_STARTS_NS, (50, 99)),
         "input_keys_per_s": rate(old.input_keys, new.input_keys, elapsed_s),
         "input_motions_per_s": rate(old.input_motions, new.input_motions, elapsed_s),
     }
@@ -153,7 +126,7 @@ def _network(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields
         "tcp_packets_per_s": rate(old.tcp_packets, new.tcp_packets, elapsed_s),
         "udp_packets_per_s": rate(old.udp_packets, new.udp_packets, elapsed_s),
         "tcp_packet_share": share(tcp, total(tcp, udp)),
-        "transmit_latency_mean_us": _mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits),
-        "receive_latency_mean_us": _mean_us(growth(old.receive_latency_ns, new.receive_latency_ns), receives),
-        "delivery_latency_mean_us": _mean_us(growth(old.delivery_latency_ns, new.delivery_latency_ns), deliveries),
+        "transmit_latency_mean_us": mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits),
+        "receive_latency_mean_us": mean_us(growth(old.receive_latency_ns, new.receive_latency_ns), receives),
+        "delivery_latency_mean_us": mean_us(growth(old.delivery_latency_ns, new.delivery_latency_ns), deliveries),
     }

@@ -260,6 +260,15 @@ def test_path_search(manifest, folder, portfolio, tmp_path, monkeypatch):
 
     assert found(f"{folder}:{link}:{tmp_path}/nowhere") is None, "our own cache is not the host"
     assert found(f"{folder}:{bad}:{good}") == good / "real"
+    closed, real = tmp_path / "closed", Path.is_file
+
+    def is_file(path):
+        if path.is_relative_to(closed):  # what another user than root meets in /root/bin
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    assert found(f"{closed}:{good}") == good / "real"
     monkeypatch.chdir(good)
     assert found(":.") is None, "relative entries depend on where one stands"
     monkeypatch.setenv("PATH", str(good))

@@ -31,7 +31,7 @@ def asa(*words):
 def settings(tmp_path, monkeypatch):
     """Settings without desktop, GPU and groups: what this host has of them is not what is tested."""
     file = tmp_path / "asa.yaml"
-    file.write_text("collect:\n  ebpf: off\n  desktop: false\n  gpu: false\n  groups: false\n")
+    file.write_text("collect:\n  ebpf: off\n  desktop: false\n  gpu: false\n  groups: false\n  timer: false\n")
     monkeypatch.setattr(paths, "default", lambda: paths.Places(config=file))
     return file
 
@@ -80,7 +80,7 @@ def test_the_list_for_people(settings, capsys):
 
 
 def test_the_option_stands_for_the_setting(settings, capsys):
-    settings.write_text("collect:\n  ebpf: auto\n  desktop: false\n  gpu: false\n  groups: false\n")
+    settings.write_text("collect:\n  ebpf: auto\n  desktop: false\n  gpu: false\n  groups: false\n  timer: false\n")
     assert asa("--json", "--seconds", "0.1", "--ebpf", "off") == 0
     rows = json.loads(capsys.readouterr().out)["metrics"]
     (why,) = {row["why"] for row in rows if row["backend"] == "ebpf"}

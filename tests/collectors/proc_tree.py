@@ -41,6 +41,8 @@ def grow(root: Path, machine: str) -> Tree:
     if machine == "laptop":
         (tree.sys / "block/nvme0c0n1/hidden").write_text("1\n")
         (tree.sys / "block/nvme0n1/hidden").write_text("0\n")
+        (tree.sys / "firmware/acpi").mkdir(parents=True)
+        (tree.sys / "firmware/acpi/platform_profile").write_text("balanced\n")
     start(tree, PIDS)
     return tree
 

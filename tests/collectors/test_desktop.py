@@ -2,6 +2,7 @@
 """Which reader speaks for the desktop, what a sample holds of it, and where the session is found."""
 
 import contextlib
+import gc
 import os
 import tempfile
 import time
@@ -296,6 +297,18 @@ def test_connecting_to_what_is_no_socket(tmp_path):
     for names in ([], ["a\0b"], ["x" * 200], [str(tmp_path)]):
         with pytest.raises(OSError, match=r".+"):
             connected(names, os.geteuid())
+
+
+def test_a_failed_connection_leaves_no_garbage(tmp_path):
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                connected([str(tmp_path / "none"), "a\0b"], os.geteuid())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from asa.core.sample import (
     ProcessState,
     RawSample,
     SchedExtState,
+    TimerCounters,
 )
 from collectors.ebpf.layout import LATENCY_STARTS_NS
 from collectors.metrics import METRICS, Unit
@@ -78,6 +79,7 @@ samples = st.builds(
     desktop=st.none() | built(DesktopState, focus=st.none() | built(FocusCounters)),
     gpu=st.none() | built(GpuCounters),
     groups=st.none() | built(GroupUsage, cpu_us=groups),
+    timer=st.none() | built(TimerCounters, late_hist=st.sampled_from([1, 104]).flatmap(histogram)),
 )
 
 
@@ -140,7 +142,7 @@ def every_core_moved(previous, current):
 
 
 def test_this_host_gives_rates(tmp_path):
-    settings = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False)
+    settings = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, timer=False)
     sampler = HostSampler(standard(Path("/proc"), Path("/sys"), settings), SystemClock())
     sampler.open()
     previous = sampler.sample()

@@ -22,7 +22,7 @@ from asa.core.sample import ProcessState, RawSample
 from collectors.sampler import BUDGET_NS, COLLECTORS, HostSampler, SystemClock, standard
 
 MS = 1_000_000
-PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False)
+PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, timer=False)
 
 
 class Hand:
@@ -109,7 +109,7 @@ def test_everything_of_the_laptop(laptop):
     sample = sampler.sample()
     assert (sampler.missing, sampler.failing) == ({}, {})
     assert (sample.monotonic_ns, sample.wall_ns, sample.suspended_ns) == (5_000_000_000, 10**18 + 5_000_000_000, 77)
-    optional = {"probes", "desktop", "gpu", "groups"}  # PLAIN asks not for them
+    optional = {"probes", "desktop", "gpu", "groups", "timer"}  # PLAIN asks not for them
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional), field.name
     assert set(sampler.cost_us) == {kind.name for kind in COLLECTORS}
@@ -132,7 +132,7 @@ def test_roots_that_are_not_there(tmp_path):
 
 def test_optional_files_are_named(vm):
     sampler = opened(vm)
-    assert set(sampler.missing) == {"pressure/irq", "sched_ext"}
+    assert set(sampler.missing) == {"pressure/irq", "sched_ext", "power"}
 
 
 def test_a_failing_source_is_none_once_and_comes_back(laptop):
@@ -327,10 +327,10 @@ def test_settings_choose_the_optional_sources(tmp_path):
         return {collector.name for collector in standard(tmp_path, tmp_path, CollectSettings(**settings))}
 
     always = {kind.name for kind in COLLECTORS}
-    off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False}
+    off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "timer": False}
     assert names(**off) == always
-    assert names() == always | {"ebpf", "desktop", "gpu", "groups"}
-    for name in ("desktop", "gpu", "groups"):
+    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "timer"}
+    for name in ("desktop", "gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):
         assert names(**{**off, "ebpf": way}) == always | {"ebpf"}

@@ -22,6 +22,7 @@ from asa.core.sample import (
     ProcessState,
     RawSample,
     SchedExtState,
+    TimerCounters,
 )
 from collectors.ebpf.layout import LATENCY_SLOTS, OCTAVE_SLOTS
 
@@ -170,6 +171,7 @@ OLD = RawSample(
     probes=PROBES,
     desktop=DESKTOP,
     gpu=GpuCounters(processes=1, engine_ns=10**9, memory_bytes=1000, cpu_ns=10**9),
+    timer=TimerCounters(late_ns=1_000_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 50: 1})),
     groups=GroupUsage(cpu_us=(("a.service", 100), ("b.scope", 9_000), ("gone.scope", 5), ("again.scope", 50))),
 )
 # two seconds later: 400 ticks on two cores, core 0 at work all the time, core 1 for half of it
@@ -285,6 +287,7 @@ NEW = replace(
         focus=FocusCounters(group="pid:100@5", processes=4, cpu_ns=8 * 10**9, memory_bytes=250),
     ),
     gpu=GpuCounters(processes=2, engine_ns=4 * 10**9, memory_bytes=3000, cpu_ns=11 * 10**9 // 10),
+    timer=TimerCounters(late_ns=1_600_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 20: 10, 50: 3})),
     # one group came, one went, one was made anew by its old name
     groups=GroupUsage(cpu_us=(("a.service", 300_100), ("again.scope", 20), ("b.scope", 109_000), ("new.scope", 10**9))),
 )

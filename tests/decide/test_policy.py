@@ -6,40 +6,38 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from asa.config import PolicySettings
-from asa.core.decision import EEVDF, Reason, SchedulerName, SwitchEvent, SwitchOutcome, Vote, Workload
-from asa.decide.policy import PolicyState, decide, learn
-from asa.decide.table import Entry, MappingTable
-
-S = 1_000_000_000
-CPU, DISK, IDLE = Workload("cpu"), Workload("disk"), Workload("idle")
-RUSTY, FLASH, SIMPLE = SchedulerName("scx_rusty"), SchedulerName("scx_flash"), SchedulerName("scx_simple")
-TABLE = MappingTable(
-    path="t.yaml",
-    machine="test",
-    provenance="test",
-    rankings={
-        IDLE: (Entry(scheduler="eevdf", why="."),),
-        CPU: (Entry(scheduler="scx_rusty", why="."), Entry(scheduler="scx_flash", why=".")),
-        DISK: (Entry(scheduler="scx_simple", why="."),),
-    },
+from policy_bench import (
+    CALM,
+    CPU,
+    DISK,
+    FLASH,
+    IDLE,
+    RULES,
+    RUSTY,
+    SIMPLE,
+    WALL_NS,
+    Rules,
+    S,
+    ask,
+    event,
+    learn,
+    obey,
+    settled,
 )
-RULES = PolicySettings(cooldown_s=10.0, dwell_s=2.0)
 
-
-def ask(state, workload, now_s, current=EEVDF, may_switch=True):
-    vote = Vote(workload=workload, confidence=0.9 if workload else 0.0)
-    return decide(state, vote, now_ns=int(now_s * S), current=current, may_switch=may_switch, table=TABLE, rules=RULES)
-
-
-def event(outcome, new, at_s, old=EEVDF):
-    return SwitchEvent(monotonic_ns=int(at_s * S), outcome=outcome, old=old, new=new, elapsed_ns=S, detail="", undo="")
-
-
-def settled(workload=CPU):
-    state, _ = ask(PolicyState(), workload, 0)
-    return state
+from asa.core.decision import (
+    EEVDF,
+    ExitKind,
+    Order,
+    OrderKind,
+    Reason,
+    SchedulerName,
+    SwitchOutcome,
+    Workload,
+)
+from asa.decide import policy
+from asa.decide.policy import PolicyState
+from asa.decide.standing import Cause, Standing
 
 
 def test_dwell_comes_before_a_switch():
@@ -83,20 +81,23 @@ def test_a_failed_one_is_set_aside_and_the_next_serves():
 
 
 def test_when_all_are_set_aside_eevdf_serves():
-    state = replace(settled(DISK), set_aside=frozenset({SIMPLE}))
+    state = learn(settled(DISK), event(SwitchOutcome.FAILED, SIMPLE, 3))
     _, verdict = ask(state, DISK, 20)
     assert (verdict.wanted, verdict.reason) == (EEVDF, Reason.SERVED)
 
 
 def test_eevdf_is_never_set_aside():
-    assert learn(PolicyState(), event(SwitchOutcome.FAILED, EEVDF, 1)).set_aside == frozenset()
+    state = learn(settled(), event(SwitchOutcome.FAILED, EEVDF, 1))
+    assert ask(state, CPU, 2)[0].set_aside == frozenset()
 
 
 def test_a_refused_one_is_set_aside_and_what_runs_stays_known():
     running = SchedulerName("scx_rusty:fast")
     state = replace(settled(DISK), running=running, pending=SIMPLE)
     state = learn(state, event(SwitchOutcome.REFUSED, SIMPLE, 3, old=running))
-    assert (state.running, state.pending, state.set_aside) == (running, None, {SIMPLE})
+    state, verdict = ask(state, DISK, 4, current=running)
+    assert (state.running, state.set_aside) == (running, {SIMPLE})
+    assert verdict.switch_to == EEVDF  # nothing has changed, so there is nothing to cool down from
 
 
 def test_one_that_vanished_is_not_started_again_before_its_end_is_known():
@@ -132,20 +133,105 @@ def test_a_class_the_table_does_not_know_keeps():
     assert ask(settled(Workload("new")), Workload("new"), 60)[1].reason is Reason.NO_ENTRY
 
 
+def test_a_failed_one_is_tried_again_after_its_backoff():
+    state = learn(settled(), event(SwitchOutcome.FAILED, RUSTY, 3))
+    assert ask(state, CPU, 32.9)[1].wanted == FLASH
+    state, verdict = ask(state, CPU, 33)
+    assert (verdict.switch_to, state.set_aside) == (RUSTY, frozenset())
+
+
+def test_too_many_failures_are_off_for_every_class_and_every_later_run():
+    state, standing = settled(), Standing()
+    for at_s in (3, 100, 200):
+        failed = event(SwitchOutcome.FAILED, RUSTY, at_s)
+        state, standing = policy.learn(state, standing, failed, wall_ns=WALL_NS, rules=Rules(versions={RUSTY: "v1"}))
+    (mark,) = standing.marks
+    assert (mark.scheduler, mark.cause, mark.version, mark.until_ns, mark.count) == (RUSTY, Cause.FAILED, "v1", None, 3)
+    again = Rules(versions={RUSTY: "v1"})
+    state, verdict = ask(settled(), CPU, 5, standing=standing, rules=again)  # another run
+    assert (verdict.switch_to, state.set_aside, state.barred) == (FLASH, {RUSTY}, frozenset())
+    assert ask(settled(), CPU, 5, standing=standing, rules=Rules(versions={RUSTY: "v2"}))[1].switch_to == RUSTY
+    order = Order(kind=OrderKind.RESUME, scheduler=RUSTY)
+    _, standing = policy.obey(state, standing, order, EEVDF)
+    assert ask(settled(), CPU, 5, standing=standing, rules=again)[1].switch_to == RUSTY
+
+
+def test_one_that_let_go_in_order_may_come_again_after_the_cooldown():
+    state = learn(settled(), event(SwitchOutcome.CONFIRMED, RUSTY, 3))
+    state = learn(state, event(SwitchOutcome.LOST, RUSTY, 60, kind=ExitKind.UNREGISTERED))
+    assert ask(state, CPU, 69.9)[1].reason is Reason.COOLDOWN
+    assert ask(state, CPU, 70)[1].switch_to == RUSTY
+
+
+def test_a_standby_that_fails_does_not_end_the_wait_for_another():
+    state = replace(settled(), pending=RUSTY)
+    state = learn(state, event(SwitchOutcome.REFUSED, FLASH, 3))
+    state, verdict = ask(state, CPU, 4)
+    assert (verdict.reason, state.set_aside) == (Reason.BUSY, {FLASH})
+    state = learn(state, event(SwitchOutcome.LOST, SIMPLE, 5))  # what ran, while the next one loads
+    assert (state.pending, state.running) == (RUSTY, EEVDF)
+
+
+def test_the_administrators_no_holds_until_resume():
+    state = learn(settled(), event(SwitchOutcome.CONFIRMED, RUSTY, 3))
+    state = learn(state, event(SwitchOutcome.LOST, RUSTY, 60, kind=ExitKind.SYSRQ))
+    state, verdict = ask(state, CPU, 100)
+    assert (verdict.reason, verdict.sentence) == (Reason.HOLD, "on hold: scx_rusty was taken out by SysRq-S")
+    assert state.set_aside == frozenset()
+    assert ask(obey(state, OrderKind.RELOAD), CPU, 101)[1].reason is Reason.HOLD
+    assert ask(obey(state, OrderKind.RESUME), CPU, 101)[1].switch_to == RUSTY
+
+
+def test_a_strangers_hold_ends_with_the_stranger_and_an_order():
+    layered = SchedulerName("scx_layered")
+    state = learn(settled(), event(SwitchOutcome.FOREIGN, layered, 1))
+    assert ask(state, CPU, 60, current=EEVDF)[1].reason is Reason.HOLD  # it is gone, but nobody said go on
+    assert ask(obey(state, OrderKind.RELOAD, layered), CPU, 60, current=EEVDF)[1].reason is Reason.HOLD
+    assert ask(obey(state, OrderKind.RELOAD), CPU, 60)[1].switch_to == RUSTY
+    state = obey(state, OrderKind.RESUME, layered)
+    state, verdict = ask(state, CPU, 61, current=layered)  # never switched away from; going on waits
+    assert (verdict.reason, "when it has ended" in verdict.sentence) == (Reason.HOLD, True)
+    assert ask(state, CPU, 62)[1].switch_to == RUSTY
+    state = learn(state, event(SwitchOutcome.FOREIGN, layered, 63))  # another one: that was not meant
+    assert ask(state, CPU, 64)[1].reason is Reason.HOLD
+
+
+def test_orders_end_backoffs():
+    state = learn(settled(), event(SwitchOutcome.FAILED, RUSTY, 3))
+    state = learn(state, event(SwitchOutcome.FAILED, FLASH, 3))
+    for order, scheduler, wanted in (
+        (OrderKind.RELOAD, None, RUSTY),
+        (OrderKind.RESUME, None, RUSTY),
+        (OrderKind.RESUME, FLASH, FLASH),
+    ):
+        assert ask(obey(state, order, scheduler=scheduler), CPU, 20)[1].switch_to == wanted
+
+
+def test_in_shadow_mode_the_choice_counts():
+    rules = Rules(shadow=True)
+    state = learn(settled(), event(SwitchOutcome.SHADOWED, RUSTY, 3))
+    _, verdict = ask(state, CPU, 20, current=RUSTY, signals=CALM, rules=rules)
+    assert verdict.reason is Reason.SERVED
+
+
 @given(st.lists(st.tuples(st.sampled_from([IDLE, CPU, DISK, None]), st.sampled_from(list(SwitchOutcome))), max_size=80))
 def test_switches_keep_their_distance(history):
-    state, current, orders = PolicyState(), EEVDF, []
+    state, standing, current, orders = PolicyState(), Standing(), EEVDF, []
     for second, (workload, outcome) in enumerate(history):
-        state, verdict = ask(state, workload, second, current=current)
+        state, verdict = ask(state, workload, second, current=current, standing=standing)
         if verdict.switch_to is None:
             continue
         if outcome is not SwitchOutcome.REFUSED:  # which changes nothing, so the next may be asked for at once
             orders.append(second)
         assert verdict.switch_to != current
         assert verdict.switch_to not in state.set_aside
-        state = learn(state, event(outcome, verdict.switch_to, second, old=current))
-        if outcome is SwitchOutcome.CONFIRMED:
+        assert verdict.reason is Reason.BETTER
+        done = event(outcome, verdict.switch_to, second, old=current)
+        state, standing = policy.learn(state, standing, done, wall_ns=WALL_NS + second * S, rules=RULES)
+        if state.hold:
+            return
+        if outcome in (SwitchOutcome.CONFIRMED, SwitchOutcome.SHADOWED):
             current = verdict.switch_to
         elif outcome is not SwitchOutcome.REFUSED:
             current = EEVDF
-    assert all(later - earlier >= RULES.cooldown_s for earlier, later in pairwise(orders))
+    assert all(later - earlier >= RULES.policy.cooldown_s for earlier, later in pairwise(orders))

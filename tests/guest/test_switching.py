@@ -8,78 +8,45 @@ that no workload is needed.
 import json
 import os
 import re
-import select
 import signal
 import subprocess
-import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from agents import (
+    LIMIT_S,
+    SYS,
+    agent,
+    attached,
+    clean_machine,
+    event_of,
+    eventually,
+    portfolio_of_host,
+    scheduler_processes,
+    start_by_hand,
+    status,
+)
 
 from asa import paths
 from asa.act.kernel import sched_ext_state
-from asa.act.portfolio import Portfolio
-from asa.act.switcher import PlainSwitcher
+from asa.act.plain import PlainSwitcher
 from asa.act.undo import UndoJournal, start_ticks
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome
 from collectors.sampler import SystemClock
-from models.runtime import NumpyEnsemble
 
-SYS = Path("/sys")
 ROTA = ["scx_simple", "scx_flash", "scx_bpfland", "scx_rusty", "scx_p2dq"]
-LIMIT_S = 90.0  # emulated, on a shared host
-
-
-OWNER = paths.default().cache.stat().st_uid  # who ran the tests on the host built the schedulers
 
 
 @pytest.fixture
 def portfolio():
-    return Portfolio.load(paths.manifest(), paths.default().schedulers, owners=[OWNER])
+    return portfolio_of_host()
 
 
 @pytest.fixture(autouse=True)
 def before_and_after():
-    assert sched_ext_state(SYS).state == "disabled"
-    yield
-    assert eventually(lambda: sched_ext_state(SYS).state == "disabled"), sched_ext_state(SYS)
-    assert not scheduler_processes()
-
-
-def eventually(what, limit_s=LIMIT_S):
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        if what():
-            return True
-        select.select([], [], [], 0.05)
-    return False
-
-
-def scheduler_processes():
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].startswith(b"scx_"):
-            found.append(int(folder.name))
-    return found
-
-
-def attached():
-    """ops of what is attached, "" for the kernel's own scheduler."""
-    state = sched_ext_state(SYS)
-    return state.ops if state.state == "enabled" else ""
-
-
-def event_of(switcher):
-    box = []
-    assert eventually(lambda: (event := switcher.poll()) and not box.append(event)), "no event"
-    return box[0]
+    with clean_machine():
+        yield
 
 
 def test_switching_between_real_schedulers(portfolio, tmp_path):
@@ -102,9 +69,9 @@ def test_switching_between_real_schedulers(portfolio, tmp_path):
         assert state.state == "enabled"
         assert re.match(rf"{name.removeprefix('scx_')}(_|$)", state.ops)
         assert state.enable_seq == sequence + 1
-        assert undo.leftover().scheduler == name
+        assert [one.scheduler for one in undo.leftover()] == [name]
         before = name
-    os.kill(undo.leftover().pid, signal.SIGKILL)
+    os.kill(undo.leftover()[0].pid, signal.SIGKILL)
     event = event_of(switcher)
     assert (event.outcome, event.new) == (SwitchOutcome.LOST, before)
     assert "signal 9" in event.detail
@@ -132,55 +99,6 @@ def test_a_mode_is_passed_on(portfolio, tmp_path):
     switcher.rest()
 
 
-class AgentProcess:
-    """`asa run` as a user starts it, with every class served by `ranking`."""
-
-    def __init__(self, folder, ranking):
-        classes = NumpyEnsemble.load(paths.base_model()).classes
-        table = {
-            "version": 1,
-            "machine": {"name": "test"},
-            "provenance": "test",
-            "classes": {name: [{"scheduler": one, "why": "test"} for one in ranking] for name in classes},
-        }
-        (folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
-        settings = {
-            "table": str(folder / "table.yaml"),
-            "voting": {"threshold": 0.01},
-            "policy": {"cooldown_s": 0, "dwell_s": 0},
-            "switch": {"attach_limit_s": LIMIT_S, "trusted_owners": [OWNER]},
-        }
-        self.config = folder / "asa.yaml"
-        self.config.write_text(json.dumps(settings))
-        words = [sys.executable, "-m", "asa.cli", "run", "--json", "--config", str(self.config)]
-        self.output = folder / "agent.out"
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-
-    def said(self):
-        return self.output.read_text()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        return self.process.wait(LIMIT_S)
-
-
-@contextmanager
-def agent(folder, *ranking):
-    running = AgentProcess(folder, ranking)
-    try:
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.end()
-
-
-def status():
-    done = subprocess.run([sys.executable, "-m", "asa.cli", "status", "--json"], capture_output=True, check=False)
-    return json.loads(done.stdout)
-
-
 def test_the_agent_survives_its_scheduler_and_ends_cleanly(tmp_path):
     with agent(tmp_path, "scx_simple", "scx_flash") as running:
         assert eventually(lambda: attached() == "simple"), running.said()
@@ -198,16 +116,6 @@ def test_the_agent_survives_its_scheduler_and_ends_cleanly(tmp_path):
     assert not status()["running"]
 
 
-def test_one_that_the_kernel_evicts_is_set_aside(tmp_path):
-    with agent(tmp_path, "scx_flash", "scx_simple") as running:
-        assert eventually(lambda: "-> scx_flash in" in running.said()), running.said()  # the agent knows it runs
-        Path("/proc/sysrq-trigger").write_text("S")  # Documentation/admin-guide/sysrq.rst: back to the fair scheduler
-        assert eventually(lambda: attached() == "simple"), running.said()
-        assert eventually(lambda: (status()["agent"] or {}).get("set_aside") == ["scx_flash"])
-        assert running.said().count("-> scx_flash in") == 1
-        assert running.end() == 0
-
-
 def test_an_agent_killed_leaves_nothing_behind(tmp_path):
     with agent(tmp_path, "scx_simple") as running:
         assert eventually(lambda: attached() == "simple"), running.said()
@@ -221,9 +129,8 @@ def test_an_agent_killed_leaves_nothing_behind(tmp_path):
         assert running.end() == 0
 
 
-def test_what_a_killed_agent_could_not_stop_is_stopped_by_the_next(tmp_path, portfolio):
-    opened = portfolio.open(SchedulerName("scx_simple"))
-    orphan = subprocess.Popen(opened.argv, executable=f"/proc/self/fd/{opened.fd}", pass_fds=(opened.fd,))
+def test_what_a_killed_agent_could_not_stop_is_stopped_by_the_next(tmp_path):
+    orphan = start_by_hand("scx_simple")
     assert eventually(lambda: attached() == "simple")
     UndoJournal(paths.default().run / "undo.json").note("scx_simple", orphan.pid)
     with agent(tmp_path, "eevdf") as running:
@@ -239,9 +146,8 @@ def test_ctrl_c_while_a_scheduler_loads(tmp_path):
     assert attached() == ""
 
 
-def test_a_strangers_scheduler_is_left_alone(tmp_path, portfolio):
-    opened = portfolio.open(SchedulerName("scx_simple"))
-    stranger = subprocess.Popen(opened.argv, executable=f"/proc/self/fd/{opened.fd}", pass_fds=(opened.fd,))
+def test_a_strangers_scheduler_is_left_alone(tmp_path):
+    stranger = start_by_hand("scx_simple")
     assert eventually(lambda: attached() == "simple")
     with agent(tmp_path, "scx_flash") as running:
         assert eventually(lambda: "attached by somebody else" in running.said()), running.said()

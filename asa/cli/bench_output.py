@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the benchmarks' commands share: progress on stderr, a table of figures, documents whole or not there."""
+
+import os
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from asa.core.errors import AsaError
+
+_PLAIN_WIDTH = 140  # of the table in a file or a log
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, float], None]]:
+    """Gives what takes the step under way and the share done: a bar, or a line a step where there is no terminal.
+
+    An ordinary kill ends the context as Ctrl-C does.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console) as shown, _ends_by_sigterm():
+        task = shown.add_task("", total=1.0)
+        told = ""
+
+        def tell(what: str, share: float) -> None:
+            nonlocal told
+            if what != told and not console.is_terminal:
+                console.print(what, markup=False)  # a log has no bar, but it has steps
+            told = what
+            shown.update(task, description=what, completed=share)
+
+        yield tell
+
+
+@contextmanager
+def _ends_by_sigterm() -> Iterator[None]:
+    """An ordinary kill ends what was started, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Figures for people; the last column holds the words."""
+    from rich.console import Console
+    from rich.table import Table
+
+    found = Table()
+    for name in names:
+        found.add_column(name, justify="right" if name in {"value", "goal"} else "left", no_wrap=bool(name))
+    for row in rows:
+        found.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    console.print(found)
+
+
+def writable(out: Path) -> None:
+    """Raise AsaError when `put` could not write there: said before the half hour, not after it."""
+    strange = out.is_symlink() or (out.exists() and not out.is_file())  # it is replaced: no link, folder or device
+    if strange or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise AsaError(f"{out}: cannot be written; make its folder, or name another place by --out")
+
+
+def put(path: Path, text: str) -> None:
+    """The file as a whole or not at all, whatever its name is a link to; in a user's folder it is that user's."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fresh = f".{path.name}-{secrets.token_hex(4)}"
+    try:
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as writer:
+                writer.write(text)
+                writer.flush()
+                owner = os.fstat(folder)
+                if os.geteuid() == 0 and owner.st_uid != 0:
+                    os.fchown(file, owner.st_uid, owner.st_gid)
+                os.fchmod(file, 0o644)
+            os.replace(fresh, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(fresh, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)

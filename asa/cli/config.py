@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa config show|check`: every setting with its value, range and origin; every fault of a settings file at once.
+
+Reads one settings file and the types of `asa.config`, which say what is allowed. Changes nothing.
+"""
+
+import argparse
+import difflib
+import enum
+import reprlib
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from asa.cli.main import Commands
+    from asa.config import Settings
+    from asa.yamlfile import Fault
+
+_SHOW = """\
+Prints all settings in the form of a settings file: each with its value in force, what is allowed, its
+default, and the line of the file that sets it. The output can be kept and edited as a settings file.
+"""
+_CHECK = """\
+Names everything in a settings file that the agent would not accept, with the line, what is allowed, and
+the setting that was probably meant. The mapping table and the model that the file names are opened too.
+"""
+_FILES = """
+files:
+  /etc/asa/asa.yaml           settings of an agent of root
+  ~/.config/asa/asa.yaml      settings of any other user's
+"""
+_CHECK_MORE = f"""\
+exit status:
+  0  the agent accepts the file, or there is none and none was named
+  1  it has faults
+{_FILES}
+examples:
+  asa config check
+      The settings that `asa run` would take.
+  asa config check new.yaml
+      A file before it is put into its place.
+"""
+_SHOW_MORE = f"""\
+exit status:
+  0  all settings were shown
+  1  the file has faults; `asa config check` names them
+{_FILES}
+examples:
+  asa config show
+      What an agent that starts now would take.
+  asa config show --json new.yaml
+      The same of another file, for programs.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting. `line` is where the file sets it, None where the default is in force."""
+
+    key: str
+    value: object
+    default: object
+    allowed: str
+    comment: str
+    line: int | None
+
+
+def register(commands: "Commands") -> None:
+    """Add `config` and what it can do."""
+    parser = commands.add_parser("config", help="show the settings, or check a file of them")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser(
+        "show",
+        help="every setting: its value, what is allowed, where it comes from",
+        description=_SHOW,
+        epilog=_SHOW_MORE,
+    )
+    check = actions.add_parser(
+        "check",
+        help="name all faults of a settings file at once",
+        description=_CHECK,
+        epilog=_CHECK_MORE,
+    )
+    for action, run in ((show, _show), (check, _check)):
+        action.add_argument(
+            "file", type=Path, nargs="?", metavar="FILE", help="settings (default: those that `asa run` takes)"
+        )
+        action.add_argument("--json", action="store_true", help="print one JSON object")
+        action.set_defaults(run=run)
+
+
+def settings(values: "Settings", lines: dict[str, int]) -> Iterator[Setting]:
+    """All of them, in the order of asa.config; `lines` are the keys that the file sets."""
+    from asa.config import Settings
+
+    yield from _settings(Settings, values, Settings(), "", lines)
+
+
+def nearest(key: str) -> str | None:
+    """The setting or section that was probably meant by `key`, which is none; None when nothing is like it."""
+    from asa.config import Settings
+
+    known = [setting.key for setting in settings(Settings(), {})]
+    known.extend(dict.fromkeys(one.rpartition(".")[0] for one in known if "." in one))
+    section, _, name = key.rpartition(".")
+    by_name: dict[str, list[str]] = {}
+    for one in known:
+        by_name.setdefault(one.rpartition(".")[2], []).append(one)
+    if name in by_name:
+        return min(by_name[name], key=lambda one: not one.startswith(f"{section}."))
+    inside = [one for one in known if section and one.startswith(f"{section}.")]
+    names = {one.rpartition(".")[2]: one for one in inside} or {one: one for one in known if "." not in one}
+    for likely in difflib.get_close_matches(name, names, 1):
+        return names[likely]
+    for likely in difflib.get_close_matches(name, by_name, 1):
+        return by_name[likely][0]
+    return None
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    """Print the settings. Raises InputError for a file that has faults."""
+    import msgspec
+
+    from asa import config, yamlfile
+
+    path, required = _file(arguments.file)
+    values = config.load(path, required=required)
+    lines = yamlfile.examine(path, config.Settings).lines if required or path.exists() else {}
+    if arguments.json:
+        rows = [_as_json(setting, path) for setting in settings(values, lines)]
+        print(msgspec.json.encode({"file": str(path), "exists": path.exists(), "settings": rows}).decode())
+        return 0
+    told = "" if path.exists() else ", which is not there: all are defaults"
+    print(f"# settings of {path}{told}")
+    section = ""
+    for setting in sorted(settings(values, lines), key=lambda one: "." in one.key):  # a section ends at the next
+        above, _, name = setting.key.rpartition(".")
+        if above != section:
+            print(f"\n{above}:")
+            section = above
+        for line in _lines(setting, name, path):
+            print(f"{'  ' if above else ''}{line}")
+    return 0
+
+
+def _lines(setting: Setting, name: str, path: Path) -> Iterator[str]:
+    if setting.comment:
+        yield f"# {setting.comment}"
+    where = f"{path}:{setting.line}, default {_yaml(setting.default)}" if setting.line else "default"
+    yield f"{name}: {_yaml(setting.value)}  # {setting.allowed}; {where}"
+
+
+def _as_json(setting: Setting, path: Path) -> dict[str, object]:
+    return {
+        "key": setting.key,
+        "value": setting.value,
+        "default": setting.default,
+        "allowed": setting.allowed,
+        "comment": setting.comment,
+        "source": "default" if setting.line is None else "file",
+        "file": None if setting.line is None else str(path),
+        "line": setting.line,
+    }
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Print the faults. Exit code 0 without any, else 1."""
+    import msgspec
+
+    from asa import config, yamlfile
+
+    path, required = _file(arguments.file)
+    exists = required or path.exists()
+    found = yamlfile.examine(path, config.Settings) if exists else yamlfile.Examined(faults=(), lines={})
+    allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
+    known = _sections() | allowed
+    rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
+    rows.extend(_named_files(path, {key: found.lines[key] for key in ("table", "model") if key in found.lines}))
+    if arguments.json:
+        print(msgspec.json.encode({"file": str(path), "exists": path.exists(), "faults": rows}).decode())
+        return 1 if rows else 0
+    for row in rows:
+        place = f"{path}:{row['line']}" if row["line"] else str(path)
+        print(f"{place}: {row['text']}")
+    if not exists:
+        print(f"{path} is not there: all settings have their defaults")
+    elif rows:
+        print(f"{len(rows)} fault{'s' if len(rows) > 1 else ''} in {path}")
+    else:
+        count = sum(key in found.lines for key in allowed)
+        print(f"{path} is right; it sets {count} of {len(allowed)} settings")
+    return 1 if rows else 0
+
+
+def _sections() -> dict[str, str]:
+    from asa.config import Settings
+
+    inside: dict[str, list[str]] = {}
+    for setting in settings(Settings(), {}):
+        section, _, name = setting.key.rpartition(".")
+        inside.setdefault(section, []).append(name)
+    return {section: f"settings of its own: {', '.join(names)}" for section, names in inside.items() if section}
+
+
+def _fault(fault: "Fault", allowed: str | None) -> dict[str, object]:
+    from asa.yamlfile import FaultKind
+
+    value = _short.repr(fault.value)
+    allowed = allowed or fault.allowed
+    meant = nearest(fault.key) if fault.kind is FaultKind.UNKNOWN else None
+    match fault.kind:
+        case FaultKind.UNKNOWN:
+            hint = f"did you mean {meant}?" if meant else f"allowed: {fault.allowed}"
+            text = f"{fault.key}: there is no such setting; {hint}"
+        case FaultKind.DOUBLED:
+            text = f"{fault.key}: stands here again; allowed: {fault.allowed}"
+        case FaultKind.WRONG | FaultKind.UNREADABLE:
+            text = f"{fault.key + ': ' if fault.key else ''}{value} is not accepted; allowed: {allowed}"
+    return {
+        "key": fault.key,
+        "line": fault.line,
+        "value": value,
+        "allowed": allowed,
+        "nearest": meant,
+        "text": " ".join(text.split()),
+    }
+
+
+def _named_files(path: Path, lines: dict[str, int]) -> Iterator[dict[str, object]]:
+    """Faults of the mapping table and the model that the file names."""
+    import yaml
+
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+    from asa.core.errors import AsaError
+    from asa.decide import table
+    from models.runtime import NumpyEnsemble
+
+    if not lines:
+        return
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return  # the file itself is at fault, and was named
+    for key, line in lines.items():
+        value = data.get(key) if isinstance(data, dict) else None
+        if not isinstance(value, str):
+            continue
+        try:
+            if key == "table":
+                table.for_this_machine(Portfolio.load(paths.manifest(), paths.default().schedulers).modes(), value)
+            else:
+                NumpyEnsemble.load(Path(value))
+        except AsaError as error:
+            allowed = "a mapping table" if key == "table" else "a model made by `asa train`"
+            yield {
+                "key": key,
+                "line": line,
+                "value": value,
+                "allowed": allowed,
+                "nearest": None,
+                "text": f"{key}: {error}",
+            }
+
+
+def _file(given: Path | None) -> tuple[Path, bool]:
+    from asa import paths
+
+    return (given, True) if given is not None else (paths.default().config, False)
+
+
+def _settings(
+    struct: "type[msgspec.Struct]", values: Any, defaults: Any, above: str, lines: dict[str, int]
+) -> Iterator[Setting]:
+    import msgspec
+    from msgspec import inspect
+
+    hints = typing.get_type_hints(struct, include_extras=True)
+    for field in msgspec.structs.fields(struct):
+        key = f"{above}.{field.name}" if above else field.name
+        value, default, hint = getattr(values, field.name), getattr(defaults, field.name), hints[field.name]
+        if isinstance(default, msgspec.Struct):
+            yield from _settings(type(default), value, default, key, lines)
+            continue
+        kind = inspect.type_info(hint)
+        comment = ""
+        while isinstance(kind, inspect.Metadata):
+            comment = (kind.extra_json_schema or {}).get("description", comment)
+            kind = kind.type
+        yield Setting(
+            key=key, value=value, default=default, allowed=_allowed(kind), comment=comment, line=lines.get(key)
+        )
+
+
+def _allowed(kind: "msgspec.inspect.Type") -> str:
+    from msgspec import inspect
+
+    if isinstance(kind, inspect.Metadata):
+        return _allowed(kind.type)
+    if isinstance(kind, inspect.BoolType):
+        return "true or false"
+    if isinstance(kind, inspect.EnumType):
+        return ", ".join(str(member.value) for member in kind.cls)
+    if isinstance(kind, inspect.LiteralType):
+        return ", ".join(str(value) for value in kind.values)
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        lower = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}" if kind.ge is not None else ""
+        upper = f"below {kind.lt:g}" if kind.lt is not None else f"to {kind.le:.10g}" if kind.le is not None else ""
+        if kind.gt is not None and upper:
+            lower, upper = f"{lower},", upper.replace("to ", "up to ")
+        what = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
+        return " ".join(part for part in (what, lower, upper) if part)
+    if isinstance(kind, inspect.VarTupleType):
+        return f"a list, each of them {_allowed(kind.item_type)}"
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(_allowed(one) for one in kind.types)
+    return {inspect.StrType: "text", inspect.NoneType: "null"}.get(type(kind), str(kind))
+
+
+def _yaml(value: object) -> str:
+    import yaml
+
+    plain = list(value) if isinstance(value, tuple) else value.value if isinstance(value, enum.Enum) else value
+    text: str = yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 80

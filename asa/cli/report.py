@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa report`: a journal as one HTML page: timelines, times, latencies around switches, costs, verdicts, failures."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_PAGE = Path("report.html")
+_WORDS = """\
+Makes one HTML page of a journal: a timeline of classes and schedulers for each session with the switches and
+their reasons, the time that went to each, latencies before and after each switch, what switching and the agent
+cost, what the guard took back, and failures. The page needs nothing else: no scripts, nothing from the network.
+"""
+_MORE = """\
+examples:
+  asa report
+      The agent's own journal, as report.html in this folder.
+  asa report journal.sqlite --out /tmp/week.html
+      Another journal, another page.
+  asa report --json
+      The same figures, for programs.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    from asa.cli.journal import add_file
+
+    command = commands.add_parser(
+        "report", help="a journal as a page with pictures (HTML, nothing else needed)", description=_WORDS, epilog=_MORE
+    )
+    add_file(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help=f"the page (default: {_PAGE}; none with --json)")
+    command.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page, or print its figures, or both. The journal stays as it is."""
+    import msgspec
+
+    from asa.cli.journal import chosen
+    from asa.core.errors import AsaError
+    from asa.report import words
+    from asa.report.gathering import gather
+    from asa.report.page import page
+    from asa.report.reading import opened
+
+    path = chosen(arguments.journal)
+    with opened(path) as journal:
+        found = gather(journal, str(path))
+    out: Path | None = arguments.out or (None if arguments.json else _PAGE)
+    if out is not None:
+        try:
+            out.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise AsaError(f"{out}: cannot be written: {error.strerror}; name another file") from error
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        counts = (
+            words.counted(found.session_count, "session"),
+            words.duration(found.seconds),
+            words.counted(found.outcomes.get("confirmed", 0), "switch", "switches"),
+            f"{found.verdict_count} taken back",
+        )
+        print(f"{out}: {', '.join(counts)}")
+    return 0

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa switch`: tells the running agent to bring one scheduler up by hand and to stay on it."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asa.cli.main import Commands
+    from asa.status import Status
+
+_LIMIT_S = 120.0  # loading the largest one takes a minute in an emulated machine
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    from asa.cli.hold import add_duration
+
+    text = (
+        "The scheduler stays until `asa resume`, or for DURATION; a restart of the agent ends that, too. The guard does"
+        " not judge it, and should it fail, the kernel's own serves, still on hold, and it is not held against it."
+    )
+    command = commands.add_parser("switch", help="bring a scheduler up by hand, and hold", description=text)
+    command.add_argument("scheduler", metavar="SCHEDULER", help="such as scx_flash, scx_lavd:performance or eevdf")
+    add_duration(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, wait until the scheduler is in force or has failed, and say it. Exit code 0 when it is in force, else 1."""
+    import msgspec
+
+    from asa import requests
+    from asa.cli.hold import check_switching, end_ns, holds
+
+    folder, before = requests.agent()
+    name = _checked(arguments.scheduler, folder)
+    check_switching(before)
+    until_ns = end_ns(arguments.duration)
+
+    def chosen(found: "Status") -> bool:
+        return holds(found, until_ns) and found.chosen == name
+
+    def settled(found: "Status") -> bool:
+        return not chosen(found) or found.scheduler == name
+
+    request = requests.Switch(scheduler=name, until_ns=until_ns)
+    after = requests.ask(folder, before, request, settled=settled, limit_s=_LIMIT_S)
+    done = chosen(after) and after.scheduler == name
+    if arguments.json:
+        print(msgspec.json.encode({"switched": done, "agent": after}).decode())
+    elif done:
+        print(f"{name} is in force: {after.mode_reason}")
+    elif chosen(after):
+        print(f"{name} is not in force after {_LIMIT_S:g} s, and still awaited: {after.sentence}")
+    else:
+        print(f"{name} is not in force: {after.mode_reason or after.sentence}")
+    return 0 if done else 1
+
+
+def _checked(asked: str, folder: "Path") -> str:
+    """The scheduler's full name. Raises AsaError for one that is not known, or cannot be used here."""
+    from asa import paths
+    from asa.act.portfolio import DEFAULT_MODE, Portfolio, Unavailable
+    from asa.core.decision import SchedulerName
+    from asa.core.errors import AsaError
+
+    ours = paths.default()
+    places = ours if folder == ours.run else paths.Places()
+    # The record is only looked at, to say at once what cannot work: the agent trusts whom its own settings name.
+    owner = {places.schedulers.stat().st_uid} if places.schedulers.is_dir() else ()
+    portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=owner)
+    modes = portfolio.modes()
+    scheduler, _, mode = asked.partition(":")
+    if scheduler not in modes:
+        raise AsaError(f"{asked!r} is no scheduler that asa knows; {', '.join(modes)}")
+    if (mode or DEFAULT_MODE) not in modes[scheduler] or asked.endswith(":"):
+        raise AsaError(
+            f"{asked!r} is no scheduler that asa knows; {scheduler} has the modes {', '.join(modes[scheduler])}"
+        )
+    found = portfolio.look(SchedulerName(scheduler))
+    if isinstance(found, Unavailable):
+        usable = [one for one in modes if not isinstance(portfolio.look(SchedulerName(one)), Unavailable)]
+        raise AsaError(f"{scheduler}: {found.reason}; usable here: {', '.join(usable)}")
+    return scheduler if mode in {"", DEFAULT_MODE} else asked

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An account of the policy, for people: who may serve the class in force and who not, what the guard has seen. Pure.
+
+It reads the memories of policy, quarantine, guard and standing, and decides nothing. The agent asks each tick, so that
+what has not changed is not worked out again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from asa.core.decision import EEVDF, SwitchEvent
+from asa.decide import standing as standings
+from asa.decide.guard import LOOKS, GuardState, Signal
+from asa.decide.policy import PolicyState, Rules
+from asa.decide.standing import Cause, Standing
+from asa.status import Place, Showing, Switched
+
+_LAST_RESORT = "the kernel's own: serves when no other may"
+_WORDS = {Cause.REVERTED: "worse here", Cause.FAILED: "off after {count} failures"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The fields of `asa.status.Status` with these names."""
+
+    ranking: tuple[Place, ...] = ()
+    barred: tuple[str, ...] = ()
+    keeps_to: str = ""
+    guard: tuple[Showing, ...] = ()
+    guard_blocks: int = 0
+    guard_next_look: int | None = None
+
+
+class Accountant:
+    """Gives the account of a tick."""
+
+    def __init__(self) -> None:
+        self._ranked_for: tuple[object, ...] = ()
+        self._ranking: tuple[Place, ...] = ()
+        self._shown_for: tuple[object, ...] = ()
+        self._showings: tuple[Showing, ...] = ()
+
+    def account(self, memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> Account:
+        """Of the tick at `now_ns` (CLOCK_MONOTONIC), which was `wall_ns` (CLOCK_REALTIME)."""
+        ranked_for = (memory.workload, memory.set_aside, memory.barred, memory.quarantine, standing, rules.table)
+        if not _same(ranked_for, self._ranked_for):
+            self._ranked_for = ranked_for
+            self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules)
+        shown_for = (memory.workload, memory.running, memory.guard.seen)
+        if not _same(shown_for, self._shown_for):
+            self._shown_for = shown_for
+            self._showings = showings(memory)
+        blocks = _trial_blocks(memory)
+        return Account(
+            ranking=self._ranking,
+            barred=tuple(sorted(memory.barred)),
+            keeps_to=_keeps_to(memory, now_ns, rules),
+            guard=self._showings,
+            guard_blocks=blocks or 0,
+            guard_next_look=None if blocks is None else next((at for at, _ in LOOKS if at > blocks), None),
+        )
+
+
+def ranking(memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> tuple[Place, ...]:
+    """The table's schedulers for the class in force, and why one is out; EEVDF, the last resort, is always there."""
+    workload = memory.workload
+    entries = () if workload is None else rules.table.rankings.get(workload, ())
+    if not entries:
+        return ()
+    outs: dict[str, tuple[str, int | None]] = {}
+    for one in memory.quarantine.outs:
+        if now_ns < one.until_ns:
+            times = "once" if one.level == 1 else f"{one.level} times"
+            outs[one.scheduler] = (f"failed {times}: {one.why}", wall_ns + one.until_ns - now_ns)
+    for mark in standings.barring(standing, workload, wall_ns, rules.versions):
+        if _longer(mark.until_ns, outs.get(mark.scheduler)):
+            words = _WORDS[mark.cause].format(count=mark.count)
+            outs[mark.scheduler] = (f"{words}: {mark.why}", mark.until_ns)
+    reasons = {entry.name: entry.why for entry in entries}
+    reasons.setdefault(EEVDF, _LAST_RESORT)
+    places = []
+    for name, why in reasons.items():
+        out, until_ns = outs.get(name, ("", None))
+        places.append(Place(scheduler=name, why=why, out=out, until_ns=until_ns))
+    return tuple(places)
+
+
+def showings(memory: PolicyState) -> tuple[Showing, ...]:
+    """What the guard remembers of the class in force, by scheduler; the one in force last."""
+    found = [
+        _showing(scheduler, blocks)
+        for (workload, scheduler), blocks in memory.guard.seen.items()
+        if workload == memory.workload
+    ]
+    return tuple(sorted(found, key=lambda showing: showing.scheduler == (memory.running or EEVDF)))
+
+
+def switched(events: Iterable[SwitchEvent], *, now_ns: int, wall_ns: int) -> tuple[Switched, ...]:
+    """Events as they are shown; `now_ns` and `wall_ns` are one moment on both clocks."""
+    return tuple(
+        Switched(
+            at_ns=wall_ns + event.monotonic_ns - now_ns,
+            outcome=event.outcome,
+            old=event.old,
+            new=event.new,
+            way=event.way,
+            why=event.why,
+            detail=event.detail,
+            elapsed_ns=event.elapsed_ns,
+            gap_ns=event.gap_ns,
+            ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
+        )
+        for event in events
+    )
+
+
+def _showing(scheduler: str, blocks: tuple[tuple[float | None, ...], ...]) -> Showing:
+    medians: dict[str, float | None] = {}
+    for place, signal in enumerate(Signal):
+        known = [value for block in blocks if (value := block[place]) is not None]
+        medians[str(signal)] = median(known) if known else None
+    return Showing(scheduler=scheduler, blocks=len(blocks), medians=medians)
+
+
+def _trial_blocks(memory: PolicyState) -> int | None:
+    guard: GuardState = memory.guard
+    trial, running = guard.trial, memory.running or EEVDF
+    if trial is None or (trial.workload, trial.scheduler) != (memory.workload, running) or running == EEVDF:
+        return None
+    return trial.blocks
+
+
+def _keeps_to(memory: PolicyState, now_ns: int, rules: Rules) -> str:
+    for revert in memory.reverts:
+        if revert.workload == memory.workload and revert.rests(now_ns, rules):
+            return revert.back
+    return ""
+
+
+def _longer(until_ns: int | None, earlier: tuple[str, int | None] | None) -> bool:
+    if earlier is None or until_ns is None:
+        return True
+    return earlier[1] is not None and until_ns > earlier[1]
+
+
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    return len(one) == len(other) and all(left is right for left, right in zip(one, other, strict=True))

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guard: does a class of use fare worse under this scheduler than it did under the others? Pure.
+
+It keeps what each class showed under each scheduler, and compares. It neither switches nor remembers culprits: the
+policy does the first, `asa.decide.standing` the second.
+
+A **trial** is an unbroken stretch of one class under one scheduler. Its evidence are means over blocks of `BLOCK_S`,
+which take out most of what makes neighbouring ticks alike; what is left of it the test takes into account. The
+reference is what the same class showed last under the scheduler that ran before, and under EEVDF. A trial is looked at
+when it has `LOOKS` blocks, and is closed after the last look: its evidence stays, as reference for others.
+
+Worse is a signal that is worse on all three counts:
+
+- by chance so large a difference is improbable: `asa.decide.ranks`, one-sided. The settings' `alpha` is the chance of a
+  false alarm in a whole trial. Each look may spend its share of it (Lan and DeMets, Biometrika 70, 1983: early ones
+  little), divided by the number of comparisons (signals times references) that it makes (Bonferroni);
+- its median is larger by the share `worse_by`;
+- and by more than `FLOOR`, below which nobody feels it.
+
+Classes are wide: the same one with five busy tasks instead of three waits longer under any scheduler. So only blocks
+of **comparable load** are compared: processors about as busy, about as many tasks able to run (`_LOAD_MATCH`). On the
+sessions in models/recordings, which differ in load on purpose, 5 of 55 comparisons of a class with itself came out as
+worse without this and none of 25 with it (30 had no counterpart). A load that differs in another way can still be taken
+for the scheduler's fault: a verdict's consequences are limited, the penalty begins at minutes and fades.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from statistics import median
+from typing import Protocol
+
+from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.decide.ranks import larger
+from collectors.rates import Rates
+
+BLOCK_S = 3.0
+LOOKS: tuple[tuple[int, float], ...] = ((6, 0.1), (10, 0.2), (15, 0.3), (20, 0.4))
+"""At how many blocks a trial is looked at, and the share of alpha that may be spent there; the shares add up to 1."""
+FEWEST_BLOCKS = 6
+"""On each side of a comparison; with fewer no difference could pass."""
+MOST_BLOCKS = 20
+"""Kept for each class and scheduler: the newest minute."""
+MOST_PAIRS = 64
+"""Of class and scheduler that are remembered; the one not seen for longest is forgotten."""
+LONGEST_GAP_S = 10.0
+"""Without a tick for longer a trial ends: the machine slept, or nobody could say what it did."""
+
+
+class Signal(StrEnum):
+    """What is compared; larger is worse."""
+
+    RUN_QUEUE = "run-queue-p99"
+    WAKEUP = "wakeup-p99"
+    PRESSURE = "cpu-pressure"
+    TIMER = "timer-late-p99"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meaning:
+    words: str  # for people
+    unit: str
+    scale: float  # from the value to the unit
+    floor: float  # a growth of less than this is felt by nobody
+
+
+# People begin to notice a delay of 34 to 137 ms with a mouse (Forch et al. 2017, doi 10.1007/978-3-319-58475-1_4), and
+# under a finger well below 10 ms (Ng et al., UIST 2012, doi 10.1145/2380116.2380174). Between a touch and its picture
+# lie some five wakeups (input, compositor, application, its renderer, compositor): 2 ms each make 10 ms. It is also an
+# eighth of a frame at 60 Hz, and a fifth of the 10 ms audio buffers that the paper's audio scenario is run with here.
+# The paper (section 4.2) calls what lies below the "exceeds human perception" region: no gain counts there.
+_LATENCY_FLOOR_US = 2_000.0
+# Of the time some task that could run was waiting. No study of perception knows it; a tenth is more than kernel threads
+# and the agent itself cause on an idle machine.
+_PRESSURE_FLOOR = 0.1
+
+_MEANINGS: Mapping[Signal, _Meaning] = {
+    Signal.RUN_QUEUE: _Meaning(words="run-queue latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
+    Signal.WAKEUP: _Meaning(words="wakeup latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
+    Signal.PRESSURE: _Meaning(words="CPU pressure", unit=" %", scale=100.0, floor=_PRESSURE_FLOOR),
+    Signal.TIMER: _Meaning(words="timer lateness (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
+}
+FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in _MEANINGS.items()}
+"""Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
+_SIGNALS = tuple(Signal)
+_BUSY, _RUNNABLE = len(_SIGNALS), len(_SIGNALS) + 1
+_PLACES = len(_SIGNALS) + 2
+
+_LOAD_MATCH = ((_BUSY, 0.1, 0.0), (_RUNNABLE, 0.75, 0.15))
+"""Place, and how far from the trial's median a block may lie: by so much, or by such a share of it if that is more.
+
+One task more among five or fewer is another load.
+"""
+
+_Values = tuple[float | None, ...]  # of a tick or a block: in the order of _SIGNALS, then _BUSY and _RUNNABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """One tick's. None: not measured here, or not in this tick; that is no evidence."""
+
+    run_queue_p99_us: float | None = None
+    wakeup_p99_us: float | None = None
+    cpu_pressure: float | None = None  # 0..1 of the time
+    timer_late_us: float | None = None  # p99
+    busy: float | None = None  # 0..1, the load: share of processor time that was used
+    runnable: float | None = None  # tasks able to run, those on a processor included
+
+
+class Rules(Protocol):
+    """The part of `asa.config.GuardSettings` that is needed here."""
+
+    @property
+    def alpha(self) -> float:
+        """Chance of a false alarm in one trial."""
+        ...
+
+    @property
+    def worse_by(self) -> float:
+        """By what share of the reference a median must be worse."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worse:
+    """A verdict: `scheduler` serves `workload` worse than `than` did. Values as in `Signals`."""
+
+    workload: Workload
+    scheduler: SchedulerName
+    than: SchedulerName
+    signal: Signal
+    median: float
+    reference_median: float
+    blocks: int  # of BLOCK_S each: the evidence
+    reference_blocks: int
+    p: float
+    level: float  # p had to be at most this
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        meaning = _MEANINGS[self.signal]
+        now, before = self.median * meaning.scale, self.reference_median * meaning.scale
+        return (
+            f"{self.workload} fares worse under {self.scheduler} than under {self.than}: {meaning.words} "
+            f"{now:.1f}{meaning.unit} against {before:.1f}{meaning.unit} (medians of {self.blocks} and "
+            f"{self.reference_blocks} blocks of {BLOCK_S:g} s, p = {self.p:.2g}, at most {self.level:.2g} counts)"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """A block that is being filled: sums and counts of what was known."""
+
+    since_ns: int
+    ticks: int
+    sums: tuple[float, ...] = (0.0,) * _PLACES
+    known: tuple[int, ...] = (0,) * _PLACES
+
+    def plus(self, values: _Values) -> "_Block":
+        return _Block(
+            since_ns=self.since_ns,
+            ticks=self.ticks + 1,
+            sums=tuple(
+                total if value is None else total + value for total, value in zip(self.sums, values, strict=True)
+            ),
+            known=tuple(count + (value is not None) for count, value in zip(self.known, values, strict=True)),
+        )
+
+    def means(self) -> _Values:
+        """Of signals known in at least half of the ticks."""
+        return tuple(
+            total / count if count and 2 * count >= self.ticks else None
+            for total, count in zip(self.sums, self.known, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    workload: Workload
+    scheduler: SchedulerName
+    last_ns: int
+    block: _Block
+    blocks: int = 0  # whole ones since it began
+    share: float = 0.0  # of alpha, to be spent in a look at this very tick
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardState:
+    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times six numbers."""
+
+    trial: _Trial | None = None
+    seen: Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]] = field(default_factory=dict)
+    """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
+
+
+def signals(rates: Rates) -> Signals:
+    """What of a tick's rates the guard looks at."""
+    return Signals(
+        run_queue_p99_us=rates.run_queue_latency_p99_us,
+        wakeup_p99_us=rates.wakeup_latency_p99_us,
+        cpu_pressure=rates.pressure_cpu_some_share,
+        timer_late_us=rates.timer_late_p99_us,
+        busy=_busy(rates),
+        runnable=rates.run_queue_length,
+    )
+
+
+def observe(
+    state: GuardState, *, now_ns: int, workload: Workload, scheduler: SchedulerName, signals: Signals
+) -> GuardState:
+    """Take in one tick of a class under a scheduler that is settled: no switch under way or just done.
+
+    Another class or scheduler, or a gap, ends the trial and begins the next one.
+    """
+    values = _values(signals)
+    trial = state.trial
+    if trial is None or _ends(trial, now_ns, workload, scheduler):
+        state = _closed(state)
+        block = _Block(since_ns=now_ns, ticks=0).plus(values)
+        return replace(state, trial=_Trial(workload=workload, scheduler=scheduler, last_ns=now_ns, block=block))
+    if now_ns - trial.block.since_ns < BLOCK_S * 1e9:
+        return replace(state, trial=replace(trial, last_ns=now_ns, block=trial.block.plus(values), share=0.0))
+    blocks = trial.blocks + 1
+    share = next((share for at, share in LOOKS if at == blocks), 0.0)
+    fresh = _Block(since_ns=now_ns, ticks=0).plus(values)
+    following = replace(trial, last_ns=now_ns, block=fresh, blocks=blocks, share=share)
+    return GuardState(trial=following, seen=_with(state.seen, trial, trial.block.means()))
+
+
+def judge(
+    state: GuardState,
+    *,
+    workload: Workload,
+    scheduler: SchedulerName,
+    previous: SchedulerName | None,
+    rules: Rules,
+) -> Worse | None:
+    """The verdict of a look, if this tick is one; to be asked once after each `observe`.
+
+    `previous` ran before `scheduler`; None: unknown, or not to be compared with. EEVDF itself is never judged: it is
+    what is left when all else is worse. Of several signals that are worse the least probable one is named.
+    """
+    trial = state.trial
+    if trial is None or not trial.share or (trial.workload, trial.scheduler) != (workload, scheduler):
+        return None
+    if scheduler == EEVDF:
+        return None
+    mine = state.seen[workload, scheduler][-trial.blocks :]
+    load = tuple(_middle(mine, place) for place, _, _ in _LOAD_MATCH)
+    mine = _comparable(mine, load)
+    comparisons = [
+        (signal, than, values, reference)
+        for than in dict.fromkeys((EEVDF, previous))
+        if than is not None and than != scheduler
+        for others in (_comparable(state.seen.get((workload, than), ()), load),)
+        for place, signal in enumerate(_SIGNALS)
+        if (values := _known(mine, place)) and (reference := _known(others, place))
+    ]
+    level = rules.alpha * trial.share / max(1, len(comparisons))
+    found = [
+        Worse(
+            workload=workload,
+            scheduler=scheduler,
+            than=than,
+            signal=signal,
+            median=median(values),
+            reference_median=median(reference),
+            blocks=len(values),
+            reference_blocks=len(reference),
+            p=larger(values, reference),
+            level=level,
+        )
+        for signal, than, values, reference in comparisons
+        if _felt(signal, median(values), median(reference), rules.worse_by)
+    ]
+    return min((worse for worse in found if worse.p <= level), key=lambda worse: worse.p, default=None)
+
+
+def lacking(state: GuardState, *, workload: Workload, scheduler: SchedulerName = EEVDF) -> int:
+    """How many blocks of `workload` under `scheduler` are missing before it can be a reference; 0: it can."""
+    known = state.seen.get((workload, scheduler), ())
+    best = max((len(_known(known, place, fewest=1)) for place in range(len(_SIGNALS))), default=0)
+    return max(0, FEWEST_BLOCKS - best)
+
+
+def _ends(trial: _Trial, now_ns: int, workload: Workload, scheduler: SchedulerName) -> bool:
+    other = (trial.workload, trial.scheduler) != (workload, scheduler)
+    return other or not 0 <= now_ns - trial.last_ns <= LONGEST_GAP_S * 1e9
+
+
+def _closed(state: GuardState) -> GuardState:
+    # what a short visit left: two ticks are enough, one alone would be the noisiest of all blocks
+    trial = state.trial
+    if trial is None or trial.block.ticks < 2:
+        return state
+    return replace(state, seen=_with(state.seen, trial, trial.block.means()))
+
+
+def _with(
+    seen: Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]], trial: _Trial, means: _Values
+) -> Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]]:
+    pair = (trial.workload, trial.scheduler)
+    others = {other: blocks for other, blocks in seen.items() if other != pair}
+    while len(others) >= MOST_PAIRS:
+        del others[next(iter(others))]
+    return others | {pair: (*seen.get(pair, ()), means)[-MOST_BLOCKS:]}
+
+
+def _busy(rates: Rates) -> float | None:
+    idle, waiting = rates.cpu_idle_share, rates.cpu_iowait_share
+    return None if idle is None else 1.0 - idle - (waiting or 0.0)
+
+
+def _values(tick: Signals) -> _Values:
+    return (
+        tick.run_queue_p99_us,
+        tick.wakeup_p99_us,
+        tick.cpu_pressure,
+        tick.timer_late_us,
+        tick.busy,
+        tick.runnable,
+    )
+
+
+def _middle(blocks: tuple[_Values, ...], place: int) -> float | None:
+    known = [value for block in blocks if (value := block[place]) is not None]
+    return median(known) if known else None
+
+
+def _comparable(blocks: tuple[_Values, ...], load: tuple[float | None, ...]) -> tuple[_Values, ...]:
+    """Those of about this load, as far as both are known."""
+    return tuple(
+        block
+        for block in blocks
+        if all(
+            middle is None or (value := block[place]) is None or abs(value - middle) <= max(by, share * middle)
+            for (place, by, share), middle in zip(_LOAD_MATCH, load, strict=True)
+        )
+    )
+
+
+def _known(blocks: tuple[_Values, ...], place: int, fewest: int = FEWEST_BLOCKS) -> list[float]:
+    known = [value for block in blocks if (value := block[place]) is not None]
+    return known if len(known) >= fewest else []
+
+
+def _felt(signal: Signal, now: float, before: float, worse_by: float) -> bool:
+    return now - before > FLOOR[signal] and now > before * (1.0 + worse_by)

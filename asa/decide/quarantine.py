@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Schedulers that failed: out for a while, then for longer, and off after too many failures. Pure.
+
+It reads what became of switches and keeps the memory of one run; that one is off is for the caller to keep for longer
+(`asa.decide.standing`). It does not know the table, and it does not choose what serves instead.
+"""
+
+from dataclasses import dataclass, replace
+
+from asa.config import QuarantineSettings
+from asa.core.decision import EEVDF, ExitKind, SchedulerName, SwitchEvent, SwitchOutcome
+
+_CALM_NS = 24 * 3600 * 10**9  # a day without a failure: the next one is a first one again
+_BLAMELESS = frozenset({ExitKind.UNREGISTERED, ExitKind.HOTPLUG})
+_BAD = frozenset({SwitchOutcome.FAILED, SwitchOutcome.LOST, SwitchOutcome.REFUSED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Out:
+    """One scheduler that failed. Times are CLOCK_MONOTONIC in ns."""
+
+    scheduler: SchedulerName
+    failed_ns: tuple[int, ...] = ()  # the latest failures
+    excused_ns: tuple[int, ...] = ()  # ends it is not blamed for
+    level: int = 0  # failures without a calm day between them
+    until_ns: int = 0
+    why: str = ""  # of the last failure, one line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """All that failed in this run."""
+
+    outs: tuple[Out, ...] = ()
+
+    def out(self, now_ns: int) -> frozenset[SchedulerName]:
+        """Who may not be started now."""
+        return frozenset(one.scheduler for one in self.outs if now_ns < one.until_ns) if self.outs else frozenset()
+
+
+def take_note(
+    quarantine: Quarantine, event: SwitchEvent, rules: QuarantineSettings
+) -> tuple[Quarantine, SchedulerName | None]:
+    """Judge one event. The second value is a scheduler that is off from now on, whose record then begins anew.
+
+    One that let go in order is not blamed, until it has done so as often as it may fail: whoever ends it again and
+    again does not want it.
+    """
+    name = event.new
+    if event.outcome not in _BAD or name == EEVDF:
+        return quarantine, None
+    now_ns, within_ns = event.monotonic_ns, int(rules.within_s * 1e9)
+    known = next((one for one in quarantine.outs if one.scheduler == name), Out(scheduler=name))
+    others = tuple(one for one in quarantine.outs if one.scheduler != name)
+    if event.outcome is SwitchOutcome.LOST and event.exit is not None and event.exit.kind in _BLAMELESS:
+        excused = _lately(known.excused_ns, now_ns, within_ns)
+        if len(excused) <= rules.failures:
+            return Quarantine(outs=(*others, replace(known, excused_ns=excused))), None
+    failed = _lately(known.failed_ns, now_ns, within_ns)
+    if len(failed) >= rules.failures:
+        return Quarantine(outs=others), name
+    calm = bool(known.failed_ns) and now_ns - known.failed_ns[-1] >= _CALM_NS
+    level = 1 if calm else known.level + 1
+    backoff_s = min(rules.longest_s, rules.backoff_s * 2.0 ** min(level - 1, 32))
+    out = replace(
+        known,
+        failed_ns=(*known.failed_ns, now_ns)[-rules.failures :],
+        level=level,
+        until_ns=now_ns + int(backoff_s * 1e9),
+        why=event.exit.reason if event.exit is not None else event.detail,
+    )
+    return Quarantine(outs=(*others, out)), None
+
+
+def lift(quarantine: Quarantine, scheduler: SchedulerName | None = None) -> Quarantine:
+    """Forget what failed: everything, or one scheduler; named without a mode, all its modes."""
+    if scheduler is None:
+        return Quarantine()
+    return Quarantine(outs=tuple(one for one in quarantine.outs if not same(one.scheduler, scheduler)))
+
+
+def same(name: SchedulerName, asked: SchedulerName) -> bool:
+    """Is `name` the scheduler asked for, or a mode of it?"""
+    return name == asked or name.partition(":")[0] == asked
+
+
+def _lately(times_ns: tuple[int, ...], now_ns: int, within_ns: int) -> tuple[int, ...]:
+    return (*(at_ns for at_ns in times_ns if now_ns - at_ns < within_ns), now_ns)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The standing of schedulers on this machine: which are barred, for which class, until when and why.
+
+A **mark** is made by the guard's verdict (for one class: the bar doubles with each revert and a revert is forgotten
+for each `fade_s` after its end) or by failures (for all classes, until the user lifts it). A new version of the
+scheduler's file clears either. Marks are kept over restarts, so their times are CLOCK_REALTIME. The functions are
+pure but `load` and `save`. Nothing is decided here: `asa.decide.policy` asks `barred`.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+
+from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.core.errors import AsaError, InputError
+
+MOST_MARKS = 512
+"""The one that ends first goes when there are more: some forty classes times as many schedulers never come near."""
+MOST_REVERTS = 64
+"""Counted no further: long before, the bar is as long as the rules allow."""
+_LARGEST_BYTES = 1 << 20
+
+
+class Cause(StrEnum):
+    """Why a scheduler is barred."""
+
+    REVERTED = "reverted"  # the guard found it worse, for one class
+    FAILED = "failed"  # it ended by itself too often
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One scheduler's, with its mode. `count` reverts (or failures) led to it."""
+
+    scheduler: str
+    cause: Cause
+    version: str  # of the scheduler's file (a hash) that earned it; "" for unknown: then every version is barred
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST_REVERTS)]
+    at_ns: int
+    until_ns: int | None  # None: until lifted, or another version
+    why: str
+    workload: str | None = None  # None: all classes
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All marks of this machine, at most one for each (class, scheduler, cause)."""
+
+    version: Literal[1] = 1  # of the file's format
+    marks: tuple[Mark, ...] = ()
+
+
+class Rules(Protocol):
+    """The part of `asa.config.StandingSettings` that is needed here."""
+
+    @property
+    def first_s(self) -> float:
+        """Bar of the first revert."""
+        ...
+
+    @property
+    def most_s(self) -> float:
+        """Longest bar."""
+        ...
+
+    @property
+    def fade_s(self) -> float:
+        """One revert is forgotten each time so much has passed since the bar ended."""
+        ...
+
+
+def lower(
+    standing: Standing,
+    *,
+    workload: Workload,
+    scheduler: SchedulerName,
+    version: str,
+    wall_ns: int,
+    why: str,
+    rules: Rules,
+) -> Standing:
+    """After a revert: bar `scheduler` for `workload`, twice as long as the last time. EEVDF is never barred."""
+    if scheduler == EEVDF:
+        return standing
+    earlier = _find(standing, scheduler, workload, Cause.REVERTED)
+    count = 1
+    if earlier is not None and _of(earlier, version):
+        count += _reverts_left(earlier, wall_ns, rules)
+    count = min(count, MOST_REVERTS)
+    penalty_s = min(rules.first_s * 2 ** (count - 1), rules.most_s)
+    mark = Mark(
+        scheduler=scheduler,
+        cause=Cause.REVERTED,
+        version=version,
+        count=count,
+        at_ns=wall_ns,
+        until_ns=wall_ns + int(penalty_s * 1e9),
+        why=why,
+        workload=workload,
+    )
+    return _with(standing, mark, instead_of=earlier)
+
+
+def put_off(
+    standing: Standing, *, scheduler: SchedulerName, version: str, wall_ns: int, why: str, count: int = 1
+) -> Standing:
+    """After `count` failures: bar `scheduler` for all classes, until `lift` or another version. Never EEVDF."""
+    if scheduler == EEVDF:
+        return standing
+    mark = Mark(
+        scheduler=scheduler,
+        cause=Cause.FAILED,
+        version=version,
+        count=min(max(1, count), MOST_REVERTS),
+        at_ns=wall_ns,
+        until_ns=None,
+        why=why,
+    )
+    return _with(standing, mark, instead_of=_find(standing, scheduler, None, Cause.FAILED))
+
+
+def lift(standing: Standing, scheduler: SchedulerName | None = None) -> Standing:
+    """The user trusts a scheduler (None: all) again: its marks are gone, in all its modes if no mode is named."""
+    if scheduler is None:
+        return Standing()
+    kept = tuple(mark for mark in standing.marks if scheduler not in {mark.scheduler, _file(mark.scheduler)})
+    return Standing(marks=kept)
+
+
+def barring(
+    standing: Standing, workload: Workload | None, wall_ns: int, versions: Mapping[str, str]
+) -> tuple[Mark, ...]:
+    """Marks in force for a class (None: for any or all of them), to explain them.
+
+    `versions`: the manifest's name, without a mode, -> the version that is installed now. A scheduler that is not in it
+    keeps its marks.
+    """
+    return tuple(
+        mark
+        for mark in standing.marks
+        if (workload is None or mark.workload is None or mark.workload == workload)
+        and (mark.until_ns is None or wall_ns < mark.until_ns)
+        and _still_installed(mark, versions)
+    )
+
+
+def barred(
+    standing: Standing, workload: Workload, wall_ns: int, versions: Mapping[str, str]
+) -> frozenset[SchedulerName]:
+    """Schedulers, with their mode, that may not serve a class now. `versions` as in `barring`."""
+    if not standing.marks:  # nearly always, and this is asked every tick
+        return frozenset()
+    return frozenset(SchedulerName(mark.scheduler) for mark in barring(standing, workload, wall_ns, versions))
+
+
+def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str], rules: Rules) -> Standing:
+    """Without the marks that are faded or belong to another version; to be done at start and now and then.
+
+    A mark from the future was made while the clock was wrong: it is taken as made now.
+    """
+    kept = []
+    for mark in standing.marks:
+        if not _still_installed(mark, versions):
+            continue
+        left = mark
+        if mark.at_ns > wall_ns:
+            until_ns = None if mark.until_ns is None else wall_ns + mark.until_ns - mark.at_ns
+            left = msgspec.structs.replace(mark, at_ns=wall_ns, until_ns=until_ns)
+        if left.until_ns is None or _reverts_left(left, wall_ns, rules):
+            kept.append(left)
+    return Standing(marks=tuple(kept))
+
+
+def load(path: Path) -> Standing:
+    """What `save` wrote; a missing file is an empty standing. Raises InputError for a damaged or unreadable one."""
+    allowed = "a standing that asa wrote; delete the file to begin anew"
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise InputError(path=str(path), key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
+        return msgspec.json.decode(path.read_bytes(), type=Standing)
+    except FileNotFoundError:
+        return Standing()
+    except OSError as error:
+        raise InputError(path=str(path), key="", value=error.strerror, allowed=allowed) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(path=str(path), key="", value=str(error), allowed=allowed) from error
+
+
+def save(path: Path, standing: Standing) -> None:
+    """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    text = msgspec.json.format(msgspec.json.encode(standing), indent=2)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(text + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise AsaError(f"{path}: cannot write the standing of schedulers: {error.strerror}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    # the new name is on the disk only when its folder is (fsync(2))
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _find(standing: Standing, scheduler: str, workload: str | None, cause: Cause) -> Mark | None:
+    key = (scheduler, workload, cause)
+    return next((mark for mark in standing.marks if (mark.scheduler, mark.workload, mark.cause) == key), None)
+
+
+def _with(standing: Standing, mark: Mark, *, instead_of: Mark | None) -> Standing:
+    others = [other for other in standing.marks if other is not instead_of]
+    if len(others) >= MOST_MARKS:
+        timed = [other for other in others if other.until_ns is not None] or others
+        others.remove(min(timed, key=lambda other: other.until_ns or 0))
+    return Standing(marks=(*others, mark))
+
+
+def _reverts_left(mark: Mark, wall_ns: int, rules: Rules) -> int:
+    """How many of a mark's reverts are not forgotten yet."""
+    if mark.until_ns is None:
+        return mark.count
+    since_ns = max(0, wall_ns - mark.until_ns)
+    return max(0, mark.count - int(since_ns / 1e9 / rules.fade_s))
+
+
+def _file(scheduler: str) -> str:
+    return scheduler.partition(":")[0]
+
+
+def _of(mark: Mark, version: str) -> bool:
+    return not mark.version or not version or mark.version == version
+
+
+def _still_installed(mark: Mark, versions: Mapping[str, str]) -> bool:
+    return _of(mark, versions.get(_file(mark.scheduler), ""))

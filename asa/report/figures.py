@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a report says, as plain values: made by `asa.report.gathering`, shown by `asa.report.page`, printed as JSON.
+
+Times are CLOCK_REALTIME ns, durations seconds of running ticks. None is unknown.
+"""
+
+import msgspec
+
+NOT_RECOGNISED = "not recognised"
+NOT_JUDGED = "not judged"
+NO_SCHED_EXT = "no sched_ext"
+
+
+class Latencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Over a stretch of time: 99th percentiles of everything that waited in it, and the share of it that tasks waited.
+
+    Percentiles come from histograms with four slots an octave, so they are good to about a fifth.
+    """
+
+    seconds: float
+    run_queue_p99_us: float | None
+    wakeup_p99_us: float | None
+    timer_late_p99_us: float | None
+    cpu_pressure_share: float | None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The time right before or after a change, and the class that was in force for most of it."""
+
+    workload: str
+    latencies: Latencies
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a switch or of a running scheduler. `before` and `after`: when another scheduler is in force."""
+
+    at_ns: int
+    session: int
+    offset_s: float  # since the session's start, suspended time included
+    outcome: str
+    old: str
+    new: str
+    way: str
+    why: str
+    detail: str
+    ended: str  # how the failed or lost one ended; "" when that is not told
+    elapsed_ms: float
+    gap_ms: float | None
+    load_cpu_ms: float | None
+    taken_back: bool  # the guard ordered it
+    before: Window | None = None
+    after: Window | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A switch that the guard took back."""
+
+    at_ns: int
+    session: int
+    workload: str
+    back_to: str
+    sentence: str
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """One class under one scheduler, all sessions together."""
+
+    workload: str
+    scheduler: str
+    latencies: Latencies
+
+
+class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Of measured values, in the unit that the field's name ends with; nearest rank."""
+
+    count: int
+    p50: float
+    p95: float
+    max: float
+
+
+class SwitchCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """Confirmed switches to one scheduler, made in one way."""
+
+    scheduler: str
+    way: str
+    elapsed_ms: Quantiles
+    gap_ms: Quantiles | None
+    load_cpu_ms: Quantiles | None
+
+
+class AgentCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's own, in the sessions that wrote them down."""
+
+    ticks: int
+    cpu_pct: float | None  # of one core
+    resident_mb: float | None  # the largest
+    parts_us: dict[str, Quantiles]  # part of a tick -> time that passed in it
+
+
+class Bin(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a timeline: seconds by class and by scheduler; both empty where the agent saw nothing."""
+
+    workloads: dict[str, float]
+    schedulers: dict[str, float]
+    wakeup_p99_us: float | None
+    run_queue_p99_us: float | None
+    timer_late_p99_us: float | None
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in bins of equal length, from its first tick."""
+
+    bin_s: float
+    bins: tuple[Bin, ...]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One session. `timeline` is there for the newest ones."""
+
+    number: int
+    started_ns: int
+    ended_ns: int  # the last tick
+    mode: str
+    host: str
+    kernel: str
+    cpus: int
+    ticks: int
+    seconds: float
+    workloads: dict[str, float]
+    schedulers: dict[str, float]
+    outcomes: dict[str, int]
+    timeline: Timeline | None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything. Of sessions, events and verdicts the newest are listed; the counts are of all."""
+
+    journal: str
+    written_ns: int
+    asa_version: str
+    session_count: int
+    ticks: int
+    seconds: float
+    workloads: dict[str, float]
+    schedulers: dict[str, float]
+    reasons: dict[str, float]
+    outcomes: dict[str, int]
+    verdict_count: int
+    pairs: tuple[Pair, ...]
+    switch_costs: tuple[SwitchCosts, ...]
+    agent: AgentCosts | None
+    sessions: tuple[Session, ...]
+    events: tuple[Event, ...]
+    verdicts: tuple[Verdict, ...]

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the agent says of itself in each tick: its status, put together from the loop's state. Writes nothing."""
+
+import os
+from dataclasses import dataclass, field
+
+import asa
+from asa import paths
+from asa.config import Settings
+from asa.core.decision import Decision
+from asa.core.ports import Clock, Switcher
+from asa.daemon import Agent
+from asa.decide.account import Accountant, switched
+from asa.status import Status, Waiting
+from collectors.sampler import HostSampler
+
+
+@dataclass(slots=True, kw_only=True)
+class Reporter:
+    """Makes `asa.status.Status` of a tick. `way` and `no_gate` say how switches are made, and why not by the gate."""
+
+    clock: Clock
+    sampler: HostSampler
+    switcher: Switcher | None
+    way: str
+    no_gate: str
+    mode_reason: str
+    settings: Settings
+    _started_ns: int = 0
+    _since: tuple[str | None, int] = (None, 0)
+    _accountant: Accountant = field(default_factory=Accountant)
+
+    def __post_init__(self) -> None:
+        self._started_ns = self.clock.wall_ns()
+
+    def status(self, agent: Agent, decision: Decision) -> Status:
+        """The status after `decision`."""
+        now_ns, monotonic_ns = self.clock.wall_ns(), self.clock.monotonic_ns()
+        scheduler = str(decision.current) if decision.current is not None else None
+        if scheduler != self._since[0]:
+            self._since = (scheduler, now_ns)
+        memory, counts, shares = agent.state.memory, agent.counts, decision.probabilities
+        account = self._accountant.account(
+            memory, agent.state.standing, now_ns=monotonic_ns, wall_ns=now_ns, rules=agent.rules
+        )
+        return Status(
+            pid=os.getpid(),
+            asa_version=asa.__version__,
+            started_ns=self._started_ns,
+            updated_ns=now_ns,
+            mode=self._mode(memory.hold),
+            mode_reason=memory.hold or self.mode_reason,
+            workload=decision.workload,
+            confidence=round(decision.vote.confidence, 4),
+            probabilities={str(name): round(p, 4) for name, p in zip(shares.classes, shares.values, strict=True)}
+            if shares is not None
+            else {},
+            wanted=decision.wanted,
+            scheduler=scheduler,
+            scheduler_since_ns=self._since[1],
+            reason=decision.reason,
+            sentence=decision.sentence,
+            switches=counts.switches,
+            failures=counts.failures,
+            set_aside=sorted(memory.set_aside),
+            last_event=counts.last_event,
+            table=agent.rules.table.path,
+            model=self.settings.model or str(paths.base_model()),
+            interval_s=self.settings.interval_s,
+            ticks=counts.ticks,
+            overruns=counts.overruns,
+            worst_late_ms=round(counts.worst_late_ms, 3),
+            backends=self.sampler.backends,
+            missing_sources=self.sampler.missing | self.sampler.failing,
+            slow_sources=self.sampler.slow,
+            cost_us=self.sampler.cost_us,
+            held=memory.held is not None,
+            held_until_ns=memory.held.until_ns if memory.held is not None else None,
+            chosen=memory.held.scheduler if memory.held is not None else None,
+            way=self.way,
+            way_reason=self.no_gate if self.way == "plain" else "",
+            standbys=self._standbys(now_ns - monotonic_ns),
+            barred=account.barred,
+            ranking=account.ranking,
+            keeps_to=account.keeps_to,
+            guard=account.guard,
+            guard_blocks=account.guard_blocks,
+            guard_next_look=account.guard_next_look,
+            lately=switched(counts.lately, now_ns=monotonic_ns, wall_ns=now_ns),
+        )
+
+    def _mode(self, hold: str) -> str:
+        if self.way in ("", "shadow"):
+            return self.way or "observing"
+        return "hold" if hold else "switching"
+
+    def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:
+        return tuple(
+            Waiting(
+                scheduler=one.scheduler,
+                ready=one.ready,
+                memory_bytes=one.memory_bytes,
+                since_ns=one.since_ns + offset_ns,
+            )
+            for one in (self.switcher.standbys() if self.switcher is not None else ())
+        )

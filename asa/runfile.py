@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Small files in the agent's run folder: written whole, read with suspicion.
+
+The folder is memory (tmpfs) and gone with a reboot, so nothing here waits for a disk. Does not know what is in them.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from asa.core.errors import AsaError
+
+
+def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
+    """Readers see the old file or the new one, never a part; the folder is made when missing. Raises OSError."""
+    fresh = f"{path}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(fresh, flags, mode)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(fresh, flags, mode)
+    try:
+        if os.write(descriptor, body) != len(body):
+            raise OSError(28, os.strerror(28))  # ENOSPC: a file system that is full takes a part first
+    finally:
+        os.close(descriptor)
+    os.rename(fresh, path)  # noqa: PTH104  # Path.rename costs three times as much, and this stands beside a switch
+
+
+def read_own(path: Path, limit_bytes: int) -> bytes | None:
+    """The file's bytes, None when there is none.
+
+    Raises AsaError unless it is a regular file of this user or root, no symlink, and no longer than the limit.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise AsaError(f"{path}: not a regular file")
+        if facts.st_uid not in (0, os.geteuid()):
+            raise AsaError(f"{path}: belongs to user {facts.st_uid}, which is neither this one nor root")
+        body = os.read(descriptor, limit_bytes + 1)
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if len(body) > limit_bytes:
+        raise AsaError(f"{path}: longer than {limit_bytes} bytes")
+    return body

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Means and percentiles of what a histogram grew by between two samples. Pure."""
+
+from collections.abc import Sequence
+from operator import sub
+
+from collectors.ebpf.layout import percentile_ns
+from collectors.rates.arithmetic import Fields, ratio
+
+
+def grown(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | None:
+    """Growth slot by slot; None when a slot went back or their number is another one."""
+    if old is None or new is None or len(old) != len(new):
+        return None
+    slots = list(map(sub, new, old))
+    return None if min(slots, default=0) < 0 else slots
+
+
+def mean_us(time_ns: int | None, events: int | None) -> float | None:
+    """Mean time an event in us; None of nothing."""
+    mean_ns = ratio(time_ns, events)
+    return None if mean_ns is None else mean_ns / 1e3
+
+
+def spread(
+    name: str, time_ns: int | None, slots: list[int] | None, starts: Sequence[int], percents: tuple[int, ...]
+) -> Fields:
+    """Mean and percentiles of a histogram that grew by `slots`, its sum by `time_ns`; `starts` are as in the layout."""
+    if slots is None:
+        return {}
+    fields: Fields = {f"{name}_mean_us": mean_us(time_ns, sum(slots))}
+    for percent in percents:
+        value_ns = percentile_ns(slots, starts, percent / 100)
+        fields[f"{name}_p{percent}_us"] = None if value_ns is None else value_ns / 1e3
+    return fields

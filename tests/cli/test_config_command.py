@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa config show|check` on files as a person writes them."""
+
+import json
+
+import msgspec
+import pytest
+
+from asa import config, paths
+from asa.cli import config as command
+from asa.cli.main import main
+
+WRONG = """\
+voting: {windows_s: 6}
+interval_s: -1
+window_s: 3
+switch:
+  gate: onn
+  gate: auto
+  stop_limits: 4
+zzz: 1
+journal: 5
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    path = tmp_path / "asa.yaml"
+    monkeypatch.setattr(paths, "default", lambda: paths.Places(config=path))
+    return path
+
+
+def asa(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["config", *map(str, words)])
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+def test_every_fault_with_what_was_meant(place, capsys):
+    place.write_text(WRONG)
+    code, said, _ = asa(capsys, "check")
+    assert code == 1
+    assert said.replace(str(place), "F").splitlines() == [
+        "F:1: voting.windows_s: there is no such setting; did you mean voting.window_s?",
+        "F:2: interval_s: -1 is not accepted; allowed: a number from 0.1 to 60",
+        "F:3: window_s: there is no such setting; did you mean voting.window_s?",
+        "F:6: switch.gate: stands here again; allowed: each key once",
+        "F:7: switch.stop_limits: there is no such setting; did you mean switch.stop_limit_s?",
+        "F:8: zzz: there is no such setting; allowed: one of the keys "
+        + ", ".join(field.name for field in msgspec.structs.fields(config.Settings)),
+        "F:9: journal: 5 is not accepted; allowed: settings of its own: size_mb, commit_s",
+        "7 faults in F",
+    ]
+
+
+def test_faults_for_programs(place, capsys):
+    place.write_text(WRONG)
+    code, said, _ = asa(capsys, "check", "--json")
+    found = json.loads(said)
+    assert (code, found["file"], found["exists"]) == (1, str(place), True)
+    assert len(found["faults"]) == 7
+    assert found["faults"][0] == {
+        "key": "voting.windows_s",
+        "line": 1,
+        "value": "6",
+        "allowed": "one of the keys window_s, threshold, decay",
+        "nearest": "voting.window_s",
+        "text": "voting.windows_s: there is no such setting; did you mean voting.window_s?",
+    }
+
+
+def test_a_right_file_and_none(place, tmp_path, capsys):
+    assert asa(capsys, "check")[:2] == (0, f"{place} is not there: all settings have their defaults\n")
+    place.write_text("voting: {decay: 0.5}\ninterval_s: 2\n")
+    code, said, _ = asa(capsys, "check")
+    assert code == 0
+    assert said.startswith(f"{place} is right; it sets 2 of ")
+    code, said, _ = asa(capsys, "check", tmp_path / "none.yaml")  # one that was named must be there
+    assert code == 1
+    assert "No such file or directory" in said
+    assert json.loads(asa(capsys, "check", "--json")[1])["faults"] == []
+
+
+def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
+    (tmp_path / "table.yaml").write_text("machines: 3\n")
+    place.write_text(f"interval_s: 2\ntable: {tmp_path}/table.yaml\nmodel: {tmp_path}/none.npz\n")
+    code, said, _ = asa(capsys, "check")
+    lines = said.splitlines()
+    assert code == 1
+    assert lines[0].startswith(f"{place}:2: table: {tmp_path}/table.yaml: ")
+    assert lines[1].startswith(f"{place}:3: model: {tmp_path}/none.npz: ")
+    place.write_text(f"table: {paths.mapping_tables() / 'default.yaml'}\nmodel: {paths.base_model()}\n")
+    assert asa(capsys, "check")[0] == 0
+
+
+def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
+    place.write_text("# mine\nvoting:\n  window_s: 4\nswitch: {trusted_owners: [1000], gate: off}\nmodel: 'a #b: c'\n")
+    code, said, _ = asa(capsys, "show")
+    assert code == 0
+    assert f"  window_s: 4.0  # a number above 0, up to 600; {place}:3, default 6.0\n" in said
+    assert f"  gate: 'off'  # auto, off; {place}:4, default auto\n" in said
+    assert "  decay: 0.8  # a number above 0, up to 1; default\n" in said
+    again = tmp_path / "again.yaml"
+    again.write_text(said)
+    assert config.load(again) == config.load(place)
+    assert set(_keys(config.Settings)) == {setting.key for setting in command.settings(config.Settings(), {})}
+
+
+def test_small_numbers_come_back(tmp_path, capsys):
+    path = tmp_path / "small.yaml"
+    path.write_text("guard: {alpha: 0.00001}\n")  # 1e-05 would be text in YAML 1.1
+    path.write_text(asa(capsys, "show", path)[1])
+    assert config.load(path).guard.alpha == 0.00001
+
+
+def test_settings_for_programs(place, capsys):
+    place.write_text("voting: {decay: 0.5}\n")
+    rows = {row["key"]: row for row in json.loads(asa(capsys, "show", "--json")[1])["settings"]}
+    row = rows["voting.decay"]
+    assert (row["value"], row["default"], row["source"], row["file"], row["line"]) == (0.5, 0.8, "file", str(place), 1)
+    assert (rows["interval_s"]["source"], rows["interval_s"]["line"]) == ("default", None)
+
+
+def test_show_of_a_wrong_file_is_one_line(place, capsys):
+    place.write_text("interval_s: x\n")
+    code, said, error = asa(capsys, "show")
+    assert (code, said) == (1, "")
+    assert error.startswith(f"asa: {place}: interval_s: 'x' is not accepted")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("voting.windows_s", "voting.window_s"),
+        ("intervall_s", "interval_s"),
+        ("decay", "voting.decay"),
+        ("policy.decay", "voting.decay"),
+        ("standby.settle_s.x", None),
+        ("guard.settl_s", "guard.settle_s"),
+        ("voteing", "voting"),
+        ("qqqq", None),
+    ],
+)
+def test_nearest(key, meant):
+    assert command.nearest(key) == meant
+
+
+def test_every_setting_says_what_it_is_for():
+    silent = [one.key for one in command.settings(config.Settings(), {}) if not one.comment]
+    assert silent == []
+
+
+def _keys(struct, above=""):
+    for field in msgspec.structs.fields(struct):
+        if isinstance(field.default, msgspec.Struct):
+            yield from _keys(type(field.default), f"{field.name}.")
+        else:
+            yield above + field.name

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa explain` and what `asa status` shows of switching, from a status that an agent left, and from a journal."""
+
+import argparse
+import json
+import os
+import time
+
+import msgspec
+import pytest
+
+from asa import paths, status
+from asa.cli import explain
+from asa.cli import status as status_command
+from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome, Way
+from asa.core.errors import JournalError
+from asa.core.sample import RawSample
+from asa.journal import Journal, SessionHeader
+from asa.status import Place, Showing, Status, StatusFile, Switched, Waiting
+
+S = 1_000_000_000
+EMPTY = {"int": 0, "str": "", "float": 0.0, "list": [], "dict": {}}
+RUSTY, FLASH = SchedulerName("scx_rusty"), SchedulerName("scx_flash")
+
+
+def example(**changes):
+    values = {
+        field.name: EMPTY[getattr(field.type, "__name__", "")] if hasattr(field.type, "__name__") else None
+        for field in msgspec.structs.fields(Status)
+        if field.required
+    }
+    now_ns = time.time_ns()
+    values |= {"pid": os.getpid(), "updated_ns": now_ns, "interval_s": 1.0, "scheduler_since_ns": now_ns - 60 * S}
+    return Status(**(values | changes))
+
+
+def explained(now_ns):
+    return example(
+        mode="switching",
+        workload="cpu",
+        confidence=0.84,
+        probabilities={"idle": 0.1, "cpu": 0.84, "disk": 0.05, "memory": 0.01},
+        scheduler="scx_flash",
+        wanted="scx_flash",
+        sentence="scx_flash serves cpu",
+        table="/t/default.yaml",
+        way="gated",
+        standbys=(
+            Waiting(scheduler="scx_simple", ready=True, memory_bytes=4_200_000, since_ns=now_ns),
+            Waiting(scheduler="scx_lavd", ready=False, memory_bytes=0, since_ns=now_ns),
+        ),
+        barred=("scx_rusty",),
+        ranking=(
+            Place(scheduler="scx_rusty", why="first", out="worse here: it waits", until_ns=now_ns + 540 * S),
+            Place(scheduler="scx_p2dq", why="next", out="off after 3 failures: it died"),
+            Place(scheduler="scx_flash", why="third"),
+            Place(scheduler="scx_simple", why="fourth"),
+            Place(scheduler="eevdf", why="the kernel's own"),
+        ),
+        keeps_to="scx_flash",
+        guard=(
+            Showing(scheduler="eevdf", blocks=6, medians={"run-queue-p99": 2500.0, "cpu-pressure": 0.25}),
+            Showing(scheduler="scx_flash", blocks=12, medians={"run-queue-p99": 1240.0, "timer-late-p99": None}),
+        ),
+        guard_blocks=12,
+        guard_next_look=15,
+        lately=tuple(
+            Switched(
+                at_ns=now_ns - 100 * S + number,
+                outcome="confirmed",
+                old=f"scx_{number}",
+                new=f"scx_{number + 1}",
+                way="standby",
+                why="cpu is served better",
+                detail="",
+                elapsed_ns=14_000_000,
+                gap_ns=9_300_000,
+                ended="",
+            )
+            for number in range(8)
+        ),
+    )
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    here = paths.Places(run=tmp_path / "run", sys=tmp_path / "sys", state=tmp_path)
+    monkeypatch.setattr(paths, "default", lambda: here)
+    monkeypatch.setattr(paths, "Places", lambda: here)
+    return here
+
+
+@pytest.fixture
+def agent(places):
+    file = StatusFile(places.run)
+    yield file.write
+    file.close()
+
+
+def asked(command, *words):
+    top = argparse.ArgumentParser()
+    command.register(top.add_subparsers())
+    name = command.__name__.rpartition(".")[2]
+    arguments = top.parse_args([name, *words])
+    return arguments.run(arguments)
+
+
+def test_all_that_speaks_for_the_scheduler_in_force(agent, capsys):
+    agent(explained(time.time_ns()))
+    assert asked(explain, "--last", "2") == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    at = [line for line in lines if " ms without either" in line]
+    assert lines[:5] == [
+        "agent      switching",
+        "workload   cpu (84%)",
+        "votes      cpu 84%, idle 10%, disk 5% in this tick",
+        "scheduler  scx_flash for 60 s; wanted scx_flash",
+        "why        scx_flash serves cpu",
+    ]
+    assert "a switch was taken back: cpu keeps to scx_flash for now" in lines
+    assert "ranking    1. scx_rusty: out for 9 min more; worse here: it waits" in lines
+    assert (
+        "2. scx_p2dq: out until `asa resume scx_p2dq` or another version of it; off after 3 failures: it died" in lines
+    )
+    assert "3. scx_flash: in force; third" in lines
+    assert "4. scx_simple: stands by; fourth" in lines
+    assert "5. eevdf: the kernel's own" in lines
+    figures = "run queue p99 2.50 ms, wakeup p99 unknown, timer late p99 unknown, CPU pressure 25%"
+    assert f"eevdf       6 blocks, {figures}" in lines
+    assert "12 blocks in this trial, judged at 15" in lines
+    assert len(at) == 2
+    assert at[-1].endswith("scx_7 -> scx_8: confirmed (standby, 0.01 s, 9.3 ms without either)")
+
+
+def test_as_json(agent, capsys):
+    agent(explained(time.time_ns()))
+    assert asked(explain, "--json", "--last", "3") == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["running"]
+    assert body["agent"]["ranking"][0]["out"] == "worse here: it waits"
+    assert [one["new"] for one in body["switches"]] == ["scx_6", "scx_7", "scx_8"]
+
+
+def test_an_agent_that_has_seen_nothing_yet(agent, capsys):
+    agent(example(mode="observing", mode_reason="told to", sentence="nothing to judge by yet"))
+    assert asked(explain) == 0
+    said = capsys.readouterr().out
+    assert "agent      observing: told to" in said
+    assert "workload   not recognised yet (0%)" in said
+    assert "scheduler  no sched_ext; wanted none" in said
+    assert "guard      has nothing to judge while nothing is switched" in said
+    assert "switches   none yet" in said
+
+
+def test_a_guard_without_a_class(agent, capsys):
+    agent(example(mode="switching"))
+    assert asked(explain) == 0
+    assert "guard      waits for a class" in capsys.readouterr().out
+
+
+def test_without_an_agent(places, capsys):
+    assert asked(explain) == 3
+    assert capsys.readouterr().out == "agent      not running; `asa run` starts it\n"
+    assert asked(explain, "--json") == 3
+    assert json.loads(capsys.readouterr().out) == {"running": False, "agent": None, "switches": []}
+
+
+@pytest.mark.parametrize("last", ["-1", "x", "1.5", "99999999"])
+def test_not_a_number_of_switches(last, capsys):
+    with pytest.raises(SystemExit):
+        asked(explain, "--last", last)
+    assert "is not a number of switches" in capsys.readouterr().err
+
+
+def switch(at_ns, new, **more):
+    values = {"outcome": SwitchOutcome.CONFIRMED, "old": EEVDF, "elapsed_ns": S, "detail": "", "undo": "", **more}
+    return SwitchEvent(monotonic_ns=at_ns, new=new, **values)
+
+
+def test_switches_of_a_journal_without_an_agent(places, tmp_path, capsys):
+    file = tmp_path / "j.sqlite"
+    header = SessionHeader(started_ns=1, asa_version="0", host="", kernel="", cpus=1)
+    with Journal.open(file) as book:
+        for boot, name in enumerate((FLASH, RUSTY)):  # CLOCK_MONOTONIC begins anew with each boot
+            book.begin(header)
+            book.add(RawSample(monotonic_ns=50 * S, wall_ns=(1_790_000_000 + boot * 1000) * S))
+            event = switch(53 * S, name, way=Way.GATED, why="a reason")
+            book.add(RawSample(monotonic_ns=51 * S, wall_ns=0), events=(event,))
+    assert asked(explain, "--journal", str(file), "--json") == 0
+    found = json.loads(capsys.readouterr().out)["switches"]
+    assert [(one["new"], one["at_ns"]) for one in found] == [
+        (FLASH, 1_790_000_003 * S),
+        (RUSTY, 1_790_001_003 * S),
+    ]
+    assert asked(explain, "--journal", str(file), "--last", "1") == 0
+    said = capsys.readouterr().out
+    assert "eevdf -> scx_rusty: confirmed (gated, 1.00 s)" in said
+    assert "scx_flash" not in said
+    assert "a reason" in said
+    with pytest.raises(JournalError, match="no such journal"):
+        asked(explain, "--journal", str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_status_shows_how_it_switches_and_who_stands_by(agent, capsys):
+    agent(explained(time.time_ns()))
+    assert asked(status_command) == 0
+    said = capsys.readouterr().out
+    assert "switching  by the gate" in said
+    assert "standby    scx_simple (4.2 MB), scx_lavd (loading)" in said
+    assert "barred     scx_rusty, for cpu" in said
+    agent(example(way="plain", way_reason="seccomp is not allowed here"))
+    asked(status_command)
+    said = capsys.readouterr().out
+    assert "switching  stop, then start: seccomp is not allowed here" in said
+    assert "standby" not in said
+
+
+def test_a_status_of_an_older_agent_can_be_explained(places, agent, capsys):
+    body = msgspec.json.decode(msgspec.json.encode(explained(0)))
+    new = ("way", "way_reason", "standbys", "barred", "ranking", "keeps_to", "guard", "guard_blocks", "lately")
+    for name in (*new, "guard_next_look"):
+        del body[name]
+    (places.run / "status.json").write_bytes(msgspec.json.encode(body))
+    assert status.read(places.run) is not None
+    assert asked(explain) == 0
+    assert "guard      has seen nothing of cpu yet" in capsys.readouterr().out

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa journal`, `asa report` and `asa replay` over journals that the shipped model and the real policy have made."""
+
+import argparse
+import csv
+import io
+import json
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.cli import journal as journal_command
+from asa.cli import replay as replay_command
+from asa.cli import report as report_command
+from asa.config import Settings
+from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
+from asa.core.errors import AsaError, JournalError
+from asa.core.sample import SchedExtState
+from asa.decide import table
+from asa.journal import Journal, SessionHeader
+from asa.pipeline import Rules, State, step
+from collectors.rates import Rates
+from models.runtime import NumpyEnsemble
+
+RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
+S = 10**9
+
+
+def asa(*words):
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for module in (journal_command, report_command, replay_command):
+        module.register(commands)
+    arguments = parser.parse_args([str(word) for word in words])
+    return arguments.run(arguments)
+
+
+@pytest.fixture(autouse=True)
+def of_nobody(monkeypatch, tmp_path):
+    """This machine's own settings and journal are no part of these tests."""
+    places = replace(paths.default(), state=tmp_path / "state", config=tmp_path / "none.yaml")
+    monkeypatch.setattr(paths, "default", lambda: places)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Samples of a session of `wakeup`."""
+    with Journal.unpack(next(path for path in RECORDINGS if "host" in path.name)) as journal:
+        number = next(one.number for one in journal.sessions() if one.header.label == "wakeup")
+        return list(journal.samples(number))
+
+
+@pytest.fixture
+def file(tmp_path, recorded):
+    """A journal as an agent leaves it: it saw `wakeup` for the time of two recordings, and switched for it."""
+    settings = Settings()
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    rules = Rules(
+        classifier=NumpyEnsemble.load(paths.base_model()),
+        table=table.for_this_machine(portfolio.modes()),
+        voting=settings.voting,
+        policy=settings.policy,
+        name_of_ops=portfolio.name_of_ops,
+        may_switch=True,
+        versions={name: record.sha256 for name, record in portfolio.records().items()},
+    )
+    length_ns = recorded[-1].monotonic_ns - recorded[0].monotonic_ns + S
+    path = tmp_path / "agent.sqlite"
+    state, attached, due, news = State(), EEVDF, None, []
+    with Journal.open(path) as journal:
+        journal.begin(
+            SessionHeader(started_ns=1, asa_version="0", host="here\x1b[2J", kernel="6", cpus=2, mode="switching")
+        )
+        for part in range(2):
+            for sample in recorded:
+                if due is not None:
+                    news = [confirmed(sample.monotonic_ns + part * length_ns - S // 10, attached, due)]
+                    attached, due = due, None
+                entry = portfolio.entry(attached.partition(":")[0])
+                kernel = SchedExtState(
+                    state="enabled" if entry.ops else "disabled", ops=entry.ops or "", enable_seq=part
+                )
+                later_ns = part * length_ns
+                at_ns = {"monotonic_ns": sample.monotonic_ns + later_ns, "wall_ns": sample.wall_ns + later_ns}
+                shown = replace(sample, **at_ns, sched_ext=kernel)
+                state = step(rules, state, shown, news)
+                journal.add(shown, state.decision, tuple(news))
+                news, due = [], state.decision.switch_to
+    return path
+
+
+def confirmed(at_ns, old, new):
+    return SwitchEvent(
+        monotonic_ns=at_ns, outcome=SwitchOutcome.CONFIRMED, old=old, new=new, elapsed_ns=S // 5, detail="", undo=""
+    )
+
+
+def test_the_list_and_one_session(file, capsys):
+    assert asa("journal", "list", file) == 0
+    told = capsys.readouterr().out
+    assert "switching" in told
+    assert "1 switch," in told
+    assert "wakeup" in told
+    assert "\x1b" not in told
+    assert asa("journal", "show", file) == 0
+    assert "eevdf -> scx_" in capsys.readouterr().out
+    assert asa("journal", "list", file, "--json") == 0
+    (session,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert session["outcomes"] == {"confirmed": 1}
+    assert asa("journal", "show", file, "--json", "--session", 1) == 0
+    assert json.loads(capsys.readouterr().out)["ticks"] == session["ticks"]
+    with pytest.raises(AsaError, match="there is no session 7; it has 1 to 1"):
+        asa("journal", "show", file, "--session", 7)
+
+
+def test_packed_recordings_are_read_too(capsys):
+    assert asa("journal", "list", RECORDINGS[0], "--json") == 0
+    sessions = json.loads(capsys.readouterr().out)["sessions"]
+    with Journal.unpack(RECORDINGS[0]) as journal:
+        assert [one["number"] for one in sessions] == [one.number for one in journal.sessions()]
+    assert {one["mode"] for one in sessions} == {"recording"}
+
+
+def test_while_an_agent_writes(file, recorded, capsys):
+    with Journal.open(file) as writing:
+        number = writing.begin(SessionHeader(started_ns=2, asa_version="0", host="here", kernel="6", cpus=2))
+        for sample in recorded[:5]:
+            writing.add(sample)
+        writing.commit()
+        writing.add(recorded[5])
+        assert asa("journal", "list", file, "--json") == 0
+        assert [one["ticks"] for one in json.loads(capsys.readouterr().out)["sessions"]][1:] == [5]
+        writing.add(recorded[6])
+        writing.commit()
+        assert len(list(writing.samples(number))) == 7
+
+
+def test_ticks_as_csv(file, tmp_path, capsys):
+    assert asa("journal", "export", file) == 0
+    told = capsys.readouterr().out
+    rows = list(csv.DictReader(io.StringIO(told)))
+    with Journal.look(file) as journal:
+        samples, decisions = list(journal.samples(1)), list(journal.decisions(1))
+    assert len(rows) == len(samples)
+    assert {field.name for field in fields(Rates)} < set(rows[0])
+    assert rows[0]["cpu_idle_share"] == rows[0]["p_wakeup"] == ""  # unknown
+    for row, sample, decision in zip(rows, samples, decisions, strict=True):
+        assert (row["session"], int(row["monotonic_ns"])) == ("1", sample.monotonic_ns)
+        assert row["sentence"] == decision.sentence
+        assert row["switch_to"] == (decision.switch_to or "")
+        if decision.probabilities is not None:
+            assert float(row["p_wakeup"]) == decision.probabilities.of("wakeup")
+    assert 0.0 <= float(rows[3]["cpu_idle_share"]) <= 1.0
+    assert asa("journal", "export", file, "--out", tmp_path / "t.csv", "--json") == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["rows"], body["columns"]) == (len(rows), list(rows[0]))
+    assert (tmp_path / "t.csv").read_text() == told
+
+
+def test_without_pyarrow_parquet_is_one_line(file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(AsaError, match="install asa's extra `export`, or use --format csv"):
+        asa("journal", "export", file, "--format", "parquet", "--out", tmp_path / "t.parquet")
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def test_ticks_as_parquet(file, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed; asa's extra `export` has it")
+    assert asa("journal", "export", file, "--format", "parquet", "--out", tmp_path / "t.parquet") == 0
+    assert asa("journal", "export", file, "--out", tmp_path / "t.csv") == 0
+    found = parquet.read_table(tmp_path / "t.parquet").to_pylist()
+    with (tmp_path / "t.csv").open() as text:
+        rows = list(csv.DictReader(text))
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in found] == rows
+    assert found[0]["p_wakeup"] is None
+
+
+def test_export_says_where_it_cannot_write(file, tmp_path):
+    with pytest.raises(AsaError, match="--out FILE is needed"):
+        asa("journal", "export", file, "--format", "parquet")
+    with pytest.raises(AsaError, match="cannot be written"):
+        asa("journal", "export", file, "--out", tmp_path / "none/t.csv")
+
+
+def test_a_report_is_a_page_and_figures(file, tmp_path, capsys):
+    assert asa("report", file, "--out", tmp_path / "r.html") == 0
+    assert "1 session" in capsys.readouterr().out
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert asa("report", file, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["outcomes"] == {"confirmed": 1}
+    assert found["workloads"]["wakeup"] > 10
+    with pytest.raises(AsaError, match="cannot be written"):
+        asa("report", file, "--out", tmp_path / "none/r.html")
+    with pytest.raises(JournalError, match=r"journal\.sqlite: there is no such journal"):
+        asa("report")
+
+
+def test_a_replay_with_the_same_settings_differs_in_nothing(file, capsys):
+    assert asa("replay", file) == 0
+    told = capsys.readouterr().out
+    assert "0 differ" in told
+    assert "1 recorded, 1 replayed: 1 the same, 0 moved, 0 saved, 0 added" in told
+
+
+def test_a_replay_with_other_settings_says_what_would_have_been(file, tmp_path, capsys):
+    (tmp_path / "asa.yaml").write_text("policy: {dwell_s: 3600}\n")
+    assert asa("replay", file, "--settings", tmp_path / "asa.yaml") == replay_command.DIFFERS
+    told = capsys.readouterr().out
+    assert "1 recorded, 0 replayed: 0 the same, 0 moved, 1 saved, 0 added" in told
+    assert asa("replay", file, "--settings", tmp_path / "asa.yaml", "--json") == replay_command.DIFFERS
+    found = json.loads(capsys.readouterr().out)["replay"]
+    assert found["differing"] == len({one["at_ns"] for one in found["first"]}) > 20
+    assert found["by_field"]["reason"] == found["differing"]
+    with pytest.raises(AsaError, match=r"none\.yaml"):
+        asa("replay", file, "--settings", tmp_path / "none.yaml")
+
+
+def test_a_replay_of_a_recording_decides_what_nobody_had(capsys):
+    assert asa("replay", RECORDINGS[0]) == 0
+    assert "no decisions to compare with" in capsys.readouterr().out

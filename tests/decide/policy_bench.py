@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One tick, one event or one order for the policy, with rules and a table of its own."""
+
+from dataclasses import dataclass, field, replace
+
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandingSettings
+from asa.core.decision import (
+    EEVDF,
+    Order,
+    SchedulerExit,
+    SchedulerName,
+    SwitchEvent,
+    Vote,
+    Way,
+    Workload,
+)
+from asa.decide import policy
+from asa.decide.guard import Signals
+from asa.decide.policy import PolicyState, decide
+from asa.decide.standing import Standing
+from asa.decide.table import Entry, MappingTable
+
+S = 1_000_000_000
+CPU, DISK, IDLE = Workload("cpu"), Workload("disk"), Workload("idle")
+RUSTY, FLASH, SIMPLE = SchedulerName("scx_rusty"), SchedulerName("scx_flash"), SchedulerName("scx_simple")
+TABLE = MappingTable(
+    path="t.yaml",
+    machine="test",
+    provenance="test",
+    rankings={
+        IDLE: (Entry(scheduler="eevdf", why="."),),
+        CPU: (Entry(scheduler="scx_rusty", why="."), Entry(scheduler="scx_flash", why=".")),
+        DISK: (Entry(scheduler="scx_simple", why="."),),
+    },
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    table: MappingTable = TABLE
+    policy: PolicySettings = field(default_factory=lambda: PolicySettings(cooldown_s=10.0, dwell_s=2.0))
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
+    standing: StandingSettings = field(default_factory=StandingSettings)
+    versions: dict = field(default_factory=dict)
+    may_switch: bool = True
+    shadow: bool = False
+
+
+RULES = Rules()
+NO_MARKS = Standing()
+CALM, BAD = Signals(cpu_pressure=0.1), Signals(cpu_pressure=0.6)
+WALL_NS = 10**18  # at second 0
+
+
+def ask(state, workload, now_s, current=EEVDF, may_switch=True, signals=None, standing=NO_MARKS, rules=RULES, ready=()):
+    """One tick where the standing does not change."""
+    state, after, verdict = decide(
+        state,
+        standing,
+        Vote(workload=workload, confidence=0.9 if workload else 0.0),
+        now_ns=int(now_s * S),
+        wall_ns=WALL_NS + int(now_s * S),
+        current=current,
+        signals=signals,
+        rules=replace(rules, may_switch=may_switch),
+        ready=ready,
+    )
+    assert after is standing
+    return state, verdict
+
+
+def learn(state, event):
+    """One event that does not change the standing."""
+    state, standing = policy.learn(state, Standing(), event, wall_ns=WALL_NS + event.monotonic_ns, rules=RULES)
+    assert standing == Standing()
+    return state
+
+
+def obey(state, kind, current=EEVDF, scheduler=None, until_s=None):
+    until_ns, until = (None, "") if until_s is None else (WALL_NS + int(until_s * S), f"second {until_s}")
+    order = Order(kind=kind, scheduler=scheduler, until_ns=until_ns, until=until)
+    return policy.obey(state, Standing(), order, current)[0]
+
+
+def event(outcome, new, at_s, old=EEVDF, kind=None, elapsed_s=1.0, way=Way.PLAIN):
+    end = None if kind is None else SchedulerExit(kind=kind, reason="it ended", source="the scheduler")
+    return SwitchEvent(
+        monotonic_ns=int(at_s * S),
+        outcome=outcome,
+        old=old,
+        new=new,
+        elapsed_ns=int(elapsed_s * S),
+        detail="",
+        undo="",
+        exit=end,
+        way=way,
+    )
+
+
+def settled(workload=CPU):
+    state, _ = ask(PolicyState(), workload, 0)
+    return state

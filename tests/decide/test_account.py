@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The account of the policy's memories: each is filled by what fills it in the agent."""
+
+from dataclasses import replace
+
+from asa.config import PolicySettings, QuarantineSettings, StandingSettings, Voting
+from asa.core.decision import (
+    EEVDF,
+    ExitKind,
+    SchedulerExit,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Way,
+    Workload,
+)
+from asa.decide import guard, policy, standing
+from asa.decide.account import Accountant, ranking, showings, switched
+from asa.decide.guard import Signals
+from asa.decide.policy import PolicyState, Revert
+from asa.decide.standing import Standing
+from asa.decide.table import Entry, MappingTable
+from asa.pipeline import Rules
+
+S = 1_000_000_000
+WALL_NS = 1_790_000_000 * S
+CPU, IDLE = Workload("cpu"), Workload("idle")
+RUSTY, FLASH = SchedulerName("scx_rusty"), SchedulerName("scx_flash")
+TABLE = MappingTable(
+    path="t.yaml",
+    machine="test",
+    provenance="test",
+    rankings={
+        IDLE: (Entry(scheduler="eevdf", why="idle wants nothing"),),
+        CPU: (Entry(scheduler="scx_rusty", why="fast"), Entry(scheduler="scx_flash", why="second")),
+    },
+)
+RULES = Rules(
+    classifier=None,
+    table=TABLE,
+    voting=Voting(),
+    policy=PolicySettings(),
+    name_of_ops=SchedulerName,
+    may_switch=True,
+    quarantine=QuarantineSettings(backoff_s=30.0, failures=2),
+)
+NOTHING = Standing()
+EXIT = SchedulerExit(kind=ExitKind.ERROR, reason="invalid CPU 99", source="the scheduler")
+
+
+def event(outcome, at_s, new=RUSTY, **more):
+    values = {"old": EEVDF, "elapsed_ns": 5 * S, "detail": "ended", "undo": "", **more}
+    return SwitchEvent(monotonic_ns=int(at_s * S), outcome=outcome, new=new, **values)
+
+
+def fail(memory, kept, at_s, new=RUSTY):
+    return policy.learn(
+        memory, kept, event(SwitchOutcome.FAILED, at_s, new, exit=EXIT), wall_ns=WALL_NS + int(at_s * S), rules=RULES
+    )
+
+
+def places(memory, kept=NOTHING, now_s=0):
+    return ranking(memory, kept, now_ns=int(now_s * S), wall_ns=WALL_NS + int(now_s * S), rules=RULES)
+
+
+def test_the_ranking_is_the_tables_with_the_kernels_own_at_the_end():
+    found = places(PolicyState(workload=CPU))
+    assert [(place.scheduler, place.out, place.until_ns) for place in found] == [
+        (RUSTY, "", None),
+        (FLASH, "", None),
+        (EEVDF, "", None),
+    ]
+    assert [place.why for place in found][:2] == ["fast", "second"]
+    assert [place.why for place in places(PolicyState(workload=IDLE))] == ["idle wants nothing"]
+
+
+def test_without_a_class_or_without_its_ranking_there_is_none():
+    assert places(PolicyState()) == ()
+    assert places(PolicyState(workload=Workload("unknown"))) == ()
+
+
+def test_one_that_failed_is_out_until_its_backoff_ends():
+    memory, kept = fail(PolicyState(workload=CPU), Standing(), 10)
+    rusty, flash, _ = places(memory, kept, 20)
+    assert rusty.out == "failed once: invalid CPU 99"
+    assert rusty.until_ns == WALL_NS + 40 * S
+    assert flash.out == ""
+    assert places(memory, kept, 40)[0].out == ""
+    assert RUSTY in memory.quarantine.out(39 * S)
+    assert RUSTY not in memory.quarantine.out(40 * S)
+
+
+def test_one_that_failed_too_often_is_out_until_lifted():
+    memory, kept = PolicyState(workload=CPU), Standing()
+    for at_s in (10, 100, 200):
+        memory, kept = fail(memory, kept, at_s)
+    rusty = places(memory, kept, 10_000)[0]
+    assert (rusty.out, rusty.until_ns) == ("off after 2 failures: invalid CPU 99", None)
+    assert places(memory, standing.lift(kept, RUSTY), 10_000)[0].out == ""
+
+
+def lowered(kept=NOTHING, workload=CPU):
+    return standing.lower(
+        kept, workload=workload, scheduler=RUSTY, version="", wall_ns=WALL_NS, why="it waits", rules=StandingSettings()
+    )
+
+
+def test_one_that_the_guard_took_back_is_out_for_that_class_alone():
+    rusty = places(PolicyState(workload=CPU), lowered())[0]
+    assert (rusty.out, rusty.until_ns) == ("worse here: it waits", WALL_NS + 600 * S)
+    assert places(PolicyState(workload=CPU), lowered(), 600)[0].out == ""
+    assert places(PolicyState(workload=CPU), lowered(workload=IDLE))[0].out == ""
+
+
+def test_of_two_reasons_the_one_that_lasts_longer_is_told():
+    memory, _ = fail(PolicyState(workload=CPU), Standing(), 10)
+    assert places(memory, lowered(), 20)[0].out == "worse here: it waits"
+    longer = replace(
+        memory, quarantine=replace(memory.quarantine, outs=(replace(memory.quarantine.outs[0], until_ns=9000 * S),))
+    )
+    assert places(longer, lowered(), 20)[0].out == "failed once: invalid CPU 99"
+
+
+def watched(ticks=21, scheduler=RUSTY, state=None):
+    memory = PolicyState(workload=CPU, running=scheduler) if state is None else state
+    seen = memory.guard
+    for tick in range(ticks):
+        signals = Signals(run_queue_p99_us=1000.0 * (tick // 3 % 3 + 1), timer_late_us=None, cpu_pressure=0.5)
+        seen = guard.observe(seen, now_ns=tick * S, workload=CPU, scheduler=scheduler, signals=signals)
+    return replace(memory, guard=seen)
+
+
+def test_the_guards_figures_are_medians_of_its_blocks():
+    (rusty,) = showings(watched())
+    assert (rusty.scheduler, rusty.blocks) == (RUSTY, 6)
+    assert rusty.medians == {"run-queue-p99": 2000.0, "wakeup-p99": None, "cpu-pressure": 0.5, "timer-late-p99": None}
+    both = watched(scheduler=RUSTY, state=replace(watched(scheduler=EEVDF), running=RUSTY))
+    assert [showing.scheduler for showing in showings(both)] == [EEVDF, RUSTY]
+    assert showings(replace(both, workload=IDLE)) == ()
+
+
+def account(memory, kept=NOTHING, now_s=0, accountant=None):
+    accountant = accountant or Accountant()
+    return accountant.account(memory, kept, now_ns=now_s * S, wall_ns=WALL_NS + now_s * S, rules=RULES)
+
+
+def test_how_far_the_trial_is():
+    assert (account(watched(21)).guard_blocks, account(watched(21)).guard_next_look) == (6, 10)
+    assert (account(watched(10)).guard_blocks, account(watched(10)).guard_next_look) == (3, 6)
+    over = account(watched(80))
+    assert over.guard_blocks > 20
+    assert over.guard_next_look is None
+    assert account(watched(21, EEVDF)).guard_next_look is None  # which is never judged
+    assert account(replace(watched(21), workload=IDLE)).guard_next_look is None
+
+
+def test_what_a_class_keeps_to_after_a_revert():
+    memory = replace(PolicyState(workload=CPU), reverts=(Revert(workload=CPU, back=FLASH, count=1, at_ns=0),))
+    assert account(memory, now_s=1).keeps_to == FLASH
+    assert account(memory, now_s=4000).keeps_to == ""
+    assert account(replace(memory, workload=IDLE), now_s=1).keeps_to == ""
+
+
+def test_an_accountant_tells_what_changed_and_works_out_only_that():
+    accountant = Accountant()
+    memory, kept = fail(PolicyState(workload=CPU), Standing(), 10)
+    memory = replace(memory, set_aside=memory.quarantine.out(11 * S), barred=frozenset({FLASH}))
+    first = account(memory, kept, 11, accountant)
+    assert first.ranking[0].out
+    assert first.barred == (FLASH,)
+    again = account(replace(memory, since_ns=5), kept, 12, accountant)
+    assert again.ranking is first.ranking
+    over = account(replace(memory, set_aside=frozenset()), kept, 41, accountant)
+    assert over.ranking[0].out == ""
+    assert account(replace(memory, workload=IDLE), kept, 12, accountant).ranking[0].scheduler == EEVDF
+
+
+def test_events_on_the_clock_on_the_wall():
+    (one, two) = switched(
+        [
+            event(SwitchOutcome.CONFIRMED, 4, gap_ns=7, way=Way.STANDBY, why="better"),
+            event(SwitchOutcome.LOST, 6, exit=EXIT),
+        ],
+        now_ns=10 * S,
+        wall_ns=WALL_NS,
+    )
+    assert one.at_ns == WALL_NS - 6 * S
+    assert (one.outcome, one.old, one.new, one.way, one.why) == ("confirmed", EEVDF, RUSTY, "standby", "better")
+    assert (one.elapsed_ns, one.gap_ns, one.ended, one.detail) == (5 * S, 7, "", "ended")
+    assert two.ended == "error: invalid CPU 99 (by the scheduler)"

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guard: what it takes for worse, how seldom it errs, what is no evidence, and what it remembers."""
+
+import math
+import random
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from asa.config import GuardSettings
+from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.decide import guard
+from asa.decide.guard import FEWEST_BLOCKS, LOOKS, MOST_BLOCKS, MOST_PAIRS, GuardState, Signal, Signals
+from asa.journal import Journal
+from collectors import rates
+from collectors.rates import Rates
+
+S = 1_000_000_000
+WEB, GAME = Workload("web"), Workload("game")
+OLD, NEW = SchedulerName("scx_old"), SchedulerName("scx_new")
+RULES = GuardSettings(alpha=0.01, worse_by=0.25)
+RECORDINGS = Path(__file__).parents[2] / "models/recordings"
+
+
+class Noise:
+    """Four signals that wander on their own: logarithms are first-order autoregressive, `r` from tick to tick."""
+
+    def __init__(self, seed, r=0.5, sigma=0.3, base_us=4000.0):
+        self.chance = random.Random(seed)  # noqa: S311  # the same each time
+        self.r, self.sigma, self.base_us = r, sigma, base_us
+        self.state = [self.chance.gauss(0, 1) for _ in range(4)]
+
+    def tick(self, times=1.0):
+        fresh = math.sqrt(1 - self.r**2)
+        self.state = [self.r * value + fresh * self.chance.gauss(0, 1) for value in self.state]
+        queue, wakeup, timer = (self.base_us * times * math.exp(self.sigma * value) for value in self.state[:3])
+        pressure = 1 / (1 + math.exp(-self.sigma * self.state[3]))
+        return Signals(run_queue_p99_us=queue, wakeup_p99_us=wakeup, timer_late_us=timer, cpu_pressure=pressure)
+
+
+class Machine:
+    """Feeds ticks one second apart and keeps the first verdict."""
+
+    def __init__(self, rules=RULES, step_s=1.0):
+        self.rules, self.step_ns = rules, int(step_s * S)
+        self.state, self.now_ns = GuardState(), 0
+        self.previous, self.running = None, EEVDF
+        self.verdict = self.after_ticks = None
+
+    def run(self, scheduler, ticks, workload=WEB):
+        if scheduler != self.running:
+            self.previous, self.running = self.running, scheduler
+        for number, signals in enumerate(ticks, start=1):
+            self.now_ns += self.step_ns
+            self.state = guard.observe(
+                self.state, now_ns=self.now_ns, workload=workload, scheduler=scheduler, signals=signals
+            )
+            verdict = guard.judge(
+                self.state, workload=workload, scheduler=scheduler, previous=self.previous, rules=self.rules
+            )
+            if verdict is not None and self.verdict is None:
+                self.verdict, self.after_ticks = verdict, number
+        return self
+
+
+def jittered(value_us, count, seed=1, **others):
+    """`count` ticks around a run-queue latency, none like the other."""
+    chance = random.Random(seed)  # noqa: S311
+    return [Signals(run_queue_p99_us=value_us * chance.uniform(0.95, 1.05), **others) for _ in range(count)]
+
+
+def trial(before_us, after_us, *, before=63, after=63, **others):
+    return Machine().run(EEVDF, jittered(before_us, before, **others)).run(NEW, jittered(after_us, after, 2, **others))
+
+
+def noisy_trial(seed, times, rules=RULES, **noise):
+    source = Noise(seed, **noise)
+    machine = Machine(rules)
+    for scheduler, factor in ((EEVDF, 1.0), (OLD, 1.0), (NEW, times)):
+        machine.run(scheduler, [source.tick(factor) for _ in range(63)])
+    return machine
+
+
+def test_a_doubled_p99_is_found_within_a_minute():
+    found = [noisy_trial(seed, 2.0) for seed in range(40)]
+    after = sorted(machine.after_ticks or math.inf for machine in found)
+    assert after[len(after) // 2] <= 31  # half of them with the second look
+    assert after[-2] <= 61
+    assert all(machine.verdict.scheduler == NEW for machine in found if machine.verdict)
+
+
+@pytest.mark.parametrize("r", [0.0, 0.5, 0.8])
+def test_false_alarms_stay_below_alpha(r):
+    """Nothing is worse, only noisy and slow to change; what nobody feels is put out of play by a large base."""
+    alpha, trials = 0.05, 300
+    rules = GuardSettings(alpha=alpha, worse_by=0.05)
+    alarms = sum(
+        noisy_trial(seed, 1.0, rules, r=r, sigma=0.5, base_us=80_000.0).verdict is not None for seed in range(trials)
+    )
+    assert alarms <= trials * alpha
+
+
+def test_a_verdict_says_what_it_saw():
+    verdict = trial(4000, 9000).verdict
+    assert (verdict.workload, verdict.scheduler, verdict.than) == (WEB, NEW, EEVDF)
+    assert verdict.signal is Signal.RUN_QUEUE
+    assert verdict.median == pytest.approx(9000, rel=0.05)
+    assert verdict.reference_median == pytest.approx(4000, rel=0.05)
+    assert (verdict.blocks, verdict.reference_blocks) == (6, 20)
+    assert verdict.p <= verdict.level <= RULES.alpha
+    assert verdict.sentence.startswith(
+        "web fares worse under scx_new than under eevdf: run-queue latency (p99) "
+        f"{verdict.median / 1000:.1f} ms against {verdict.reference_median / 1000:.1f} ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before_us", "after_us", "worse"),
+    [
+        (500, 1500, False),  # three times as long, and still nobody feels it
+        (40_000, 45_000, False),  # 5 ms more, but an eighth only
+        (40_000, 55_000, True),
+        (4000, 6500, True),
+        (6500, 4000, False),
+        (4000, 4000, False),
+    ],
+)
+def test_what_nobody_feels_is_not_worse(before_us, after_us, worse):
+    assert (trial(before_us, after_us).verdict is not None) == worse
+
+
+def test_the_reference_that_it_lost_to_is_named():
+    machine = Machine().run(EEVDF, jittered(9000, 63)).run(OLD, jittered(4000, 63, 3)).run(NEW, jittered(9000, 63, 2))
+    assert machine.verdict.than == OLD
+    machine = Machine().run(OLD, jittered(9000, 63, 3)).run(EEVDF, jittered(4000, 63)).run(OLD, jittered(9000, 3, 3))
+    assert machine.run(NEW, jittered(9000, 63, 2)).verdict.than == EEVDF
+
+
+def test_eevdf_is_never_judged():
+    assert Machine().run(OLD, jittered(4000, 63)).run(EEVDF, jittered(9000, 63)).verdict is None
+
+
+def test_without_enough_reference_there_is_no_verdict():
+    short = (FEWEST_BLOCKS - 1) * 3
+    machine = Machine().run(EEVDF, jittered(4000, short))
+    assert guard.lacking(machine.state, workload=WEB) == 2  # the last block is not whole yet
+    machine.run(NEW, jittered(9000, 63))
+    assert guard.lacking(machine.state, workload=WEB) == 1
+    assert machine.verdict is None
+    assert trial(4000, 9000, before=short + 3).verdict is not None
+
+
+def test_reference_adds_up_over_short_visits():
+    machine = Machine()
+    for visit in range(FEWEST_BLOCKS):
+        machine.run(EEVDF, jittered(4000, 2, visit)).run(EEVDF, jittered(4000, 1, visit), workload=GAME)
+    assert guard.lacking(machine.state, workload=WEB) == 0
+    assert guard.lacking(machine.state, workload=GAME) == FEWEST_BLOCKS  # one tick alone is left out
+    assert machine.run(NEW, jittered(9000, 63)).verdict is not None
+
+
+def test_only_what_was_measured_since_the_switch_counts_against_a_scheduler():
+    machine = Machine().run(NEW, jittered(9000, 63)).run(EEVDF, jittered(4000, 63)).run(NEW, jittered(9000, 63, 2))
+    assert (machine.verdict.blocks, machine.verdict.reference_blocks) == (6, 20)
+
+
+def test_the_least_probable_difference_is_named():
+    machine = Machine(GuardSettings(alpha=0.2)).run(EEVDF, jittered(4000, 3 * FEWEST_BLOCKS + 1))
+    machine.run(OLD, jittered(4000, 63, 4)).run(NEW, jittered(9000, 63, 5))
+    assert (machine.verdict.than, machine.verdict.reference_blocks) == (OLD, 20)  # against EEVDF there are six
+
+
+def test_unknown_signals_are_no_evidence():
+    nothing = [Signals()] * 63
+    assert Machine().run(EEVDF, jittered(4000, 63)).run(NEW, nothing).verdict is None
+    machine = Machine().run(EEVDF, nothing).run(NEW, jittered(9000, 63))
+    assert machine.verdict is None
+    assert guard.lacking(machine.state, workload=WEB) == FEWEST_BLOCKS
+
+
+def test_a_block_known_for_less_than_half_is_unknown():
+    thin = [signals if number % 3 == 0 else Signals() for number, signals in enumerate(jittered(9000, 63))]
+    assert Machine().run(EEVDF, jittered(4000, 63)).run(NEW, thin).verdict is None
+    thick = [signals if number % 3 else Signals() for number, signals in enumerate(jittered(9000, 63))]
+    assert Machine().run(EEVDF, jittered(4000, 63)).run(NEW, thick).verdict is not None
+
+
+@pytest.mark.parametrize("field", ["wakeup_p99_us", "timer_late_us", "cpu_pressure"])
+def test_each_signal_alone_is_enough(field):
+    low, high = (0.2, 0.5) if field == "cpu_pressure" else (4000, 9000)
+    ticks = [[Signals(**{field: value * (1 + number % 5 / 100)}) for number in range(63)] for value in (low, high)]
+    verdict = Machine().run(EEVDF, ticks[0]).run(NEW, ticks[1]).verdict
+    assert verdict.signal is {"wakeup_p99_us": Signal.WAKEUP, "timer_late_us": Signal.TIMER}.get(field, Signal.PRESSURE)
+    if field == "cpu_pressure":
+        assert "CPU pressure 5" in verdict.sentence  # per cent
+        assert " % against 20." in verdict.sentence
+
+
+def test_a_class_that_changes_ends_the_trial_without_a_verdict():
+    machine = Machine().run(EEVDF, jittered(4000, 63))
+    for _ in range(3):
+        machine.run(NEW, jittered(9000, 17)).run(NEW, jittered(9000, 3), workload=GAME)
+    assert machine.verdict is None
+    assert machine.run(NEW, jittered(9000, 19)).verdict is not None
+
+
+@pytest.mark.parametrize("gap_s", [-3, 11])
+def test_a_gap_ends_the_trial(gap_s):
+    machine = Machine().run(EEVDF, jittered(4000, 63))
+    for _ in range(3):
+        machine.run(NEW, jittered(9000, 17))
+        machine.now_ns += gap_s * S
+    assert machine.verdict is None
+
+
+def test_a_short_gap_does_not():
+    machine = Machine().run(EEVDF, jittered(4000, 63)).run(NEW, jittered(9000, 10))
+    machine.now_ns += 8 * S
+    assert machine.run(NEW, jittered(9000, 12)).verdict is not None
+
+
+def test_it_speaks_at_looks_only():
+    machine = Machine().run(EEVDF, jittered(4000, 63))
+    spoken = []
+    for number in range(1, 100):
+        machine.verdict = None
+        machine.run(NEW, jittered(9000, 1, number))
+        if machine.verdict:
+            spoken.append(number)
+    assert spoken == [3 * blocks + 1 for blocks, _ in LOOKS]
+    assert sum(share for _, share in LOOKS) == pytest.approx(1.0)
+
+
+def test_only_comparable_load_is_compared():
+    more = Machine().run(EEVDF, jittered(4000, 63, busy=1.0, runnable=3.0))
+    assert more.run(NEW, jittered(9000, 63, busy=1.0, runnable=5.0)).verdict is None
+    busier = Machine().run(EEVDF, jittered(4000, 63, busy=0.3, runnable=3.0))
+    assert busier.run(NEW, jittered(9000, 63, busy=0.5, runnable=3.0)).verdict is None
+    assert trial(4000, 9000, busy=0.5, runnable=3.0).verdict is not None
+    unknown = Machine().run(EEVDF, jittered(4000, 63)).run(NEW, jittered(9000, 63, busy=0.5, runnable=3.0))
+    assert unknown.verdict is not None
+
+
+def recorded():
+    """(file, class) -> the signals of each of its sessions."""
+    found = defaultdict(list)
+    for name in ("host.journal.xz", "lab-eevdf.journal.xz"):
+        with Journal.unpack(RECORDINGS / name) as journal:
+            for session in journal.sessions():
+                samples = list(journal.samples(session.number))
+                derived = [rates.derive(old, new) for old, new in pairwise(samples)]
+                found[name, session.header.label].append([guard.signals(one) for one in derived if one])
+    return found
+
+
+def test_a_class_is_not_worse_than_itself():
+    """Real sessions under one scheduler, recorded with different loads; each tick is taken as a block."""
+    compared = 0
+    for sessions in recorded().values():
+        for place, mine in enumerate(sessions):
+            machine = Machine(step_s=3.0)
+            for other, session in enumerate(sessions):
+                if other != place:
+                    machine.run(EEVDF, session[-10:])
+            machine.run(NEW, mine)
+            assert machine.verdict is None, machine.verdict.sentence
+            compared += 1
+    assert compared > 50
+
+
+def test_memory_is_bounded():
+    machine = Machine()
+    for number in range(2 * MOST_PAIRS):
+        machine.run(OLD, jittered(4000, 70 if number % 16 == 0 else 6), workload=Workload(f"class {number}"))
+        machine.run(EEVDF, jittered(4000, 6))
+    seen = machine.state.seen
+    assert len(seen) == MOST_PAIRS
+    assert max(map(len, seen.values())) == MOST_BLOCKS
+    assert (Workload("class 0"), OLD) not in seen
+    assert {(WEB, EEVDF), (Workload(f"class {2 * MOST_PAIRS - 1}"), OLD)} <= set(seen)
+
+
+def test_an_observation_leaves_the_earlier_state_alone():
+    before = Machine().run(EEVDF, jittered(4000, 62)).state
+    kept = dict(before.seen)
+    signals = jittered(4000, 1)[0]
+    for now_s in (63, 64, 65, 90):
+        guard.observe(before, now_ns=now_s * S, workload=WEB, scheduler=EEVDF, signals=signals)
+    assert before.seen == kept
+
+
+def test_signals_come_from_rates():
+    assert guard.signals(Rates()) == Signals()
+    assert guard.signals(
+        Rates(
+            run_queue_latency_p99_us=1.0,
+            wakeup_latency_p99_us=2.0,
+            pressure_cpu_some_share=0.3,
+            timer_late_p99_us=4.0,
+            cpu_idle_share=0.25,
+            cpu_iowait_share=0.25,
+            run_queue_length=6.0,
+        )
+    ) == Signals(run_queue_p99_us=1.0, wakeup_p99_us=2.0, cpu_pressure=0.3, timer_late_us=4.0, busy=0.5, runnable=6.0)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the policy does with the guard's verdicts: measuring first, taking back, resting."""
+
+from dataclasses import replace
+
+from policy_bench import (
+    BAD,
+    CALM,
+    CPU,
+    DISK,
+    FLASH,
+    RULES,
+    RUSTY,
+    SIMPLE,
+    TABLE,
+    WALL_NS,
+    Rules,
+    S,
+    ask,
+    event,
+    settled,
+)
+
+from asa.config import GuardSettings
+from asa.core.decision import (
+    EEVDF,
+    Reason,
+    SwitchOutcome,
+    Vote,
+)
+from asa.decide import policy
+from asa.decide.guard import Signals
+from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, decide, serves
+from asa.decide.standing import Cause, Standing, barred
+from asa.decide.table import Entry
+
+
+def test_a_class_met_first_stays_on_eevdf_until_there_is_something_to_compare_with():
+    state = settled()
+    for now_s in range(2, 22):
+        state, verdict = ask(state, CPU, now_s, signals=CALM)
+        if verdict.switch_to is not None:
+            break
+        assert verdict.reason is Reason.BASELINE
+    assert (verdict.switch_to, now_s) == (RUSTY, 20)  # six blocks of three seconds
+    assert ask(settled(), CPU, 2, signals=Signals(busy=0.5))[1].switch_to == RUSTY  # nothing is measured here
+    off = Rules(guard=GuardSettings(enabled=False))
+    assert ask(settled(), CPU, 2, signals=CALM, rules=off)[1].switch_to == RUSTY
+    short = Rules(guard=GuardSettings(baseline_s=5.0))
+    assert ask(settled(), CPU, 6.9, signals=CALM, rules=short)[1].reason is Reason.BASELINE
+    assert ask(settled(), CPU, 7, signals=CALM, rules=short)[1].switch_to == RUSTY
+
+
+class Run:
+    """Ticks of one second; every order is carried out at once."""
+
+    def __init__(self, rules=RULES):
+        self.state, self.standing, self.current, self.now_s, self.rules = PolicyState(), Standing(), EEVDF, 0, rules
+        self.verdicts = []
+
+    def tick(self, workload, signals):
+        self.now_s += 1
+        self.state, self.standing, verdict = decide(
+            self.state,
+            self.standing,
+            Vote(workload=workload, confidence=0.9),
+            now_ns=self.now_s * S,
+            wall_ns=WALL_NS + self.now_s * S,
+            current=self.current,
+            signals=signals,
+            rules=self.rules,
+        )
+        self.verdicts.append((self.now_s, verdict))
+        if verdict.switch_to is not None:
+            done = event(SwitchOutcome.CONFIRMED, verdict.switch_to, self.now_s, old=self.current)
+            self.current = verdict.switch_to
+            self.state, self.standing = policy.learn(
+                self.state, self.standing, done, wall_ns=WALL_NS + self.now_s * S, rules=self.rules
+            )
+        return verdict
+
+    def until_revert(self, workload, seconds=200):
+        for _ in range(seconds):
+            verdict = self.tick(workload, CALM if self.current == EEVDF else BAD)
+            if verdict.reason is Reason.REVERTED:
+                return verdict
+        raise AssertionError("never")
+
+
+def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
+    run = Run()
+    verdict = run.until_revert(CPU)
+    assert (verdict.switch_to, run.current, run.state.running) == (EEVDF, EEVDF, EEVDF)
+    assert verdict.sentence.startswith("cpu fares worse under scx_rusty than under eevdf: CPU pressure 60.0 %")
+    assert verdict.sentence.endswith(": back to eevdf")
+    (mark,) = run.standing.marks
+    assert (mark.workload, mark.scheduler, mark.cause, mark.why) == (CPU, RUSTY, Cause.REVERTED, verdict.sentence[:-15])
+    wall_ns = WALL_NS + run.now_s * S
+    assert barred(run.standing, CPU, wall_ns, {}) == {RUSTY}
+    assert barred(run.standing, DISK, wall_ns, {}) == frozenset()
+    assert (run.state.set_aside, run.state.barred) == (frozenset(), {RUSTY})
+
+
+def test_after_a_revert_the_class_rests_and_then_the_next_one_is_tried():
+    run = Run()
+    run.until_revert(CPU)
+    reverted_s = run.now_s
+    while run.tick(CPU, CALM).switch_to is None:
+        assert run.now_s < reverted_s + 60
+    assert (run.current, run.now_s - reverted_s) == (FLASH, 20)
+
+
+def test_the_second_revert_within_a_rest_ends_on_eevdf():
+    run = Run(Rules(table=replace(TABLE, rankings=TABLE.rankings | {DISK: (Entry(scheduler="scx_flash", why="."),)})))
+    for _ in range(80):  # flash serves the disk, and cpu without having been measured on eevdf
+        run.tick(DISK, CALM)
+    assert run.current == FLASH
+    state = replace(run.state, reverts=(policy.Revert(workload=CPU, back=FLASH, count=5, at_ns=run.now_s * S),))
+    run.state = state
+    assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset(), rules=RULES) == FLASH
+    assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset({FLASH}), rules=RULES) == EEVDF
+    assert serves(state, DISK, now_ns=run.now_s * S, out=frozenset(), rules=run.rules) == FLASH
+    seen = {(CPU, EEVDF): ((None, None, 0.1, None),) * 6, (CPU, SIMPLE): ((None, None, 0.05, None),) * 6}
+    run.state = replace(state, guard=replace(state.guard, seen=seen), previous=SIMPLE)
+    verdict = run.until_revert(CPU)
+    assert (verdict.switch_to, run.current) == (EEVDF, EEVDF)
+    assert run.state.reverts[0].count == 6
+    assert run.state.reverts[0].back == EEVDF
+
+
+def test_a_revert_is_not_asked_for_where_nobody_can_act():
+    for change in ({"may_switch": False}, {"shadow": True}, {"guard": GuardSettings(enabled=False)}):
+        run = Run(Rules(**change))
+        run.current = RUSTY
+        run.state = replace(run.state, running=RUSTY)
+        run.state = replace(
+            run.state, guard=replace(run.state.guard, seen={(CPU, EEVDF): ((None, None, 0.1, None),) * 9})
+        )
+        for _ in range(100):
+            assert run.tick(CPU, BAD).switch_to is None
+
+
+def test_ticks_beside_a_switch_are_not_evidence():
+    run = Run()
+    run.state = replace(run.state, last_switch_ns=0)
+    for _ in range(10):
+        run.tick(CPU, CALM)
+    assert run.state.guard.trial.block.since_ns in {3 * S, 6 * S, 9 * S}  # from dwell and settling on
+    state = replace(run.state, pending=RUSTY)
+    assert ask(state, CPU, 12, signals=BAD)[0].guard is state.guard
+
+
+def test_the_stated_bound_is_what_the_rests_give():
+    rests_s, total_s, reverts = [min(10.0 * 2**count, 3600.0) for count in range(1, 20)], 0.0, 2
+    for count in range(2, 20, 2):  # two at once, then the rest of the second
+        total_s += rests_s[count - 1]
+        if total_s > 3600.0:
+            break
+        reverts += 2
+    assert reverts == MOST_REVERTS_PER_HOUR

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""For tests inside the lab: the agent as a user starts it, the switcher, and what the kernel and /proc say."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from asa import paths
+from asa.act import settings
+from asa.act.kernel import sched_ext_state
+from asa.act.portfolio import Portfolio
+from asa.act.switcher import GatedSwitcher
+from asa.act.undo import UndoJournal
+from asa.config import SwitchSettings
+from asa.core.decision import SwitchOutcome
+from asa.status import read as read_status
+from collectors.sampler import SystemClock
+from models.runtime import NumpyEnsemble
+
+SYS = Path("/sys")
+LIMIT_S = 90.0  # emulated, on a shared host
+OWNER = paths.default().cache.stat().st_uid  # who ran the tests on the host built the schedulers
+SECOND_CPU = SYS / "devices/system/cpu/cpu1/online"
+
+
+def portfolio_of_host():
+    return Portfolio.load(paths.manifest(), paths.default().schedulers, owners=[OWNER])
+
+
+def eventually(what, limit_s=LIMIT_S):
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if what():
+            return True
+        select.select([], [], [], 0.05)
+    return False
+
+
+@contextmanager
+def clean_machine():
+    """Nothing of ours before; nothing left of it after."""
+    assert sched_ext_state(SYS).state == "disabled"
+    before = settings_now()
+    yield
+    assert eventually(lambda: sched_ext_state(SYS).state == "disabled"), sched_ext_state(SYS)
+    assert eventually(lambda: not scheduler_processes(), 5.0), scheduler_processes()
+    assert settings_now() == before
+
+
+def settings_now():
+    return {name: settings.read(SYS, name) for name in (*settings.files(SYS), settings.RCU_EXPEDITED)}
+
+
+def scheduler_processes():
+    """Pids; stand-ins for schedulers are scripts, run from the descriptor that was checked."""
+    return [
+        pid
+        for pid, words in command_lines()
+        if words[0].startswith("scx_") or any(word.startswith("/proc/self/fd/") for word in words)
+    ]
+
+
+def pid_of(name):
+    """Of the process that runs this scheduler, None when there is none."""
+    return next((pid for pid, words in command_lines() if words[0] == name), None)
+
+
+def command_lines():
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield int(folder.name), (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+
+
+def attached():
+    """ops of what is attached, "" for the kernel's own scheduler."""
+    state = sched_ext_state(SYS)
+    return state.ops if state.state == "enabled" else ""
+
+
+def start_by_hand(name):
+    """A scheduler as somebody else starts it."""
+    opened = portfolio_of_host().open(name)
+    try:
+        return subprocess.Popen(opened.argv, executable=f"/proc/self/fd/{opened.fd}", pass_fds=(opened.fd,))
+    finally:
+        os.close(opened.fd)
+
+
+def other_portfolio(folder, **files):
+    """A folder of schedulers like the host's, but with these files in place of some. Gives its XDG_CACHE_HOME."""
+    schedulers = folder / "cache/asa/scx"
+    schedulers.mkdir(parents=True)
+    records = json.loads((paths.default().schedulers / "installed.json").read_text())
+    for name, file in files.items():
+        digest = subprocess.run(["sha256sum", str(file)], capture_output=True, text=True, check=True).stdout.split()[0]
+        records["schedulers"][name] |= {"path": str(file), "sha256": digest}
+    record = schedulers / "installed.json"
+    record.write_text(json.dumps(records))
+    record.chmod(0o644)
+    return folder / "cache"
+
+
+def event_of(switcher, limit_s=LIMIT_S):
+    """The next event, by the loop that the agent has."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        event = switcher.poll()
+        if event is not None:
+            return event
+        look_s = switcher.look_in_s()
+        select.select(switcher.descriptors(), [], [], 0.2 if look_s is None else look_s)
+    raise AssertionError("no event")
+
+
+def events_until(switcher, what, limit_s=LIMIT_S):
+    """Polls until `what()` is true; the events that came."""
+    events = []
+
+    def true():
+        event = switcher.poll()
+        if event is not None:
+            events.append(event)
+        return what()
+
+    assert eventually(true, limit_s), events
+    return events
+
+
+def gated(folder, portfolio=None, on_step=lambda _: None, **limits):
+    """A switcher whose journal is `folder`/undo.json."""
+    return GatedSwitcher(
+        portfolio=portfolio or portfolio_of_host(),
+        undo=UndoJournal(folder / "undo.json"),
+        clock=SystemClock(),
+        limits=SwitchSettings(**{"attach_limit_s": LIMIT_S, **limits}),
+        sys=SYS,
+        logs=folder / "logs",
+        run=Path("/run/asa-test"),
+        on_step=on_step,
+    )
+
+
+def switched(switcher, name):
+    """Switch, and be sure that it was done."""
+    switcher.begin(name)
+    event = event_of(switcher)
+    assert (event.outcome, event.new) == (SwitchOutcome.CONFIRMED, name), event
+    return event
+
+
+class AgentProcess:
+    """`asa run` as a user starts it; `ranking` serves every class, `served` gives class -> ranking where it has one."""
+
+    def __init__(self, folder, ranking, served=None, **settings):
+        self.classes = NumpyEnsemble.load(paths.base_model()).classes
+        rankings = dict.fromkeys(self.classes, ranking) | (served or {})
+        table = {
+            "version": 1,
+            "machine": {"name": "test"},
+            "provenance": "test",
+            "classes": {name: [{"scheduler": one, "why": "test"} for one in ranks] for name, ranks in rankings.items()},
+        }
+        (folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
+        whole = {
+            "table": str(folder / "table.yaml"),
+            "voting": {"threshold": 0.01},
+            "policy": {"cooldown_s": 0, "dwell_s": 0},
+            "guard": {"baseline_s": 0},
+            "quarantine": {"backoff_s": 3600.0},  # the guest may take as long as the 30 s of old
+            "switch": {"attach_limit_s": LIMIT_S, "trusted_owners": [OWNER]} | settings.pop("switch", {}),
+        }
+        self.config = folder / "asa.yaml"
+        self.config.write_text(json.dumps(whole | settings))
+        words = [sys.executable, "-m", "asa.cli", "run", "--json", "--config", str(self.config)]
+        self.output = folder / "agent.out"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def said(self):
+        return self.output.read_text()
+
+    def until_said(self, words):
+        assert eventually(lambda: words in self.said() or self.process.poll() is not None), self.said()
+        assert words in self.said(), self.said()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(LIMIT_S)
+
+
+@contextmanager
+def agent(folder, *ranking, **settings):
+    running = AgentProcess(folder, ranking, **settings)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.end()
+
+
+def asa(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "asa.cli", *words], capture_output=True, check=False, text=True, timeout=LIMIT_S
+    )
+
+
+def status():
+    return json.loads(asa("status", "--json").stdout)
+
+
+def seen(**wanted):
+    """The agent's part of `asa status --json`, once it is all of this."""
+    box = []
+
+    def says():
+        now = read_status(paths.default().run)  # the command costs a guest seconds of processor time
+        box[:] = [now]
+        return now is not None and all(getattr(now, name) == value for name, value in wanted.items())
+
+    assert eventually(says), box
+    now = status()["agent"]
+    assert {name: now[name] for name in wanted} == wanted
+    return now

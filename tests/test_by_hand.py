@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The user's word through the real loop: from the request's file by SIGUSR1 to the order for the switcher."""
+
+import os
+import time
+
+import pytest
+from test_daemon import ONE, TWO, Bench
+
+from asa import requests
+from asa.core.decision import EEVDF, Reason, SwitchOutcome
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench("scx_one")
+    bench.folder = tmp_path
+    bench.agent.take_orders = lambda: tuple(requests.order(one, time.time_ns()) for one in requests.take(tmp_path))
+    return bench
+
+
+def ask(bench, request):
+    requests.send(bench.folder, request)
+    requests.wake(os.getpid())
+
+
+def test_a_hold_keeps_what_runs_and_ends_when_its_time_has_come(bench):
+    def taken_out():
+        bench.machine.news.append(bench.machine.event(SwitchOutcome.CONFIRMED, ONE, EEVDF))
+        bench.machine.ops = ""
+
+    bench.at[5] = lambda: ask(bench, requests.Hold(until_ns=time.time_ns() + 3600 * 10**9))
+    bench.at[10] = taken_out
+    bench.at[20] = lambda: ask(bench, requests.Hold(until_ns=0))
+    bench.run(30)
+    assert {decision.reason for decision in bench.seen[12:20]} == {Reason.HOLD}
+    assert "held by the user until" in bench.seen[12].sentence
+    assert bench.machine.orders == [ONE, ONE]
+
+
+def test_a_choice_is_ordered_in_the_tick_that_hears_it_and_stays(bench):
+    bench.at[5] = lambda: ask(bench, requests.Switch(scheduler="scx_two"))
+    bench.at[20] = lambda: ask(bench, requests.Resume())
+    bench.run(30)
+    assert bench.machine.orders == [ONE, TWO, ONE]
+    heard = next(place for place, one in enumerate(bench.seen) if one.reason is Reason.BY_HAND)
+    assert heard in (5, 6)
+    assert {decision.reason for decision in bench.seen[heard + 1 : 20]} == {Reason.HOLD}
+
+
+def test_a_choice_that_cannot_be_started_ends_on_hold(bench):
+    bench.machine.refuse.add(TWO)
+    bench.at[5] = lambda: ask(bench, requests.Switch(scheduler="scx_two"))
+    bench.run(15)
+    assert bench.machine.orders == [ONE, TWO]
+    assert bench.agent.state.memory.hold == (
+        "scx_two, chosen by hand, could not be loaded, and what ran goes on (scx_two: not installed);"
+        " held by the user until `asa resume`"
+    )
+    assert bench.agent.state.memory.set_aside == frozenset()

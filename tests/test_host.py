@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether the battery is to be saved, over trees of /sys as laptops have them; the collector that asks now and then."""
+
+import pytest
+
+from asa.core.errors import SourceError
+from asa.host import battery_saver
+from collectors.power import EVERY, PowerCollector
+
+LAPTOP = {  # a laptop on battery, with a mouse that has its own
+    "class/power_supply/AC/type": "Mains",
+    "class/power_supply/AC/online": "0",
+    "class/power_supply/BAT0/type": "Battery",
+    "class/power_supply/ucsi-source-psy-USBC000:001/type": "USB",
+    "class/power_supply/ucsi-source-psy-USBC000:001/online": "0",
+    "class/power_supply/hidpp_battery_0/type": "Battery",
+    "class/power_supply/hidpp_battery_0/scope": "Device",
+    "class/power_supply/hidpp_battery_0/online": "1",
+    "devices/system/cpu/cpufreq/policy0/energy_performance_preference": "power",
+    "devices/system/cpu/cpufreq/policy1/energy_performance_preference": "power",
+    "devices/system/cpu/cpufreq/boost": "1",
+}
+
+
+def grow(sys, files):
+    for name, text in files.items():
+        (sys / name).parent.mkdir(parents=True, exist_ok=True)
+        (sys / name).write_text(f"{text}\n")
+    return sys
+
+
+@pytest.mark.parametrize(
+    ("change", "saver"),
+    [
+        ({}, True),
+        ({"class/power_supply/AC/online": "1"}, False),
+        ({"class/power_supply/ucsi-source-psy-USBC000:001/online": "1"}, False),
+        ({"devices/system/cpu/cpufreq/policy1/energy_performance_preference": "balance_power"}, False),
+        ({"class/power_supply/AC/online": "1", "firmware/acpi/platform_profile": "low-power"}, True),
+        ({"firmware/acpi/platform_profile": "balanced"}, True),
+        ({"class/power_supply/BAT0/type": "UPS"}, False),
+    ],
+)
+def test_saving_the_battery(tmp_path, change, saver):
+    assert battery_saver(grow(tmp_path, LAPTOP | change)) is saver
+
+
+def test_a_desktop_has_no_battery_to_save(tmp_path):
+    files = {name: text for name, text in LAPTOP.items() if "power_supply" not in name}
+    assert battery_saver(grow(tmp_path, files)) is False
+
+
+def test_nothing_there_is_unknown(tmp_path):
+    assert battery_saver(tmp_path) is None
+    with pytest.raises(SourceError, match="no platform profile"):
+        PowerCollector(tmp_path, tmp_path).open()
+
+
+def test_a_change_is_seen_within_five_readings(tmp_path):
+    grow(tmp_path, {"firmware/acpi/platform_profile": "balanced"})
+    collector = PowerCollector(tmp_path, tmp_path)
+    collector.open()
+    assert collector.read() == {"battery_saver": False}
+    grow(tmp_path, {"firmware/acpi/platform_profile": "low-power"})
+    assert {"battery_saver": True} in [collector.read() for _ in range(EVERY)]
+    (tmp_path / "firmware/acpi/platform_profile").unlink()
+    assert {"battery_saver": None} in [collector.read() for _ in range(EVERY)]
+    collector.close()

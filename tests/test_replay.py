@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Replays: the same rules give the same decisions, others say what would have been; over sessions that a machine with
+the real policy has recorded."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from asa.config import GuardSettings, PolicySettings, Voting
+from asa.core.decision import EEVDF, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.sample import CpuCounters, RawSample, SchedExtState
+from asa.decide.table import Entry, MappingTable
+from asa.journal import Journal, SessionHeader
+from asa.pipeline import Rules, State, step
+from asa.replay import replay, usual_delays
+from asa.report.reading import ticks
+
+A, B, IDLE = CLASSES = (Workload("a"), Workload("b"), Workload("idle"))
+ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two:fast")
+RANKINGS = {A: (ONE, TWO), B: (TWO, ONE), IDLE: (EEVDF,)}
+S = 10**9
+CALM = [A] * 60 + [B] * 60 + [IDLE] * 60 + [A] * 60
+
+
+@dataclass
+class Script:
+    """A classifier that says what it is told, tick by tick."""
+
+    workloads: list
+    schema: int = 0
+    classes: tuple = CLASSES
+
+    def predict(self, _):
+        now = self.workloads.pop(0)
+        return Probabilities(classes=CLASSES, values=tuple(float(name == now) for name in CLASSES))
+
+
+def rules(workloads, **changes):
+    def ranking(names):
+        parts = [name.partition(":") for name in names]
+        return tuple(Entry(scheduler=name, mode=mode or "default", why=".") for name, _, mode in parts)
+
+    values = {
+        "classifier": Script(list(workloads)),
+        "table": MappingTable(
+            path="t", machine="m", provenance="p", rankings={name: ranking(names) for name, names in RANKINGS.items()}
+        ),
+        "voting": Voting(window_s=2.0),
+        "policy": PolicySettings(cooldown_s=10.0),
+        "name_of_ops": lambda ops: {"one": ONE, "two": SchedulerName("scx_two"), "foe": None}[ops],
+        "may_switch": True,
+        "guard": GuardSettings(baseline_s=0.0),
+    }
+    return Rules(**(values | changes))
+
+
+@dataclass
+class Recorder:
+    """A machine that the real policy runs on, with every tick journalled."""
+
+    path: object
+    script: list
+    faults: dict = field(default_factory=dict)  # tick -> (outcome, scheduler; None: the one in force)
+    mode: str = "switching"
+    changes: dict = field(default_factory=dict)
+
+    def record(self):
+        shadow = self.mode == "shadow"
+        made = rules(self.script, shadow=shadow, **self.changes)
+        state, attached, due, foreign = State(), EEVDF, None, False
+        with Journal.open(self.path) as journal:
+            header = SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1, mode=self.mode)
+            journal.begin(header)
+            for second in range(len(self.script) + 1):
+                news = []
+                if due is not None and second >= due[1]:
+                    outcome, due = (SwitchOutcome.SHADOWED if shadow else SwitchOutcome.CONFIRMED, due[0]), None
+                    news.append(self.event(second, *outcome, attached))
+                    attached = attached if shadow else news[-1].new
+                fault = self.faults.get(second)
+                if fault is not None:
+                    name = fault[1] or attached
+                    news.append(self.event(second, fault[0], name, attached))
+                    attached, foreign = (name, True) if fault[0] is SwitchOutcome.FOREIGN else (EEVDF, False)
+                ops = {EEVDF: "", ONE: "one", TWO: "two"}.get(attached, "foe")
+                sample = a_sample(second, SchedExtState(state="enabled" if ops else "disabled", ops=ops, enable_seq=1))
+                state = step(made, state, sample, news)
+                journal.add(sample, state.decision, tuple(news))
+                if state.decision.switch_to is not None and not foreign:
+                    due = (state.decision.switch_to, second + 2)
+        return self.path
+
+    @staticmethod
+    def event(second, outcome, new, old):
+        return SwitchEvent(
+            monotonic_ns=second * S - S // 4 + 100 * S,
+            outcome=outcome,
+            old=old,
+            new=new,
+            elapsed_ns=S * 3 // 2,
+            detail="",
+            undo="",
+        )
+
+
+def a_sample(second, state):
+    now = (100 + second, 0, 0, 100 + second, 0, 0, 0, 0)
+    cpu = CpuCounters(
+        total=now,
+        cores=((0, now),),
+        interrupts=0,
+        context_switches=0,
+        forks=0,
+        softirqs=(0,) * 10,
+        runnable=1,
+        blocked=0,
+    )
+    return RawSample(monotonic_ns=(100 + second) * S, wall_ns=10**18 + second * S, cpu=cpu, sched_ext=state)
+
+
+def again(path, script, **changes):
+    with Journal.look(path) as journal:
+        delays = usual_delays(journal.events(1))
+        return replay(ticks(journal, 1), rules(script, **changes), State(), delays)
+
+
+@pytest.mark.parametrize("mode", ["switching", "shadow"])
+def test_the_same_rules_decide_the_same(tmp_path, mode):
+    path = Recorder(tmp_path / "j", CALM, mode=mode).record()
+    found = again(path, CALM, shadow=mode == "shadow")
+    assert found.ticks == found.compared == len(CALM) + 1
+    assert (found.differing, found.by_field, found.first, found.assumed_ticks) == (0, {}, (), 0)
+    assert found.recorded_switches == found.replayed_switches == found.same_switches == 4
+    assert found.moved == found.saved == found.added == ()
+
+
+def test_failures_and_strangers_replay_as_they_came(tmp_path):
+    faults = {30: (SwitchOutcome.LOST, None), 90: (SwitchOutcome.LOST, None), 200: (SwitchOutcome.FOREIGN, "foe")}
+    path = Recorder(tmp_path / "j", CALM, faults).record()
+    found = again(path, CALM)
+    assert found.recorded_switches > 4
+    assert (found.differing, found.assumed_ticks) == (0, 0)
+
+
+def test_a_longer_dwell_moves_switches(tmp_path):
+    path = Recorder(tmp_path / "j", CALM).record()
+    found = again(path, CALM, policy=PolicySettings(cooldown_s=10.0, dwell_s=12.0))
+    assert [order.scheduler for order in found.moved] == [ONE, TWO, EEVDF, ONE]
+    assert {order.moved_s for order in found.moved} == {10.0}
+    assert found.saved == found.added == ()
+    assert found.by_field["reason"] > 30
+    before_s, after_s = found.schedulers[ONE]
+    assert before_s - after_s == pytest.approx(10.0, abs=3.0)  # moved at its begin, ended later
+    assert 40 <= found.assumed_ticks <= 60  # after each switch the two are together again
+
+
+def test_a_dwell_that_is_never_over_saves_every_switch(tmp_path):
+    path = Recorder(tmp_path / "j", CALM).record()
+    found = again(path, CALM, policy=PolicySettings(dwell_s=3600.0))
+    assert [order.scheduler for order in found.saved] == [ONE, TWO, EEVDF, ONE]
+    assert found.replayed_switches == 0
+    assert found.schedulers[TWO][1] == found.schedulers[ONE][1] == 0.0
+    assert found.schedulers[EEVDF][1] == len(CALM)
+
+
+def test_another_model_adds_switches_which_come_up_by_assumption(tmp_path):
+    path = Recorder(tmp_path / "j", CALM).record()
+    other = [A] * 60 + [B] * 30 + [A] * 30 + [IDLE] * 60 + [A] * 60
+    found = again(path, other)
+    assert [order.scheduler for order in found.added] == [ONE]
+    assert found.added[0].at_ns == pytest.approx(10**18 + 93 * S, abs=3 * S)
+    assert found.same_switches == 4
+    assert found.schedulers[ONE][1] - found.schedulers[ONE][0] == pytest.approx(30.0, abs=2.0)
+    first = found.first[0]
+    assert (first.recorded.workload, first.replayed.workload) == ("b", "a")
+    assert not any(one.replayed.reason == "busy" and one.replayed.current == EEVDF for one in found.first)
+
+
+def test_what_was_lost_is_lost_by_the_replay_too(tmp_path):
+    path = Recorder(tmp_path / "j", CALM, {64: (SwitchOutcome.LOST, ONE)}).record()  # on the way from one to two
+    other = [A] * 110 + [B] * 10 + [IDLE] * 60 + [A] * 60
+    found = again(path, other)  # which stays with one: it is gone all the same
+    gone = next(one for one in found.first if one.replayed.current == EEVDF)
+    assert gone.at_ns == 10**18 + 64 * S
+    assert TWO in {order.scheduler for order in found.moved}
+
+
+def test_a_session_without_its_first_ticks_goes_on_from_what_was_in_force(tmp_path):
+    path = Recorder(tmp_path / "j", CALM).record()
+    with Journal.look(path) as journal:
+        late = [tick for tick in ticks(journal, 1) if tick.sample.monotonic_ns >= 130 * S]
+    found = replay(late, rules(CALM[30:]), State(), {})
+    assert late[0].decision.current == ONE
+    assert found.same_switches == 3
+    assert found.saved == found.added == found.moved == ()
+
+
+def test_a_recording_without_decisions_is_decided_and_not_compared(tmp_path):
+    with Journal.open(tmp_path / "j") as journal:
+        journal.begin(SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1, label="a"))
+        for second in range(31):
+            journal.add(a_sample(second, SchedExtState(state="disabled", ops="", enable_seq=0)))
+    found = again(tmp_path / "j", [A] * 30)
+    assert (found.ticks, found.compared, found.differing) == (31, 0, 0)
+    assert [order.scheduler for order in found.added] == [ONE]
