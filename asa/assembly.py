@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Puts an agent together from settings and places: what this host allows, opened and checked, or one clear line."""
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ class Assembly:
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect), clock)
         try:
             sampler.open()
-            header = _header(places, clock, "shadow" if shadow else "observing" if why_not else "switching")
+            mode = "shadow" if shadow else "observing" if why_not else "switching"
+            header = _header(places, clock, mode, settings, rules, marks)
             book = _book(journal_path, settings.journal, header)
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
@@ -267,7 +269,15 @@ def _why_no_gate(limits: config.SwitchSettings, places: paths.Places) -> str:
     return "the setting switch.gate is off" if limits.gate is config.Gate.OFF else unusable(places.run)
 
 
-def _header(places: paths.Places, clock: SystemClock, mode: str) -> journal.SessionHeader:
+def _header(
+    places: paths.Places,
+    clock: SystemClock,
+    mode: str,
+    settings: config.Settings,
+    rules: Rules,
+    marks: standing.Standing,
+) -> journal.SessionHeader:
+    model = Path(settings.model) if settings.model else paths.base_model()
     state = sched_ext_state(places.sys)
     return journal.SessionHeader(
         started_ns=clock.wall_ns(),
@@ -277,4 +287,10 @@ def _header(places: paths.Places, clock: SystemClock, mode: str) -> journal.Sess
         cpus=host.cpus(),
         scheduler=state.ops if state is not None else "",
         mode=mode,
+        settings=msgspec.json.encode(settings).decode(),
+        table=rules.table.path,
+        model=hashlib.sha256(model.read_bytes()).hexdigest(),
+        versions=dict(rules.versions),
+        standing=msgspec.json.encode(marks).decode(),
+        stand_by=rules.may_stand_by,
     )

@@ -3,7 +3,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -36,7 +36,10 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """When a decision may become a switch."""
 
     # after a switch was confirmed or failed; paper 3.4 asks for one and gives no value
-    cooldown_s: Annotated[Seconds, Meta(description="no switch for so long after one")] = 10.0
+    cooldown_s: Annotated[
+        Seconds | Literal["auto"],
+        Meta(description="no switch for so long after one; auto: 20 times what one takes here, 1 to 10 s"),
+    ] = "auto"
     dwell_s: Annotated[Seconds, Meta(description="how long a class must have won before it may cause a switch")] = 2.0
 
 

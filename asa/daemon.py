@@ -99,8 +99,8 @@ class Agent:
         self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
         orders, self._orders = tuple(self._orders), []
-        before = self.state.standing
-        self.state = step(self.rules, self.state, sample, news, orders, self._sizes)
+        before, sizes = self.state.standing, dict(self._sizes)
+        self.state = step(self.rules, self.state, sample, news, orders, sizes)
         self.meter.lap(Part.STEP)
         decision = self.state.decision
         assert decision is not None  # noqa: S101  # step always decides
@@ -112,15 +112,22 @@ class Agent:
         if self.state.standing is not before:
             self._keep(self.state.standing)
         self.meter.lap(Part.ACTION)
-        self._write(sample, decision, news)
+        self._write(sample, decision, news, orders, sizes)
         self.counts.ticks += 1
         self.publish(self, decision)
 
-    def _write(self, sample: RawSample, decision: Decision, news: tuple[SwitchEvent, ...]) -> None:
+    def _write(
+        self,
+        sample: RawSample,
+        decision: Decision,
+        news: tuple[SwitchEvent, ...],
+        orders: tuple[Order, ...],
+        sizes: dict[SchedulerName, int],
+    ) -> None:
         if self.journal is None:
             return
         try:
-            self.journal.add(sample, decision, news)
+            self.journal.add(sample, decision, news, orders, sizes)
             self.meter.lap(Part.JOURNAL)
             if self.counts.ticks % self.cost_every == 0:
                 self.journal.add_costs(self.meter.costs(sample.monotonic_ns, self.costs_us()))

@@ -15,7 +15,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,7 +22,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from asa.core.decision import Decision, Order, SwitchEvent
+from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 
@@ -208,7 +207,7 @@ class Journal:
         decision: Decision | None = None,
         events: tuple[SwitchEvent, ...] = (),
         orders: tuple[Order, ...] = (),
-        sizes: Mapping[str, int] | None = None,
+        sizes: Mapping[SchedulerName, int] | None = None,
     ) -> None:
         """Append one tick: what the pure step was given, and its decision; written to disk with the batch.
 
@@ -227,8 +226,12 @@ class Journal:
             for order in orders:
                 self._insert("told", Told(monotonic_ns=at_ns, order=order), sample=self._sample)
             if sizes is not None and sizes != self._sizes:
-                self._sizes = dict(sizes)
-                self._insert("told", Told(monotonic_ns=at_ns, sizes=dict(sizes)), sample=self._sample)
+                self._sizes = {str(name): size for name, size in sizes.items()}
+                self._insert(
+                    "told",
+                    Told(monotonic_ns=at_ns, sizes={str(name): size for name, size in sizes.items()}),
+                    sample=self._sample,
+                )
             if self._last_commit_ns is None:
                 self._last_commit_ns = at_ns
             if at_ns - self._last_commit_ns >= self._commit_ns:
@@ -303,12 +306,11 @@ class Journal:
             yield from self.read("told", session, Told)
 
     def heard(self, session: int) -> Iterator[tuple[int | None, SwitchEvent]]:
-        """Events of one session with the time of the sample in whose tick they were heard; None: in none, or unknown."""
-        times: Iterable[tuple[int | None]] = repeat((None,))
-        if self._version >= 3:
-            times = self._db.execute("SELECT heard_ns FROM event WHERE session = ? ORDER BY id", (session,))
-        for (heard_ns,), event in zip(times, self.events(session), strict=False):
-            yield heard_ns, event
+        """Events of one session, each with the time of the sample in whose tick it was heard, if that is known."""
+        column = "heard_ns" if self._version >= 3 else "NULL"
+        query = f"SELECT {column}, id, body FROM event WHERE session = ? ORDER BY id"  # noqa: S608
+        for at_ns, number, body in self._db.execute(query, (session,)):
+            yield at_ns, _decoded("event", number, body, SwitchEvent)
 
     def ticks(self, session: int) -> int:
         """How many samples a session has."""
@@ -336,10 +338,7 @@ class Journal:
         """
         query = f"SELECT id, body FROM {table} WHERE session = ? ORDER BY id"  # noqa: S608
         for number, body in self._db.execute(query, (session,)):
-            try:
-                yield msgspec.msgpack.decode(body, type=into)
-            except msgspec.MsgspecError as error:
-                raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
+            yield _decoded(table, number, body, into)
 
     def _append(self, table: str, bodies: Iterable[object], **columns: int) -> None:
         try:
@@ -359,6 +358,13 @@ class Journal:
             (self._session, self._encoder.encode(body), *columns.values()),
         )
         return int(cursor.lastrowid or 0)
+
+
+def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
+    try:
+        return msgspec.msgpack.decode(body, type=into)
+    except msgspec.MsgspecError as error:
+        raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 
 
 def _migrate(db: sqlite3.Connection) -> None:

@@ -8,7 +8,7 @@ The two come together again when the same scheduler is in force in both.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -17,6 +17,7 @@ import msgspec
 from asa.core.decision import EEVDF, Decision, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.sample import RawSample, SchedExtState
 from asa.decide.policy import PolicyState
+from asa.journal import Told
 from asa.pipeline import Rules, State, step
 from asa.report.reading import Tick
 from collectors.rates import LONGEST_GAP_S
@@ -78,16 +79,27 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     assumed_ticks: int  # in which the machine was assumed, because the replay had gone another way
 
 
-def replay(ticks: Iterable[Tick], rules: Rules, state: State, delays_ns: Mapping[SchedulerName, int]) -> Replay:
-    """Decide `ticks` once more, beginning with `state`. `delays_ns`: what a switch to a scheduler takes."""
-    machine, tally = _Machine(rules, delays_ns), _Tally()
-    of_ops = rules.name_of_ops
-    rules = replace(rules, name_of_ops=lambda ops: _assumed_name(ops) or of_ops(ops))
+def replay(
+    ticks: Iterable[Tick],
+    rules: Rules,
+    state: State,
+    delays_ns: Mapping[SchedulerName, int],
+    renew: Callable[[Rules, Told], Rules] = lambda rules, _: rules,
+) -> Replay:
+    """Decide `ticks` once more, beginning with `state`.
+
+    `delays_ns`: what a switch to a scheduler takes. `renew` gives the rules after settings were read again.
+    """
+    machine, tally = _Machine(shadow=rules.shadow, delays_ns=delays_ns), _Tally()
+    shown = _with_assumed(rules)
     for tick in ticks:
         if state.sample is None:
             state = _as_found(state, tick)
+        if tick.renewed is not None:
+            rules = renew(rules, tick.renewed)
+            shown = _with_assumed(rules)
         sample, news = machine.present(tick)
-        state = step(rules, state, sample, news, tick.orders, tick.sizes)
+        state = step(shown, state, sample, news, tick.orders, tick.sizes)
         decision = state.decision
         assert decision is not None  # noqa: S101  # step always decides
         machine.decided(tick, decision)
@@ -104,8 +116,11 @@ def usual_delays(events: Iterable[SwitchEvent]) -> dict[SchedulerName, int]:
     return {name: round(median(taken)) for name, taken in found.items()}
 
 
-def _assumed_name(ops: str) -> SchedulerName | None:
-    return SchedulerName(ops.removeprefix(_ASSUMED)) if ops.startswith(_ASSUMED) else None
+def _with_assumed(rules: Rules) -> Rules:
+    def name_of(ops: str) -> SchedulerName | None:
+        return SchedulerName(ops.removeprefix(_ASSUMED)) if ops.startswith(_ASSUMED) else rules.name_of_ops(ops)
+
+    return replace(rules, name_of_ops=name_of)
 
 
 def _as_found(state: State, tick: Tick) -> State:
@@ -119,9 +134,9 @@ def _as_found(state: State, tick: Tick) -> State:
 class _Machine:
     """What the replay is shown of the machine."""
 
-    def __init__(self, rules: Rules, delays_ns: Mapping[SchedulerName, int]) -> None:
+    def __init__(self, *, shadow: bool, delays_ns: Mapping[SchedulerName, int]) -> None:
         self.following = True
-        self._rules, self._delays_ns = rules, delays_ns
+        self._shadow, self._delays_ns = shadow, delays_ns
         self._recorded: SchedulerName = EEVDF  # in force, and under way
         self._recorded_pending: SchedulerName | None = None
         self._assumed: SchedulerName = EEVDF
@@ -181,7 +196,7 @@ class _Machine:
         old, self._assumed, self._pending = self._assumed, target, None
         return SwitchEvent(
             monotonic_ns=ordered_ns + elapsed_ns,
-            outcome=SwitchOutcome.SHADOWED if self._rules.shadow else SwitchOutcome.CONFIRMED,
+            outcome=SwitchOutcome.SHADOWED if self._shadow else SwitchOutcome.CONFIRMED,
             old=old,
             new=target,
             elapsed_ns=elapsed_ns,
@@ -190,7 +205,7 @@ class _Machine:
         )
 
     def _shown(self, sample: RawSample) -> RawSample:
-        if sample.sched_ext is None or self._rules.shadow:
+        if sample.sched_ext is None or self._shadow:
             return sample
         attached = self._assumed != EEVDF
         state = SchedExtState(

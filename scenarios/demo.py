@@ -16,12 +16,14 @@ from pathlib import Path
 
 import msgspec
 
+from asa import status
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
-from asa.core.decision import Decision, Reason, SchedulerName, Workload
+from asa.core.decision import Decision, Reason, SchedulerName, SwitchOutcome, Workload
 from asa.core.errors import AsaError
 from asa.core.ports import Clock
 from asa.decide.table import MappingTable
+from asa.status import Status, Switched
 from scenarios.player import Moment, Phase, PhaseEvent, Stage, play_script
 
 SCRIPT = tuple(Workload(name) for name in ("idle", "cpu", "disk", "wakeup", "network", "spawn", "cpu+disk"))
@@ -48,6 +50,8 @@ class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
     in_force: str | None  # by sysfs at the end
     right: bool
     on_wanted: bool
+    way: str = ""  # how the agent made the phase's last switch; "": it made none
+    gap_s: float | None = None  # the time of that switch in which neither scheduler was in force
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,13 +78,25 @@ class _Watch:
 
     phase: PhaseEvent | None = None
     began_ns: int = 0
+    began_wall_ns: int = 0
     recognised_ns: int | None = None
     served_ns: int | None = None
     ticks: int = 0
     settled: int = 0  # ticks without a change, on the wanted scheduler
     last: Decision | None = None
     verdict: tuple[Decision | None, SchedulerName | None] = (None, None)  # decision and scheduler at the phase's end
+    switched: Switched | None = None  # the phase's last
     reports: list[PhaseReport] = field(default_factory=list)
+
+
+def last_switch(agent: Status | None, since_ns: int) -> Switched | None:
+    """The last confirmed one since then (CLOCK_REALTIME), of those that the agent tells of."""
+    made = [one for one in agent.lately if one.outcome == SwitchOutcome.CONFIRMED] if agent is not None else []
+    return made[-1] if made and made[-1].at_ns >= since_ns else None
+
+
+def _gap_s(switched: Switched | None) -> float | None:
+    return None if switched is None or switched.gap_ns is None else switched.gap_ns / 1e9
 
 
 class Demonstration:
@@ -94,6 +110,7 @@ class Demonstration:
         table: MappingTable,
         clock: Clock,
         emit: Callable[[Event], None],
+        run: Path,
         sys_root: Path = Path("/sys"),
     ) -> None:
         self._stage = stage
@@ -101,6 +118,7 @@ class Demonstration:
         self._table = table
         self._clock = clock
         self._emit = emit
+        self._run = run  # where the agent leaves its status
         self._sys = sys_root
         self._began_ns = clock.monotonic_ns()
         self._watch = _Watch()
@@ -136,13 +154,21 @@ class Demonstration:
         # Judged now, while the programs still play: they need seconds to end, and the agent goes on watching.
         in_force = scheduler_in_force(sched_ext_state(self._sys), self._portfolio.name_of_ops)
         watch.verdict = (watch.last, in_force)
+        watch.switched = last_switch(status.read(self._run), watch.began_wall_ns)
         return True
 
     def _on_event(self, event: PhaseEvent) -> None:
         self._listen(0.0)
         watch = self._watch
         if event.moment is Moment.PLAYING:
-            self._watch = _Watch(phase=event, began_ns=event.monotonic_ns, last=watch.last, reports=watch.reports)
+            since_ns = self._clock.monotonic_ns() - event.monotonic_ns
+            self._watch = _Watch(
+                phase=event,
+                began_ns=event.monotonic_ns,
+                began_wall_ns=self._clock.wall_ns() - since_ns,
+                last=watch.last,
+                reports=watch.reports,
+            )
         workload = event.phase.workload
         self._emit(Event(at_s=self._now_s(), phase=event.number, moment=event.moment, workload=workload))
         if event.moment is Moment.ENDED:
@@ -206,6 +232,8 @@ class Demonstration:
             in_force=in_force,
             right=recognised == event.phase.workload,
             on_wanted=named is not None and named.partition(":")[0] == in_force,
+            way=watch.switched.way if watch.switched is not None else "",
+            gap_s=_gap_s(watch.switched),
         )
 
     def _end_agent(self, agent: subprocess.Popen[bytes]) -> None:

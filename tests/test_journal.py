@@ -6,13 +6,28 @@ import lzma
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from asa.core.decision import EEVDF, Decision, Reason, SchedulerName, SwitchEvent, SwitchOutcome, Vote, Workload
+from asa.core.decision import (
+    EEVDF,
+    Decision,
+    Order,
+    OrderKind,
+    Reason,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Vote,
+    Workload,
+)
 from asa.core.errors import JournalError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
-from asa.journal import Costs, Journal, SessionHeader
+from asa.journal import Costs, Journal, SessionHeader, Told
 
+SIMPLE = SchedulerName("scx_simple")
+HOLD = Order(kind=OrderKind.HOLD, until_ns=2**62, until="14:30")
+RESUME = Order(kind=OrderKind.RESUME, scheduler=SIMPLE)
 RECORDINGS = Path(__file__).resolve().parent.parent / "models/recordings"
 HEADER = SessionHeader(started_ns=1, asa_version="0", host="test", kernel="6.18", cpus=2, label="cpu", seed=3)
 
@@ -103,6 +118,54 @@ def test_round_trip_and_pack(tmp_path):
             assert list(opened.costs(number)) == [costs(second) for second in range(5)]
 
 
+def test_what_the_agent_was_told_and_when_it_heard(tmp_path):
+    went_by = Told(monotonic_ns=3 * 10**9, settings="{}", table="t.yaml", versions={"scx_simple": "v2"})
+    header = msgspec.structs.replace(HEADER, settings="{}", versions={"scx_simple": "v1"}, stand_by=True)
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        number = journal.begin(header)
+        journal.add(sample(0), decision(0), (EVENT, EVENT), (), {})
+        journal.add(sample(1), decision(1), (), (HOLD, RESUME), {SIMPLE: 5})
+        journal.add(sample(2), decision(2), (EVENT,), (), {SIMPLE: 5})
+        journal.add(sample(3), decision(3), (), (), {SIMPLE: 6})
+        journal.tell(went_by)
+        journal.add_events((EVENT,))
+        journal.pack(tmp_path / "j.journal.xz")
+        for opened in (journal, Journal.unpack(tmp_path / "j.journal.xz")):
+            assert opened.sessions()[0].header == header
+            assert list(opened.told(number)) == [
+                Told(monotonic_ns=10**9, order=HOLD),
+                Told(monotonic_ns=10**9, order=RESUME),
+                Told(monotonic_ns=10**9, sizes={"scx_simple": 5}),
+                Told(monotonic_ns=3 * 10**9, sizes={"scx_simple": 6}),
+                went_by,
+            ]
+            assert [at_ns for at_ns, _ in opened.heard(number)] == [0, 0, 2 * 10**9, None]
+            assert all(event == EVENT for _, event in opened.heard(number))
+            assert opened.ticks(number) == 4
+        assert journal.begin(header) == number + 1
+        journal.add(sample(4), None, (), (), {SIMPLE: 6})  # a session of its own: told anew
+        assert [told.sizes for told in journal.told(number + 1)] == [{"scx_simple": 6}]
+
+
+def test_what_was_told_goes_with_its_ticks(tmp_path):
+    with Journal.open(tmp_path / "j.sqlite", size_mb=1.0, commit_s=1e5) as journal:
+        number = journal.begin(HEADER)
+        for second in range(4000):
+            journal.add(sample(second), decision(second), (), (HOLD,) if second in (0, 3999) else ())
+        journal.commit()
+        assert [told.monotonic_ns for told in journal.told(number)] == [3999 * 10**9]
+
+
+def test_only_the_fields_that_are_asked_for(tmp_path):
+    class Brief(msgspec.Struct):
+        sentence: str
+
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        number = journal.begin(HEADER)
+        journal.add(sample(0), decision(0))
+        assert list(journal.read("decision", number, Brief)) == [Brief("…")]
+
+
 def test_what_was_committed_survives_a_kill(tmp_path):
     path = tmp_path / "j.sqlite"
     journal = Journal.open(path, commit_s=2.0)
@@ -174,15 +237,20 @@ def test_a_journal_of_version_1_gets_the_costs_when_it_is_written_to(tmp_path):
         sessions = journal.sessions()
         samples = [len(list(journal.samples(session.number))) for session in sessions]
         assert list(journal.costs(sessions[0].number)) == []
+        assert list(journal.told(sessions[0].number)) == []
+        assert list(journal.heard(sessions[0].number)) == []
     assert version_of(path) == 1  # a look changes nothing
     for second in range(2):  # the second time it is of this version already
         with Journal.open(path) as journal:
             number = journal.begin(HEADER)
             journal.add(sample(second))
+            journal.add(sample(second + 1), None, (EVENT,), (HOLD,))
             journal.add_costs(costs(second))
             assert list(journal.costs(number)) == [costs(second)]
+            assert list(journal.told(number)) == [Told(monotonic_ns=(second + 1) * 10**9, order=HOLD)]
+            assert list(journal.heard(number)) == [((second + 1) * 10**9, EVENT)]
             assert [len(list(journal.samples(session.number))) for session in sessions] == samples
-    assert version_of(path) == 2
+    assert version_of(path) == 3
 
 
 def test_a_journal_of_version_1_that_cannot_be_changed_stays_whole(tmp_path):
@@ -229,7 +297,7 @@ def test_a_look_at_what_is_no_journal(tmp_path):
     with pytest.raises(JournalError, match="not a journal of this version"):
         Journal.look(tmp_path / "other.sqlite")
     with sqlite3.connect(old_journal(tmp_path / "newer.sqlite")) as db:
-        db.execute("PRAGMA user_version = 3")
+        db.execute("PRAGMA user_version = 4")
     for way in (Journal.look, Journal.open):
-        with pytest.raises(JournalError, match=r"not a journal of this version \(3\)"):
+        with pytest.raises(JournalError, match=r"not a journal of this version \(4\)"):
             way(tmp_path / "newer.sqlite")

@@ -2,15 +2,25 @@
 """Replays: the same rules give the same decisions, others say what would have been; over sessions that a machine with
 the real policy has recorded."""
 
-from dataclasses import dataclass, field
+import sqlite3
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from asa.config import GuardSettings, PolicySettings, Voting
-from asa.core.decision import EEVDF, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.decision import (
+    EEVDF,
+    Order,
+    OrderKind,
+    Probabilities,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Workload,
+)
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.decide.table import Entry, MappingTable
-from asa.journal import Journal, SessionHeader
+from asa.journal import Journal, SessionHeader, Told
 from asa.pipeline import Rules, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
@@ -61,13 +71,16 @@ class Recorder:
     path: object
     script: list
     faults: dict = field(default_factory=dict)  # tick -> (outcome, scheduler; None: the one in force)
+    orders: dict = field(default_factory=dict)  # tick -> what the user said
+    sizes: dict = field(default_factory=dict)  # tick -> bytes of waiting schedulers, from then on
+    reload: tuple = (None, {})  # after this tick other rules are in force
     mode: str = "switching"
     changes: dict = field(default_factory=dict)
 
     def record(self):
         shadow = self.mode == "shadow"
         made = rules(self.script, shadow=shadow, **self.changes)
-        state, attached, due, foreign = State(), EEVDF, None, False
+        state, attached, due, foreign, sizes = State(), EEVDF, None, False, {}
         with Journal.open(self.path) as journal:
             header = SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1, mode=self.mode)
             journal.begin(header)
@@ -84,8 +97,12 @@ class Recorder:
                     attached, foreign = (name, True) if fault[0] is SwitchOutcome.FOREIGN else (EEVDF, False)
                 ops = {EEVDF: "", ONE: "one", TWO: "two"}.get(attached, "foe")
                 sample = a_sample(second, SchedExtState(state="enabled" if ops else "disabled", ops=ops, enable_seq=1))
-                state = step(made, state, sample, news)
-                journal.add(sample, state.decision, tuple(news))
+                orders, sizes = self.orders.get(second, ()), self.sizes.get(second, sizes)
+                state = step(made, state, sample, news, orders, sizes)
+                journal.add(sample, state.decision, tuple(news), orders, sizes)
+                if second == self.reload[0]:
+                    made = replace(made, **self.reload[1])
+                    journal.tell(Told(monotonic_ns=sample.monotonic_ns, settings="{}"))
                 if state.decision.switch_to is not None and not foreign:
                     due = (state.decision.switch_to, second + 2)
         return self.path
@@ -118,10 +135,10 @@ def a_sample(second, state):
     return RawSample(monotonic_ns=(100 + second) * S, wall_ns=10**18 + second * S, cpu=cpu, sched_ext=state)
 
 
-def again(path, script, **changes):
+def again(path, script, renew=lambda rules, _: rules, **changes):
     with Journal.look(path) as journal:
         delays = usual_delays(journal.events(1))
-        return replay(ticks(journal, 1), rules(script, **changes), State(), delays)
+        return replay(ticks(journal, 1), rules(script, **changes), State(), delays, renew)
 
 
 @pytest.mark.parametrize("mode", ["switching", "shadow"])
@@ -140,6 +157,57 @@ def test_failures_and_strangers_replay_as_they_came(tmp_path):
     found = again(path, CALM)
     assert found.recorded_switches > 4
     assert (found.differing, found.assumed_ticks) == (0, 0)
+
+
+def test_what_the_user_said_is_said_again(tmp_path):
+    hold, by_hand, on = (
+        Order(kind=OrderKind.HOLD),
+        Order(kind=OrderKind.SWITCH, scheduler=TWO),
+        Order(kind=OrderKind.RESUME),
+    )
+    orders = {40: (hold,), 100: (on,), 140: (by_hand,), 200: (on,)}
+    path = Recorder(tmp_path / "j", CALM, orders=orders).record()
+    found = again(path, CALM)
+    assert (found.differing, found.assumed_ticks) == (0, 0)
+    assert found.recorded_switches > 3
+    with Journal.look(path) as journal:
+        deaf = [replace(tick, orders=()) for tick in ticks(journal, 1)]
+    assert replay(deaf, rules(CALM), State(), {}).differing > 100
+
+
+def test_an_event_is_heard_in_the_tick_that_heard_it(tmp_path):
+    path = Recorder(tmp_path / "j", CALM).record()
+    with sqlite3.connect(path) as db:  # an event older than a tick that had not heard of it yet
+        db.execute("UPDATE event SET heard_ns = heard_ns + 1000000000 WHERE id = 1")
+    with Journal.look(path) as journal:
+        heard = [tick.sample.monotonic_ns for tick in ticks(journal, 1) if tick.news]
+        assert heard[0] - next(journal.events(1)).monotonic_ns == S + S // 4
+
+
+def test_sizes_of_standbys_are_known_again(tmp_path):
+    changes = {"may_stand_by": True}
+    recorder = Recorder(tmp_path / "j", CALM * 2, sizes={150: {ONE: 10**9, TWO: 10**9}}, changes=changes)
+    path = recorder.record()
+    found = again(path, CALM * 2, **changes)
+    assert found.differing == 0
+    with Journal.look(path) as journal:
+        assert any(decision.standbys for decision in journal.decisions(1))
+        weightless = [replace(tick, sizes={}) for tick in ticks(journal, 1)]
+    assert replay(weightless, rules(CALM * 2, **changes), State(), {}).by_field["standbys"] > 0
+
+
+def test_settings_that_were_read_again_are_gone_by_from_the_next_tick(tmp_path):
+    later = {"policy": PolicySettings(cooldown_s=10.0, dwell_s=9.0)}
+    path = Recorder(tmp_path / "j", CALM, reload=(100, later)).record()
+    renewed = []
+
+    def renew(made, told):
+        renewed.append(told)
+        return replace(made, **later)
+
+    assert again(path, CALM, renew).differing == 0
+    assert [one.monotonic_ns for one in renewed] == [200 * S]
+    assert again(path, CALM).differing > 0
 
 
 def test_a_longer_dwell_moves_switches(tmp_path):

@@ -143,12 +143,16 @@ class PlainSwitcher:
             if not process.wait(self._limits.stop_limit_s):
                 process.kill()
                 if not process.wait(self._limits.stop_limit_s):
+                    self._watch.close()
+                    self._log.close()
                     return False  # the undo journal keeps its name for the next start
         deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
         while self._ours_attached() and self._clock.monotonic_ns() < deadline_ns:
             time.sleep(_POLL_S)
         left = self._ours_attached()
         self._forget_process()
+        self._watch.close()
+        self._log.close()
         self._enter(_Phase.RESTING)
         return not left
 

@@ -165,24 +165,28 @@ def _summary_table(reports: list[PhaseReport]) -> Table:
         "table names",
         "sysfs says",
         "switch s",
+        "way",
+        "gap ms",
         "played s",
     ):
-        table.add_column(name, justify="right" if name.endswith(" s") or name == "share" else "left")
+        table.add_column(name, justify="right" if name.endswith((" s", " ms")) or name == "share" else "left")
     for report in reports:
         table.add_row(
             report.workload,
             f"{report.recognised or '-'}{'' if report.right else '  (wrong)'}",
             f"{report.confidence:.0%}",
-            _seconds(report.recognise_s),
+            _rounded(report.recognise_s),
             report.named_by_table or "-",
             f"{report.in_force or '-'}{'' if report.on_wanted else '  (not wanted)'}",
-            _seconds(report.switch_s),
-            _seconds(report.seconds),
+            _rounded(report.switch_s),
+            report.way or "-",
+            _rounded(None if report.gap_s is None else 1e3 * report.gap_s),
+            _rounded(report.seconds),
         )
     return table
 
 
-def _seconds(value: float | None) -> str:
+def _rounded(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 

@@ -13,13 +13,27 @@ if TYPE_CHECKING:
 _MOST_S = 30 * 86_400
 _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s)?", re.ASCII)
 
+_MORE = """\
+exit status:
+  0  nothing is switched from now on
+  1  there is no agent, or it switches nothing anyway
+
+examples:
+  asa hold 30m
+      Keep what runs for half an hour, such as for a measurement.
+  asa hold
+      Keep it until `asa resume`.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
     text = (
         "A restart of the agent ends the hold, and so does `asa resume`. A switch that is under way is not broken off."
     )
-    command = commands.add_parser("hold", help="switch nothing, for some time or until `asa resume`", description=text)
+    command = commands.add_parser(
+        "hold", help="switch nothing, for some time or until `asa resume`", description=text, epilog=_MORE
+    )
     add_duration(command)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa replay`: a recorded session decided once more, and where it comes out differently.
 
-With the settings and files that the recording was made with, nothing differs; with others it says what would have. A
-journal does not hold what it does not know: the settings are those of now, the standing of schedulers is taken to have
-been empty at the start.
+By what the recording went by, nothing differs; by other settings, another table or another model it says what would
+have. A journal older than its version 3 does not hold its settings: they are those of now, and the standing of
+schedulers is taken to have been empty at the start.
 """
 
 import argparse
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from asa.cli.main import Commands
     from asa.config import Settings
-    from asa.journal import Journal
-    from asa.paths import Places
+    from asa.decide.table import MappingTable
+    from asa.journal import Journal, SessionHeader, Told
     from asa.pipeline import Rules
     from asa.replay import Brief, Ordered, Replay
 
@@ -50,7 +50,9 @@ def register(commands: "Commands") -> None:
     )
     add_file(command)
     command.add_argument("--session", type=int, metavar="N", help="this session (default: the newest)")
-    command.add_argument("--settings", type=Path, metavar="FILE", help="settings to try (default: those of `asa run`)")
+    command.add_argument(
+        "--settings", type=Path, metavar="FILE", help="settings to try (default: those of the recording)"
+    )
     command.add_argument("--json", action="store_true", help="one JSON object")
     command.set_defaults(run=run)
 
@@ -59,49 +61,75 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what differs. Exit code 0 when nothing does, DIFFERS when something does."""
     import msgspec
 
-    from asa import config, paths
+    from asa import config
     from asa.cli.journal import chosen, session_of
+    from asa.decide.standing import Standing
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
     from asa.report.reading import opened, ticks
 
     path = chosen(arguments.journal)
-    places = paths.default()
-    source = arguments.settings or places.config
-    settings = config.load(source, required=arguments.settings is not None)
     number = session_of(path, arguments.session)
+    tried = None if arguments.settings is None else config.load(arguments.settings, required=True)
     with opened(path) as journal:
-        rules = rules_for(journal, number, settings, places)
-        delays_ns = usual_delays(journal.events(number))
-        found = replay(ticks(journal, number), rules, State(), delays_ns)
+        header = next(session.header for session in journal.sessions() if session.number == number)
+        went_by = _settings(header.settings)
+        rules = _rules(journal, number, header, tried or went_by or config.load(_config_path()))
+        standing = msgspec.json.decode(header.standing, type=Standing) if header.standing else Standing()
+        found = replay(
+            ticks(journal, number),
+            rules,
+            State(standing=standing),
+            usual_delays(journal.events(number)),
+            (lambda rules, _: rules) if tried is not None else _renewed,
+        )
+    source = "the recorded settings" if went_by is not None else "the settings of now: the recording has none"
+    source = source if tried is None else str(arguments.settings)
     if arguments.json:
-        body = {"journal": str(path), "session": number, "settings": str(source), "replay": found}
+        body = {"journal": str(path), "session": number, "settings": source, "replay": found}
         print(msgspec.json.encode(body).decode())
     else:
-        used = str(source) if arguments.settings is not None or source.exists() else "the default settings"
-        print(f"session {number} of {path}, {used}, {rules.table.path}")
+        print(f"session {number} of {path}, by {source}, {rules.table.path}")
+        if header.model and header.model != _model_hash(tried or went_by):
+            print("model       another one than the recording's")
         print("\n".join(_lines(found)))
     return DIFFERS if found.differing else 0
 
 
-def rules_for(journal: "Journal", number: int, settings: "Settings", places: "Places") -> "Rules":
-    """Rules as `asa run` would make them now, in the mode that the session was in. Raises AsaError."""
+def _config_path() -> Path:
+    from asa import paths
+
+    return paths.default().config
+
+
+def _settings(text: str) -> "Settings | None":
+    import msgspec
+
+    from asa.config import Settings
+    from asa.core.errors import JournalError
+
+    try:
+        return msgspec.json.decode(text, type=Settings) if text else None
+    except msgspec.DecodeError as error:
+        raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
+
+
+def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "Settings") -> "Rules":
+    """Rules as `asa run` makes them, in the mode that the session was in. Raises AsaError."""
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import Reason
-    from asa.decide import table
     from asa.pipeline import Rules
     from models.runtime import NumpyEnsemble
 
-    header = next(session.header for session in journal.sessions() if session.number == number)
-    observed, stood_by = False, False
+    observed, stood_by = False, header.stand_by
     for decision in journal.decisions(number):
         observed = observed or decision.reason is Reason.OBSERVING
         stood_by = stood_by or bool(decision.standbys)
-    portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=settings.switch.trusted_owners)
     return Rules(
-        classifier=NumpyEnsemble.load(Path(settings.model) if settings.model else paths.base_model()),
-        table=table.for_this_machine(portfolio.modes(), settings.table),
+        classifier=NumpyEnsemble.load(_model_path(settings)),
+        table=_table(settings, header.table),
         voting=settings.voting,
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
@@ -112,8 +140,52 @@ def rules_for(journal: "Journal", number: int, settings: "Settings", places: "Pl
         standby=settings.standby,
         may_stand_by=stood_by,
         shadow=header.mode == "shadow",
-        versions={name: record.sha256 for name, record in portfolio.records().items()},
+        versions=header.versions or {name: record.sha256 for name, record in portfolio.records().items()},
     )
+
+
+def _renewed(rules: "Rules", told: "Told") -> "Rules":
+    """The same after the agent had read its settings again."""
+    from dataclasses import replace
+
+    versions = rules.versions if told.versions is None else told.versions
+    settings = _settings(told.settings)
+    if settings is None:
+        return replace(rules, versions=versions)
+    return replace(
+        rules,
+        table=_table(settings, told.table or rules.table.path),
+        voting=settings.voting,
+        policy=settings.policy,
+        guard=settings.guard,
+        quarantine=settings.quarantine,
+        standing=settings.standing,
+        standby=settings.standby,
+        versions=versions,
+    )
+
+
+def _table(settings: "Settings", recorded: str) -> "MappingTable":
+    # the settings' own; else the one that the recording went by, where it still is; else this machine's
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+    from asa.decide import table
+
+    modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
+    kept = recorded if recorded and Path(recorded).is_file() else None
+    return table.for_this_machine(modes, settings.table or kept)
+
+
+def _model_path(settings: "Settings | None") -> Path:
+    from asa import paths
+
+    return Path(settings.model) if settings is not None and settings.model else paths.base_model()
+
+
+def _model_hash(settings: "Settings | None") -> str:
+    import hashlib
+
+    return hashlib.sha256(_model_path(settings).read_bytes()).hexdigest()
 
 
 def _lines(found: "Replay") -> "Iterator[str]":

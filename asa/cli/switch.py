@@ -12,6 +12,20 @@ if TYPE_CHECKING:
 
 _LIMIT_S = 120.0  # loading the largest one takes a minute in an emulated machine
 
+_MORE = """\
+exit status:
+  0  it is in force
+  1  there is no agent, or the scheduler is not to be had, or it did not come up
+
+examples:
+  asa switch scx_flash
+      This scheduler until `asa resume`.
+  asa switch scx_p2dq:performance 1h30m
+      In one of its modes, for an hour and a half.
+  asa switch eevdf
+      The kernel's own, and stay there.
+"""
+
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
@@ -21,7 +35,9 @@ def register(commands: "Commands") -> None:
         "The scheduler stays until `asa resume`, or for DURATION; a restart of the agent ends that, too. The guard does"
         " not judge it, and should it fail, the kernel's own serves, still on hold, and it is not held against it."
     )
-    command = commands.add_parser("switch", help="bring a scheduler up by hand, and hold", description=text)
+    command = commands.add_parser(
+        "switch", help="bring a scheduler up by hand, and hold", description=text, epilog=_MORE
+    )
     command.add_argument("scheduler", metavar="SCHEDULER", help="such as scx_flash, scx_lavd:performance or eevdf")
     add_duration(command)
     command.add_argument("--json", action="store_true", help="print JSON")

@@ -21,7 +21,7 @@ from asa.report.figures import (
 )
 from asa.report.latency import SETTLE_S, WINDOW_S
 from asa.report.markup import Markup, element, joined
-from asa.report.tables import cell, changes, section, table, value, words_cell
+from asa.report.tables import cell, changes, moved, section, table, time_cell, value, words_cell
 
 _FAILURES = frozenset({"refused", "failed", "lost"})
 _CLOSEST_PCT = 3.0  # between two numbers below a timeline
@@ -144,7 +144,7 @@ def _timeline(session: Session, events: Sequence[Event], colours: Mapping[str, s
         parts.append(_legend(shown))
     if told:
         rows = [
-            (cell(number), cell(words.clock(event.at_ns)), *_story_cells(event))
+            (cell(number), time_cell(words.clock(event.at_ns)), *_story_cells(event))
             for number, event in enumerate(events, 1)
         ]
         listed = table(("#", "when", "what", "why"), rows, "Switches and what became of schedulers")
@@ -167,12 +167,12 @@ def _legend(items: Iterable[tuple[str, str, str]]) -> Markup:
 
 
 def _story(event: Event) -> str:
-    return f"{event.old} to {event.new}: {event.outcome}. {event.why}"
+    return f"{moved(event)}: {event.outcome}. {event.why}"
 
 
 def _story_cells(event: Event) -> tuple[Markup, Markup]:
     tone = "bad" if event.outcome in _FAILURES else ""
-    what = joined(f"{event.old} → {event.new} ", element("span", event.outcome, class_=tone))
+    what = joined(f"{moved(event)} ", element("span", event.outcome, class_=tone))
     if event.taken_back:
         what = joined(what, ", ", element("span", "taken back by the guard", class_="bad"))
     why = [line for line in (event.why, event.detail if event.outcome != "confirmed" else "", event.ended) if line]
@@ -232,15 +232,17 @@ def _costs(found: Report) -> Markup:
         for costs in found.switch_costs
     ]
     head = ("to", "way", "switches", "took", "neither in force", "CPU of loading")
-    parts.append(table(head, rows, "Confirmed switches: median, 95th percentile, largest", id_="switch-costs"))
+    parts.append(element("h3", "Of confirmed switches"))
+    parts.append(table(head, rows, "Median, 95th percentile, largest.", id_="switch-costs"))
+    parts.append(element("h3", "Of the agent"))
     agent = found.agent
     if agent is None:
-        text = "What the agent itself cost was not written down in these sessions; `asa run --shadow` does it."
+        text = "What the agent itself cost was not written down in these sessions."
         return section("costs", "Costs", *parts, element("p", text, class_="soft"))
     parts_rows = [(cell(name), _quantile_cell(values, 1e-3)) for name, values in agent.parts_us.items()]
-    cpu = "unknown" if agent.cpu_pct is None else f"{agent.cpu_pct:.2f} % of one core"
-    memory = "unknown" if agent.resident_mb is None else f"{agent.resident_mb:.1f} MB"
-    parts.append(element("p", f"The agent: {cpu}, {memory} resident at most ({words.counted(agent.ticks, 'tick')})."))
+    cpu = "its CPU time is not known yet" if agent.cpu_pct is None else f"{agent.cpu_pct:.2f} % of one core"
+    memory = "" if agent.resident_mb is None else f", {agent.resident_mb:.1f} MB resident at most"
+    parts.append(element("p", f"The agent: {cpu}{memory}; {words.counted(agent.ticks, 'tick')} written down."))
     parts.append(table(("part of a tick", "time that passed"), parts_rows, "", id_="agent-costs"))
     return section("costs", "Costs", *parts)
 
@@ -255,7 +257,7 @@ def _quantile_cell(found: Quantiles | None, to_ms: float = 1.0) -> Markup:
 def _verdicts(found: Report) -> Markup:
     rows = [
         (
-            cell(words.moment(one.at_ns, seconds=True)),
+            time_cell(words.moment(one.at_ns, seconds=True)),
             cell(one.workload),
             cell(one.back_to),
             words_cell(one.sentence),
@@ -271,7 +273,7 @@ def _failures(found: Report) -> Markup:
     failed = [event for event in reversed(found.events) if event.outcome in _FAILURES]
     rows = [
         (
-            cell(words.moment(event.at_ns, seconds=True)),
+            time_cell(words.moment(event.at_ns, seconds=True)),
             cell(event.new),
             cell(event.outcome),
             words_cell(". ".join(line for line in (event.detail, event.ended) if line)),

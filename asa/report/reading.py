@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A journal read tick by tick: samples, the decisions made on them and the events heard, side by side.
+"""A journal read tick by tick: samples, the decisions made on them, what the agent heard and was told, side by side.
 
 Streams: a week of ticks passes through without being held. The journal stays as it is, also while an agent writes it.
 """
@@ -10,20 +10,24 @@ from pathlib import Path
 
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.sample import RawSample
-from asa.journal import Journal
+from asa.journal import Journal, Told
 
 _PACKED = ".xz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One tick. `decision` is None in recordings; `news` are the events that came since the tick before."""
+    """One tick. `decision` is None in recordings; `news` are the events that were heard in it.
+
+    In a journal that does not say in which (before its version 3) they are those that came since the tick before.
+    """
 
     sample: RawSample
     decision: Decision | None
     news: tuple[SwitchEvent, ...]
     orders: tuple[Order, ...] = ()  # what a person said, obeyed in this tick
     sizes: Mapping[SchedulerName, int] = field(default_factory=dict)  # of waiting schedulers, as far as known
+    renewed: Told | None = None  # settings were read again: this tick is the first to go by them
 
 
 def opened(path: Path) -> Journal:
@@ -32,21 +36,54 @@ def opened(path: Path) -> Journal:
 
 
 def ticks(journal: Journal, session: int) -> Iterator[Tick]:
-    """Ticks of a session in order. What came after the last sample is in `late`."""
-    decisions, events = journal.decisions(session), journal.events(session)
-    decision, event = next(decisions, None), next(events, None)
+    """Ticks of a session in order. What no tick has heard is in `late`."""
+    decisions, events, words = journal.decisions(session), _heard(journal, session), _Words(journal.told(session))
+    decision, heard = next(decisions, None), next(events, None)
     for sample in journal.samples(session):
         at_ns = sample.monotonic_ns
         while decision is not None and decision.monotonic_ns < at_ns:  # its sample went first: the journal is bounded
             decision = next(decisions, None)
         news = []
-        while event is not None and event.monotonic_ns <= at_ns:
-            news.append(event)
-            event = next(events, None)
+        while heard is not None and heard[0] <= at_ns:
+            news.append(heard[1])
+            heard = next(events, None)
         mine = decision if decision is not None and decision.monotonic_ns == at_ns else None
-        yield Tick(sample=sample, decision=mine, news=tuple(news))
+        orders, renewed = words.at(at_ns)
+        yield Tick(sample=sample, decision=mine, news=tuple(news), orders=orders, sizes=words.sizes, renewed=renewed)
 
 
 def late(journal: Journal, session: int, last_ns: int) -> tuple[SwitchEvent, ...]:
-    """Events after the last sample, which no tick has heard."""
-    return tuple(event for event in journal.events(session) if event.monotonic_ns > last_ns)
+    """Events that the last tick, at `last_ns`, had not heard."""
+    return tuple(event for at_ns, event in _heard(journal, session) if at_ns > last_ns)
+
+
+def _heard(journal: Journal, session: int) -> Iterator[tuple[int, SwitchEvent]]:
+    for at_ns, event in journal.heard(session):
+        yield event.monotonic_ns if at_ns is None else at_ns, event
+
+
+class _Words:
+    """What the agent was told, tick by tick."""
+
+    def __init__(self, told: Iterator[Told]) -> None:
+        self.sizes: Mapping[SchedulerName, int] = {}
+        self._told = told
+        self._next = next(told, None)
+        self._renewed: Told | None = None  # in force from the next tick on
+
+    def at(self, now_ns: int) -> tuple[tuple[Order, ...], Told | None]:
+        """Orders obeyed in this tick, and settings that it is the first to go by; `sizes` are then this tick's."""
+        orders, renewed = [], self._renewed
+        self._renewed = None
+        while self._next is not None and self._next.monotonic_ns <= now_ns:
+            told, self._next = self._next, next(self._told, None)
+            if told.order is not None and told.monotonic_ns == now_ns:
+                orders.append(told.order)
+            if told.sizes is not None:
+                self.sizes = {SchedulerName(name): size for name, size in told.sizes.items()}
+            if told.settings or told.table or told.versions is not None:
+                if told.monotonic_ns < now_ns:
+                    renewed = told
+                else:
+                    self._renewed = told
+        return tuple(orders), renewed

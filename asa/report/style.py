@@ -40,17 +40,16 @@ _RULES = """
 body{margin:0 auto;max-width:64rem;padding:1rem;font:16px/1.45 system-ui,sans-serif;color:var(--ink);
 background:var(--paper);overflow-wrap:anywhere}
 h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1rem 0 .3rem}
-p{margin:.4rem 0}.soft,small,caption,summary small{color:var(--soft)}
+p{margin:.4rem 0}.soft,small,summary small{color:var(--soft)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:1rem 0}
 .tile{background:var(--card);border-radius:.5rem;padding:.6rem .8rem}
 .tile b{display:block;font-size:1.3rem;font-weight:600}
 .wide{overflow-x:auto}.long{max-height:24rem;overflow-y:auto}
 table{border-collapse:collapse;width:100%;font-size:.875rem;overflow-wrap:normal}
-caption{text-align:left;padding:.3rem 0}
 th,td{text-align:left;padding:.3rem .6rem .3rem 0;border-bottom:1px solid var(--rule);vertical-align:top}
 th{font-weight:600;color:var(--soft);white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td.words{min-width:14rem}
+td.t{white-space:nowrap}td.words{min-width:14rem}
 svg{display:block;width:100%}
 .strip{height:2.4rem;background:var(--card)}.curve{height:4rem;background:var(--card)}.marks{height:.9rem}
 .cell{width:9rem;height:.9rem}
@@ -69,7 +68,7 @@ path,rect,line{vector-effect:non-scaling-stroke}
 .stroke{fill:none;stroke-width:1.5}
 .mark{stroke:var(--ink);stroke-width:1.5}.mark.bad{stroke:var(--bad);stroke-width:2}
 .grid{stroke:var(--rule);stroke-width:1}
-@media(max-width:36rem){body{padding:.7rem}.row{grid-template-columns:6.5rem 1fr 6.5rem}}
+@media(max-width:36rem){body{padding:.7rem}.row{grid-template-columns:6.5rem 1fr 6.5rem}td.t{white-space:normal}}
 @media print{details:not([open])>*{display:block}}
 """
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Sequence
 
+from asa.core.decision import EEVDF, SwitchOutcome
 from asa.report import pictures, words
 from asa.report.figures import Event, Latencies, Report, Window
 from asa.report.markup import Markup, Value, element, joined
@@ -26,6 +27,11 @@ def value(number: float | None) -> dict[str, Value]:
     return {} if number is None else {"data_value": repr(number)}
 
 
+def time_cell(text: str) -> Markup:
+    """A cell for a time, in one line."""
+    return element("td", text, class_="t")
+
+
 def cell(text: Value, number: float | None = None) -> Markup:
     """A cell; with a number it is set to the right."""
     return element("td", text) if number is None else element("td", text, class_="n", **value(number))
@@ -44,9 +50,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Markup]], caption: str, *
     numbers = ['class="n"' in part for part in rows[0]]
     names = [element("th", name, class_="n" if right else "") for name, right in zip(head, numbers, strict=True)]
     body = [element("tr", *row) for row in rows]
-    title = [element("caption", caption)] if caption else []
-    parts = (*title, element("thead", element("tr", *names)), element("tbody", *body))
-    return element("div", element("table", *parts, **named), class_="wide")
+    title = element("p", caption, class_="soft") if caption else Markup()
+    parts = (element("thead", element("tr", *names)), element("tbody", *body))
+    return joined(title, element("div", element("table", *parts, **named), class_="wide"))
 
 
 def changes(found: Report) -> Markup:
@@ -64,8 +70,8 @@ def changes(found: Report) -> Markup:
     low, high = pictures.decades(known) if known else (1.0, 10.0)
     rows = [
         (
-            cell(words.moment(event.at_ns, seconds=True)),
-            cell(f"{event.old} → {event.new}"),
+            time_cell(words.moment(event.at_ns, seconds=True)),
+            cell(moved(event)),
             cell(_classes(event)),
             *(_change_cell(event, read, low, high) for _, read in _LATENCIES),
         )
@@ -80,6 +86,11 @@ def changes(found: Report) -> Markup:
     shown = f" {words.counted(len(rows), 'change')} with both sides known, of {of}."
     head = ("when", "scheduler", "class", *(name for name, _ in _LATENCIES))
     return section("changes", "Before and after each switch", table(head, rows, scale + shown, id_="before-after"))
+
+
+def moved(event: Event) -> str:
+    """From which scheduler to which; what was lost has gone to the kernel's own."""
+    return f"{event.new} → {EEVDF}" if event.outcome == SwitchOutcome.LOST else f"{event.old} → {event.new}"
 
 
 def _classes(event: Event) -> str:

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from asa.act.kernel import sched_ext_state
-from asa.act.portfolio import Opened
 from asa.act.plain import PlainSwitcher
+from asa.act.portfolio import Opened
 from asa.act.undo import UndoJournal, start_ticks
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome

@@ -187,7 +187,8 @@ def test_only_one_switch_at_a_time(bench):
     bench.switcher.begin(GOOD)  # has come to its end at once
     with pytest.raises(SchedulerError, match="another switch is under way"):
         bench.switcher.begin(OTHER)
-    assert bench.event().outcome is SwitchOutcome.FOREIGN
+    event = bench.event()
+    assert event.outcome is SwitchOutcome.FOREIGN, event
     (bench.tree / "state").write_text("disabled\n")
 
 

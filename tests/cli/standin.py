@@ -41,7 +41,7 @@ def write():
     if state["mode"] in ("switching", "hold"):
         state["mode"], state["mode_reason"] = ("hold" if memory.hold else "switching"), memory.hold
     state["held"], state["held_until_ns"] = word is not None, word.until_ns if word else None
-    state["chosen"] = str(word.scheduler or "") if word else ""
+    state["chosen"] = word.scheduler if word else None
     state["updated_ns"] = time.time_ns()
     file.write(msgspec.convert(state, status.Status))
 def obey(one):

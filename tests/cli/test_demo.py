@@ -6,9 +6,12 @@ import json
 import msgspec
 import pytest
 
+from asa import config
+from asa.cli import demo
 from asa.cli.demo_view import View
 from asa.core.errors import AsaError
-from scenarios.demo import Event, PhaseReport
+from asa.status import Status, Switched
+from scenarios.demo import Event, PhaseReport, last_switch
 
 PHASES = ("idle", "cpu", "disk", "wakeup", "network")
 
@@ -102,3 +105,46 @@ def test_a_programs_own_words_are_shown(capsys):
     with View() as view:
         view.line("Segmentation fault")
     assert "Segmentation fault" in capsys.readouterr().out
+
+
+def switched(at_ns, outcome="confirmed", **changes):
+    values = {
+        "at_ns": at_ns,
+        "outcome": outcome,
+        "old": "eevdf",
+        "new": "scx_rusty",
+        "way": "standby",
+        "why": "",
+        "detail": "",
+        "elapsed_ns": 12_000_000,
+        "gap_ns": 7_500_000,
+        "ended": "",
+    }
+    return Switched(**values | changes)
+
+
+def agent(*lately):
+    blank = {str: "", int: 0, float: 0.0, list[str]: []}
+    required = [field for field in msgspec.structs.fields(Status) if field.required]
+    return Status(**{field.name: blank.get(field.type, {}) for field in required}, lately=lately)
+
+
+def test_a_phases_switch_is_its_last_that_was_made():
+    made = [switched(5, way="gated"), switched(10), switched(20), switched(30, "refused")]
+    assert last_switch(agent(*made), 20) is made[2]
+    assert last_switch(agent(*made), 21) is None
+    assert last_switch(agent(), 0) is None
+    assert last_switch(None, 0) is None
+
+
+def test_how_a_switch_was_made_is_shown(tmp_path, capsys):
+    judge(tmp_path, [report(0, way="standby", gap_s=0.0075), report(1)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if "scx_rusty" in line and "ended" not in line]
+    assert [("standby" in row, " 7.5 " in row) for row in rows] == [(True, True), (False, False)]
+
+
+def test_the_stages_settings(tmp_path):
+    (tmp_path / "asa.yaml").write_text(demo._settings(1000))
+    settings = config.load(tmp_path / "asa.yaml", required=True)
+    assert settings.guard.baseline_s == 0.0
+    assert settings.switch.trusted_owners == (1000,)

@@ -3,11 +3,14 @@
 
 import argparse
 import csv
+import hashlib
 import io
 import json
+import sqlite3
 import sys
 from dataclasses import fields, replace
 
+import msgspec
 import pytest
 
 from asa import paths
@@ -15,11 +18,12 @@ from asa.act.portfolio import Portfolio
 from asa.cli import journal as journal_command
 from asa.cli import replay as replay_command
 from asa.cli import report as report_command
-from asa.config import Settings
+from asa.config import PolicySettings, Settings
 from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.sample import SchedExtState
 from asa.decide import table
+from asa.decide.standing import Cause, Mark, Standing
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules, State, step
 from collectors.rates import Rates
@@ -56,7 +60,7 @@ def recorded():
 @pytest.fixture
 def file(tmp_path, recorded):
     """A journal as an agent leaves it: it saw `wakeup` for the time of two recordings, and switched for it."""
-    settings = Settings()
+    settings = Settings(policy=PolicySettings(dwell_s=4.0))
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     rules = Rules(
         classifier=NumpyEnsemble.load(paths.base_model()),
@@ -71,9 +75,19 @@ def file(tmp_path, recorded):
     path = tmp_path / "agent.sqlite"
     state, attached, due, news = State(), EEVDF, None, []
     with Journal.open(path) as journal:
-        journal.begin(
-            SessionHeader(started_ns=1, asa_version="0", host="here\x1b[2J", kernel="6", cpus=2, mode="switching")
+        header = SessionHeader(
+            started_ns=1,
+            asa_version="0",
+            host="here\x1b[2J",
+            kernel="6",
+            cpus=2,
+            mode="switching",
+            settings=msgspec.json.encode(settings).decode(),
+            table=rules.table.path,
+            model=hashlib.sha256(paths.base_model().read_bytes()).hexdigest(),
+            versions=dict(rules.versions),
         )
+        journal.begin(header)
         for part in range(2):
             for sample in recorded:
                 if due is not None:
@@ -199,11 +213,45 @@ def test_a_report_is_a_page_and_figures(file, tmp_path, capsys):
         asa("report")
 
 
-def test_a_replay_with_the_same_settings_differs_in_nothing(file, capsys):
+def with_header(file, **changes):
+    with Journal.look(file) as journal:
+        header = msgspec.structs.replace(journal.sessions()[0].header, **changes)
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE session SET header = ?", (msgspec.msgpack.encode(header),))
+
+
+def test_a_replay_by_what_was_recorded_differs_in_nothing(file, capsys):
     assert asa("replay", file) == 0
     told = capsys.readouterr().out
+    assert "by the recorded settings" in told
     assert "0 differ" in told
     assert "1 recorded, 1 replayed: 1 the same, 0 moved, 0 saved, 0 added" in told
+    assert "another one" not in told
+
+
+def test_a_replay_of_an_older_journal_goes_by_the_settings_of_now(file, capsys):
+    with_header(file, settings="", table="", model="", versions={})
+    assert asa("replay", file) == replay_command.DIFFERS
+    told = capsys.readouterr().out
+    assert "by the settings of now: the recording has none" in told
+    assert "differ: reason" in told
+
+
+def test_a_replay_begins_with_the_standing_of_then(file, capsys):
+    with Journal.look(file) as journal:
+        target = next(event.new for event in journal.events(1))
+    mark = Mark(scheduler=target, cause=Cause.FAILED, version="", count=3, at_ns=0, until_ns=None, why="it failed")
+    with_header(file, standing=msgspec.json.encode(Standing(marks=(mark,))).decode(), model="0")
+    assert asa("replay", file) == replay_command.DIFFERS
+    told = capsys.readouterr().out
+    assert "saved       " in told
+    assert "another one than the recording's" in told
+
+
+def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):
+    with_header(file, settings='{"interval_s": "often"}')
+    with pytest.raises(JournalError, match="the recorded settings are not of this version"):
+        asa("replay", file, "--session", 1)
 
 
 def test_a_replay_with_other_settings_says_what_would_have_been(file, tmp_path, capsys):
