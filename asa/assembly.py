@@ -24,6 +24,7 @@ from asa.core.errors import AsaError, InputError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
 from asa.decide import standing, table
+from asa.journal import Told
 from asa.meter import Meter
 from asa.pipeline import Rules, State
 from asa.reporter import Reporter
@@ -147,6 +148,7 @@ class Assembly:
             keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
             costs_us=lambda: self.sampler.cost_us,
             cost_every=1 if self.shadow else 60,
+            told=self._told,
             state=State(standing=self.standing),
         )
 
@@ -155,7 +157,9 @@ class Assembly:
         settings = _settings(self.config_path, self.places, None)
         portfolio = _portfolio(settings, self.places)
         gate = not self.no_gate
-        return _rules(settings, portfolio, self.meter, may_switch=self.may_switch, gate=gate, shadow=self.shadow)
+        rules = _rules(settings, portfolio, self.meter, may_switch=self.may_switch, gate=gate, shadow=self.shadow)
+        self.settings, self.rules = settings, rules
+        return rules
 
     def close(self) -> None:
         """Give everything back. The switcher has rested already (`Agent.run`). Raises JournalError, all the same."""
@@ -164,6 +168,14 @@ class Assembly:
         self.meter.close()
         if self.journal is not None:
             self.journal.close()
+
+    def _told(self, monotonic_ns: int) -> Told:
+        return Told(
+            monotonic_ns=monotonic_ns,
+            settings=msgspec.json.encode(self.settings).decode(),
+            table=self.rules.table.path,
+            versions=dict(self.rules.versions),
+        )
 
     def _orders(self) -> tuple[Order, ...]:
         now_ns = self.clock.wall_ns()

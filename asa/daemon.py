@@ -20,7 +20,7 @@ from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
 from asa.decide.standing import Standing
-from asa.journal import Journal
+from asa.journal import Journal, Told
 from asa.meter import Meter, Part
 from asa.pipeline import Rules, State, step
 
@@ -59,6 +59,7 @@ class Agent:
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
     keep_standing: Callable[[Standing], None] = lambda _: None  # raises AsaError when it cannot be written
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
+    told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
     cost_every: int = 60  # ticks: how often the costs of one are journalled
     clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
@@ -190,15 +191,19 @@ class Agent:
                     line = f"{event.new} loaded and verified in {event.load.wall_ns / 1e9:.2f} s, not attached (shadow)"
             case SwitchOutcome.REFUSED:
                 self.counts.failures += 1
-                line = f"{event.detail}; set aside, {event.old} stays"
+                line = f"{event.detail}; {self._aside(event)}{event.old} stays"
             case SwitchOutcome.FAILED | SwitchOutcome.LOST:
                 self.counts.failures += 1
                 why = f" ({event.exit.kind}: {event.exit.reason})" if event.exit is not None else ""
-                line = f"{event.detail}{why}; set aside, the kernel is on eevdf"
+                line = f"{event.detail}{why}; {self._aside(event)}the kernel is on eevdf"
             case SwitchOutcome.FOREIGN:
                 line = f"{event.detail}: on hold (`asa resume` goes on once it has ended)"
         self.counts.last_event = line
         self.say(line)
+
+    def _aside(self, event: SwitchEvent) -> str:
+        held = self.state.memory.held
+        return "" if held is not None and held.scheduler == event.new else "set aside, "
 
     def _next_tick(self, due_ns: int) -> int:
         interval_ns = int(self.interval_s * 1e9)
@@ -235,6 +240,12 @@ class Agent:
             self.say(f"{error}; keeping the settings in force")
             return
         self._orders.append(Order(kind=OrderKind.RELOAD))
+        if self.journal is not None and self.state.sample is not None and self.told is not None:
+            try:
+                self.journal.tell(self.told(self.state.sample.monotonic_ns))
+            except JournalError as error:
+                self.say(f"{error}; going on without a journal")
+                self.journal = None
         self.say("settings read again; schedulers that had been set aside may be tried again")
 
 

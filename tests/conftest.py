@@ -5,6 +5,7 @@ Under CI=true a skipped test is a failed one: there everything is set up, so a r
 """
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,9 @@ import pytest
 
 hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
 hypothesis.settings.load_profile("shared")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: all that tests start would be deaf
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]

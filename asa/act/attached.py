@@ -55,6 +55,11 @@ class Attached:
         """The kernel has let go of it, and its process has yet to say why."""
         return self._lost_ns is not None
 
+    @property
+    def undo(self) -> str:
+        """What puts the kernel's own scheduler back."""
+        return f"detach link {self.link} of pid {self.gated.process.pid}: back to EEVDF"
+
     def carried_by(self, state: SchedExtState | None) -> bool:
         """Does sysfs show it in force?"""
         return state is not None and state.state == "enabled" and self._name_of_ops(state.ops) == split(self.name)[0]

@@ -2,9 +2,12 @@
 """The exchange's parts: an order and its event, the steps and their times, taking out the scheduler in force."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from asa.act.gate import Gated, links
+from asa.act.undo import UndoJournal
 from asa.core.decision import EEVDF, LoadCost, SchedulerExit, SchedulerName, SwitchEvent, SwitchOutcome, SwitchStep, Way
+from asa.core.errors import AsaError
 from asa.core.ports import Clock
 
 
@@ -91,6 +94,12 @@ def notice(
         way=Way.GATED,
         exit=left,
     )
+
+
+def expedite(undo: UndoJournal) -> None:
+    """Make RCU grace periods short: most of an exchange is the kernel waiting for them."""
+    with suppress(AsaError):  # it cannot be noted, so it is not done: the switch takes longer
+        undo.expedite()
 
 
 def take_out(gated: Gated, link: int | None) -> bool:

@@ -38,6 +38,7 @@ class SchedulerProcess:
         agent = os.getpid()
 
         def tie_to_agent() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the agent is a shell's background job
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
             if os.getppid() != agent:  # it died before the line above took hold
                 os._exit(1)

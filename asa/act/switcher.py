@@ -8,11 +8,10 @@ and `enable_seq` grew. Where the gate cannot be used `asa.act.plain` does the wo
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from asa.act.attached import Attached, Loss
-from asa.act.exchange import Order, Steps, notice
+from asa.act.exchange import Order, Steps, expedite, notice
 from asa.act.gate import Stage
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.leaving import Leaving
@@ -27,7 +26,9 @@ from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
 _DETACH_LIMIT_S = 5.0  # for the kernel to let go of a scheduler whose process has ended
-_GAP_LOOK_S, _CLOSE_LOOK_S, _LOOK_S = 0.0005, 0.002, 0.2  # in the gap; in an exchange; while one loads or leaves
+_GAP_LOOK_S, _HEARD_LOOK_S = 0.004, 0.0005  # until the kernel says that a scheduler has come; from then on
+_CLOSE_LOOK_S, _LOOK_S = 0.002, 0.2  # in an exchange; while one loads or leaves
+_LONGEST_GAP_S = 0.1  # for so long nothing else is looked after
 _POLL_S = 0.01
 _STIR_NS = 50_000_000  # after word from the kernel sysfs follows within this: it changes after the event
 
@@ -117,8 +118,8 @@ class GatedSwitcher:
         return self._pool.standbys(self._order.target if self._order is not None else None)
 
     def descriptors(self) -> tuple[int, ...]:
-        """Listeners, processes, and the kernel's word on sched_ext."""
-        gated = [*self._pool.gated(), *self._leaving.gated()]
+        """Listeners, processes, and the kernel's word on sched_ext; in the gap those of the one that attaches alone."""
+        gated = [] if self._in_gap() else [*self._pool.gated(), *self._leaving.gated()]
         if self._running is not None:
             gated.append(self._running.gated)
         found = [descriptor for one in gated for descriptor in (one.fileno(), one.process.fileno())]
@@ -129,8 +130,11 @@ class GatedSwitcher:
         """Soon while something is under way; else the next tick will do."""
         if self._ahead is not None:
             return 0.0
+        if self._order is not None and self._order.released_ns is not None:
+            heard = self._stirred_ns > self._order.released_ns  # `enable_seq` grows right after the event
+            return _HEARD_LOOK_S if heard else _GAP_LOOK_S
         if self._order is not None and self._order.out_ns is not None:
-            return _GAP_LOOK_S if self._order.released_ns is not None else _CLOSE_LOOK_S
+            return _CLOSE_LOOK_S
         if self._clock.monotonic_ns() - self._stirred_ns < _STIR_NS:
             return _CLOSE_LOOK_S
         loading = any(one.stage is Stage.LOADING for one in self._pool.gated())
@@ -142,12 +146,11 @@ class GatedSwitcher:
         if self._ahead is not None:
             ahead, self._ahead = self._ahead, None
             return ahead
-        if self._order is not None and self._order.released_ns is not None:
-            event = self._await_attach(self._order)  # nothing else first: this is the gap
-            if event is not None:
-                return event
         if self._watch.drain():
             self._stirred_ns = self._clock.monotonic_ns()
+        if self._order is not None and self._running is not None and self._in_gap():
+            self._running.gated.advance()
+            return self._await_attach(self._order)  # nothing else: each millisecond counts
         self._pool.advance()
         if self._leaving.advance() and self._order is None:
             self._settings_again()
@@ -157,13 +160,17 @@ class GatedSwitcher:
             return self._overtaken(self._order) or self._pursue(self._order)
         return self._supervise() or self._failed_standby()
 
+    def _in_gap(self) -> bool:
+        released_ns = self._order.released_ns if self._order is not None else None
+        return released_ns is not None and self._age_s(released_ns) < _LONGEST_GAP_S
+
     def rest(self) -> bool:
         """Stop what is ours and wait until the kernel has let go of it. Blocks; False when some of it is left."""
         self._order = self._ahead = None
         self._pool.clear()
         running = self._running
         if running is not None:
-            self._expedite()
+            expedite(self._undo)
             self._take_out(running)
         self._undo.relax()
         clean = self._leaving.wait()
@@ -244,7 +251,7 @@ class GatedSwitcher:
             return self._end(order, SwitchOutcome.REFUSED, "the kernel has no sched_ext any more")
         if self._stranger(state):
             return self._yield_to(state, order)
-        self._expedite()
+        expedite(self._undo)
         order.steps.done("expedited")
         order.out_ns = self._clock.monotonic_ns()
         if self._running is not None:
@@ -316,7 +323,13 @@ class GatedSwitcher:
             self._pool.drop(order.target)
         order.steps.done("settled")
         self._foreign_ops = ""
-        return order.event(outcome, detail, now_ns=now_ns, undo=self._undo_text(), left=left)
+        return order.event(
+            outcome,
+            detail,
+            now_ns=now_ns,
+            undo=self._running.undo if self._running is not None else "nothing to undo",
+            left=left,
+        )
 
     def _supervise(self) -> SwitchEvent | None:
         state = self.state()
@@ -368,22 +381,9 @@ class GatedSwitcher:
         self._leaving.add(running.name, running.gated, interrupt=not told)
         self._running = None
 
-    def _expedite(self) -> None:
-        # Most of an exchange is the kernel waiting for RCU grace periods.
-        with suppress(AsaError):  # it cannot be noted, so it is not done: the switch takes longer
-            self._undo.expedite()
-
     def _settings_again(self) -> None:
         # What the one in force wants set, else what was there before; one that has just ended may have meddled.
-        if self._running is not None:
-            self._undo.apply(self._running.gated.process.pid)
-        else:
-            self._undo.put_back()
-
-    def _undo_text(self) -> str:
-        if self._running is None:
-            return "nothing to undo"
-        return f"detach link {self._running.link} of pid {self._running.gated.process.pid}: back to EEVDF"
+        self._undo.put_back() if self._running is None else self._undo.apply(self._running.gated.process.pid)
 
     def _heard(self, name: SchedulerName, step: str) -> None:
         # Of the pool: a step of the switch under way, or of a standby.
