@@ -226,5 +226,5 @@ def seen(**wanted):
 
     assert eventually(says), box
     now = status()["agent"]
-    assert {name: now[name] for name in wanted} == wanted
+    assert {name: now[name] for name in wanted} == wanted, now
     return now

@@ -138,6 +138,6 @@ def test_the_plain_way(tmp_path):
         os.kill(pid_of("scx_simple"), signal.SIGKILL)
         running.until_said("-> scx_flash in")
         now = seen(scheduler="scx_flash", set_aside=["scx_simple"])
-        assert sched_ext_state(SYS).enable_seq == sequence + 1
+        assert sched_ext_state(SYS).enable_seq == sequence + 1, running.said()
         assert {one["way"] for one in now["lately"] if one["outcome"] == "confirmed"} == {"plain"}
         assert running.end() == 0

@@ -314,7 +314,7 @@ def test_one_that_starts_over_for_a_processor_is_still_ours(switcher, second_cpu
 
 def test_one_that_is_starting_over_does_not_come_back(switcher, second_cpu):
     switched(switcher, SIMPLE)
-    simple = pid_of(SIMPLE)
+    simple, sequence = pid_of(SIMPLE), sched_ext_state(SYS).enable_seq
     SECOND_CPU.write_text("0")
     assert eventually(lambda: attached() == "")
     os.kill(simple, signal.SIGSTOP)  # in the middle of it
@@ -323,7 +323,7 @@ def test_one_that_is_starting_over_does_not_come_back(switcher, second_cpu):
     finally:
         os.kill(simple, signal.SIGCONT)
     assert not events_until(switcher, lambda: simple not in scheduler_processes())
-    assert attached() == ""
+    assert (sched_ext_state(SYS).enable_seq, attached()) == (sequence, "")
 
 
 def test_standbys_are_loaded_for_the_processors_there_are(switcher, second_cpu):
