@@ -10,6 +10,10 @@ from asa.core.decision import EEVDF, LoadCost, SchedulerExit, SchedulerName, Swi
 from asa.core.errors import AsaError
 from asa.core.ports import Clock
 
+# Looks take time from the exchange. After the kernel's word `enable_seq` follows at once, and not before.
+_LOOK_S, _HEARD_LOOK_S, _UNHEARD_LOOK_S = 0.002, 0.0005, 0.02
+_LONGEST_GAP_NS = 100_000_000
+
 
 class Steps:
     """The steps of one switch and their times; `on_step` hears of each when it is done."""
@@ -49,6 +53,16 @@ class Order:
         self.released_ns: int | None = None
         self.missed_ns: int | None = None  # when the new one was found not to wait at its attach, though it had
         self.tries = 0
+
+    def attaches(self, now_ns: int) -> bool:
+        """It was released just now: nothing else is looked after."""
+        return self.released_ns is not None and now_ns - self.released_ns < _LONGEST_GAP_NS
+
+    def look_in_s(self, stirred_ns: int, *, hears: bool) -> float:
+        """When to look at sysfs again, once the old one is out; `stirred_ns`: the kernel's last word on schedulers."""
+        if self.released_ns is None or not hears:
+            return _LOOK_S
+        return _HEARD_LOOK_S if stirred_ns > self.released_ns else _UNHEARD_LOOK_S
 
     def event(
         self, outcome: SwitchOutcome, detail: str, *, now_ns: int, undo: str, left: SchedulerExit | None

@@ -26,9 +26,7 @@ from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
 _DETACH_LIMIT_S = 5.0  # for the kernel to let go of a scheduler whose process has ended
-_GAP_LOOK_S, _HEARD_LOOK_S = 0.004, 0.0005  # until the kernel says that a scheduler has come; from then on
 _CLOSE_LOOK_S, _LOOK_S = 0.002, 0.2  # in an exchange; while one loads or leaves
-_LONGEST_GAP_S = 0.1  # for so long nothing else is looked after
 _POLL_S = 0.01
 _STIR_NS = 50_000_000  # after word from the kernel sysfs follows within this: it changes after the event
 
@@ -130,11 +128,8 @@ class GatedSwitcher:
         """Soon while something is under way; else the next tick will do."""
         if self._ahead is not None:
             return 0.0
-        if self._order is not None and self._order.released_ns is not None:
-            heard = self._stirred_ns > self._order.released_ns  # `enable_seq` grows right after the event
-            return _HEARD_LOOK_S if heard else _GAP_LOOK_S
         if self._order is not None and self._order.out_ns is not None:
-            return _CLOSE_LOOK_S
+            return self._order.look_in_s(self._stirred_ns, hears=self._watch.fileno() is not None)
         if self._clock.monotonic_ns() - self._stirred_ns < _STIR_NS:
             return _CLOSE_LOOK_S
         loading = any(one.stage is Stage.LOADING for one in self._pool.gated())
@@ -146,11 +141,14 @@ class GatedSwitcher:
         if self._ahead is not None:
             ahead, self._ahead = self._ahead, None
             return ahead
+        event = self._await_attach(self._order) if self._order is not None and self._in_gap() else None
+        if event is not None:
+            return event
         if self._watch.drain():
             self._stirred_ns = self._clock.monotonic_ns()
-        if self._order is not None and self._running is not None and self._in_gap():
+        if self._running is not None and self._in_gap():
             self._running.gated.advance()
-            return self._await_attach(self._order)  # nothing else: each millisecond counts
+            return None  # and nothing else: each millisecond counts
         self._pool.advance()
         if self._leaving.advance() and self._order is None:
             self._settings_again()
@@ -161,8 +159,7 @@ class GatedSwitcher:
         return self._supervise() or self._failed_standby()
 
     def _in_gap(self) -> bool:
-        released_ns = self._order.released_ns if self._order is not None else None
-        return released_ns is not None and self._age_s(released_ns) < _LONGEST_GAP_S
+        return self._order is not None and self._order.attaches(self._clock.monotonic_ns())
 
     def rest(self) -> bool:
         """Stop what is ours and wait until the kernel has let go of it. Blocks; False when some of it is left."""
@@ -280,8 +277,9 @@ class GatedSwitcher:
             clock=self._clock,
             attach_limit_s=self._limits.attach_limit_s,
         )
-        self._running.gated.release()
+        self._watch.drain()  # word of the old one's end: what comes from now on is of the new one
         order.released_ns = self._clock.monotonic_ns()
+        self._running.gated.release()
         order.steps.done("released")
         return None
 
