@@ -21,7 +21,8 @@ from models import features
 from models.artefact import Array
 
 LEAST_SESSIONS = 3  # of a label in a place: one to test on, one to choose by, one to train on
-_LATER = frozenset({"suspended_ns", "probes", "desktop", "gpu", "groups"})  # parts that version 0.1 did not record
+# Parts of a sample that the first recordings did not have.
+_LATER = frozenset({"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "battery_saver"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,14 @@ IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]
 
 
+@pytest.fixture(autouse=True)
+def ordinary_priority():
+    """The agent makes itself a real-time task; a test that ran its code here must not starve what comes after."""
+    yield
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

@@ -123,12 +123,12 @@ def test_it_is_small_ordinary_and_has_nothing_of_ours(opened):
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real-time agent needs root: sudo make test")
 def test_a_real_time_agent_has_an_ordinary_child(opened):
-    before = os.sched_getscheduler(0)
+    before, priority = os.sched_getscheduler(0), os.sched_getparam(0)
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # handed down: no SCHED_RESET_ON_FORK
     try:
         collector = opened()
     finally:
-        os.sched_setscheduler(0, before, os.sched_param(0))
+        os.sched_setscheduler(0, before, priority)
     assert os.sched_getscheduler(ready(collector).pid) == os.SCHED_OTHER
 
 
