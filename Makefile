@@ -20,7 +20,7 @@ run: $(VENV)/.done ## the agent at work: on this machine where it can switch, el
 
 test: check ## every check and every test, the lab's too
 	@$(ASA) setup --tests
-	python -m pytest
+	python -m pytest --reruns 1
 
 check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 	@pre-commit run --all-files --show-diff-on-failure

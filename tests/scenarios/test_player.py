@@ -101,7 +101,7 @@ def _forks(_playing):
 def _each(playing, figure):
     values = []
     for pid in playing.members():
-        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError, ProcessLookupError):
             values.append(figure(psutil.Process(pid)))
     return values
 
@@ -138,9 +138,9 @@ def test_every_variant_does_its_work_and_leaves_nothing(entry, seed, stage, no_o
     with Player.start(entry.label, seed=seed, stage=stage) as playing:
         for program in playing.programs:
             assert program.argv[0] in playing.parameters
-        running = [psutil.Process(pid) for pid in playing.members()]
+        threads = _each(playing, psutil.Process.num_threads)
         for program in playing.programs:  # up means: at work, not still in the dynamic linker
-            assert any(p.num_threads() >= program.threads for p in running)
+            assert any(count >= program.threads for count in threads)
         for figure, growth in FIGURES[entry.label]:
             first = figure(playing)
             eventually(lambda figure=figure, growth=growth, first=first: figure(playing) - first > growth)
