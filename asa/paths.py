@@ -38,6 +38,11 @@ def default() -> Places:
     return Places(run=run, cache=cache, state=state, config=config)
 
 
+def installed() -> Places:
+    """Places of an installed ASA: the root helper's, and where everybody finds the schedulers."""
+    return Places(cache=Path("/var/lib/asa"), state=Path("/var/lib/asa"))
+
+
 def manifest() -> Path:
     """The portfolio that the package ships."""
     return _shipped("scx_bin", "manifest.yaml")

@@ -12,6 +12,7 @@ PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
 LAYERS = {
     "asa.core": 0,
     "asa": 0,  # the package itself: the version
+    "asa.bus": 1,
     "asa.config": 1,
     "asa.debian": 1,
     "asa.host": 1,
@@ -19,9 +20,12 @@ LAYERS = {
     "asa.paths": 1,
     "asa.requests": 1,
     "asa.runfile": 1,
+    "asa.sd_notify": 1,
     "asa.status": 1,
     "asa.yamlfile": 1,
     "asa.act": 2,
+    "asa.notify": 2,
+    "asa.sleep": 2,
     "asa.decide": 2,
     "collectors": 2,
     "models": 2,
@@ -34,6 +38,9 @@ LAYERS = {
     "asa.report": 5,
     "asa.reporter": 5,
     "asa.doctor": 5,
+    "asa.helper": 5,
+    "asa.install": 5,
+    "asa.monitor": 6,
     "calibration": 6,
     "asa.cli": 7,
 }
