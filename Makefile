@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bpf wheel bench bench-overhead bench-switch lock clean recordings train man
+.PHONY: help run test check setup bpf deb wheel bench bench-overhead bench-switch bench-laptop lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -34,16 +34,22 @@ bpf: $(VENV)/.done ## compile the eBPF programs
 man: $(VENV)/.done ## build/man: the manual pages
 	@$(ASA) man --out build/man
 
+deb: bpf ## build/asa_*.deb, the Debian package
+	@$(ASA) deb --out build
+
 wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
 	@hatchling build -t wheel -d build
 
-bench: bench-overhead bench-switch ## every benchmark
+bench: bench-overhead bench-switch bench-laptop ## every benchmark
 
 bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
 	@$(ASA) bench overhead
 
 bench-switch: setup ## what a switch takes, each way, in the lab, into docs/switching-figures.md (30 minutes; nothing else may run)
 	@$(ASA) bench switch
+
+bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
+	@$(ASA) bench laptop
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -27,10 +27,13 @@ from asa.decide import standing, table
 from asa.journal import Told
 from asa.meter import Meter
 from asa.pipeline import Rules, State
-from asa.reporter import Reporter
+from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
+
+if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
+    from asa.remote import Remote
 
 _STANDING = "standing.json"
 
@@ -54,6 +57,7 @@ class Assembly:
     rules: Rules
     meter: Meter
     standing: standing.Standing
+    remote: "Remote | None"  # the root helper switches
 
     @classmethod
     def open(
@@ -66,33 +70,34 @@ class Assembly:
         say: Callable[[str], None],
         ebpf: config.Ebpf | None = None,
         shadow: bool = False,
+        remote: "Remote | None" = None,
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
-        `ebpf` stands for the setting of that name when it is given. Raises AsaError before anything on the machine
-        has changed.
+        `ebpf` stands for the setting of that name when it is given; with `remote` all that needs root is left to the
+        helper. Raises AsaError before anything on the machine has changed.
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
-        why_not = "told to" if observe else _why_not_switching(places)
+        why_not = _why_not_switching(places, observe=observe) if remote is None else remote.lacking()
         no_gate = why_not or _why_no_gate(settings.switch, places)
         if shadow and no_gate:
             raise AsaError(f"shadow mode is not possible here: {no_gate}; `asa doctor` says more")
-        meter = Meter(places.proc)
+        meter, clock = Meter(places.proc), SystemClock()
         rules = _rules(settings, portfolio, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
-        clock = SystemClock()
         marks = _standing(places.state / _STANDING, rules, clock, say)
         status = StatusFile(places.run)
-        switcher = None
-        if not why_not:
-            undo = _recovered(places, settings.switch, say)
-            switcher = _switcher(portfolio, undo, clock, settings, places, gate=not no_gate, shadow=shadow)
-        sampler = HostSampler(standard(places.proc, places.sys, settings.collect), clock)
+        switcher: Switcher | None = None
+        if remote is not None:
+            switcher = remote.switcher(portfolio, clock, places.sys, settings.switch)
+        elif not why_not:
+            switcher = _switcher(portfolio, clock, settings, places, say, gate=not no_gate, shadow=shadow)
+        probes = None if remote is None else remote.probes
+        sampler = HostSampler(standard(places.proc, places.sys, settings.collect, probes), clock)
         try:
             sampler.open()
             mode = "shadow" if shadow else "observing" if why_not else "switching"
-            header = _header(places, clock, mode, settings, rules, marks)
-            book = _book(journal_path, settings.journal, header)
+            book = _book(journal_path, settings.journal, _header(places, clock, mode, settings, rules, marks))
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -113,6 +118,7 @@ class Assembly:
             rules=rules,
             meter=meter,
             standing=marks,
+            remote=remote,
         )
 
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
@@ -121,16 +127,18 @@ class Assembly:
             clock=self.clock,
             sampler=self.sampler,
             switcher=self.switcher,
-            way="" if self.switcher is None else "shadow" if self.shadow else "plain" if self.no_gate else "gated",
-            no_gate=self.no_gate,
-            mode_reason=self.mode_reason,
+            how=self._how if self.remote is None else self.remote.how,
             settings=self.settings,
         )
+        remote = self.remote
 
         def publish(agent: Agent, decision: Decision) -> None:
             for line in self.sampler.news():
                 say(line)
-            self.status.write(reporter.status(agent, decision))
+            status = reporter.status(agent, decision)
+            self.status.write(status)
+            if remote is not None:
+                remote.published(status)
             on_decision(decision)
 
         return Agent(
@@ -149,6 +157,7 @@ class Assembly:
             costs_us=lambda: self.sampler.cost_us,
             cost_every=1 if self.shadow else 60,
             told=self._told,
+            permit=(lambda: None) if remote is None else remote.permit,
             state=State(standing=self.standing),
         )
 
@@ -156,8 +165,11 @@ class Assembly:
         """Settings, manifest, table and model read anew. Raises AsaError; then nothing has changed."""
         settings = _settings(self.config_path, self.places, None)
         portfolio = _portfolio(settings, self.places)
-        gate = not self.no_gate
-        rules = _rules(settings, portfolio, self.meter, may_switch=self.may_switch, gate=gate, shadow=self.shadow)
+        may_switch, gate = self.may_switch, not self.no_gate
+        if self.remote is not None:
+            permit = self.remote.permit()
+            may_switch, gate = permit.switch, permit.stand_by
+        rules = _rules(settings, portfolio, self.meter, may_switch=may_switch, gate=gate, shadow=self.shadow)
         self.settings, self.rules = settings, rules
         return rules
 
@@ -168,6 +180,10 @@ class Assembly:
         self.meter.close()
         if self.journal is not None:
             self.journal.close()
+
+    def _how(self) -> How:
+        way = "" if self.switcher is None else "shadow" if self.shadow else "plain" if self.no_gate else "gated"
+        return How(way=way, no_gate=self.no_gate, mode_reason=self.mode_reason)
 
     def _told(self, monotonic_ns: int) -> Told:
         return Told(
@@ -225,15 +241,15 @@ def _recovered(places: paths.Places, limits: config.SwitchSettings, say: Callabl
 
 def _switcher(
     portfolio: Portfolio,
-    undo: UndoJournal,
     clock: SystemClock,
     settings: config.Settings,
     places: paths.Places,
+    say: Callable[[str], None],
     *,
     gate: bool,
     shadow: bool,
 ) -> Switcher:
-    logs = places.run / "logs"
+    undo, logs = _recovered(places, settings.switch, say), places.run / "logs"
     if not gate:
         return PlainSwitcher(
             portfolio=portfolio, undo=undo, clock=clock, limits=settings.switch, sys=places.sys, logs=logs
@@ -246,6 +262,7 @@ def _switcher(
 def _rules(
     settings: config.Settings, portfolio: Portfolio, meter: Meter, *, may_switch: bool, gate: bool, shadow: bool
 ) -> Rules:
+    release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
     classifier = NumpyEnsemble.load(Path(settings.model) if settings.model else paths.base_model())
     mapping = table.for_this_machine(portfolio.modes(), settings.table)
     unserved = [name for name in classifier.classes if name not in mapping.rankings]
@@ -265,11 +282,13 @@ def _rules(
         standby=settings.standby,
         may_stand_by=gate and not shadow,
         shadow=shadow,
-        versions={name: record.sha256 for name, record in portfolio.records().items()},
+        versions={name: f"{record.sha256} on {release}" for name, record in portfolio.records().items()},
     )
 
 
-def _why_not_switching(places: paths.Places) -> str:
+def _why_not_switching(places: paths.Places, *, observe: bool) -> str:
+    if observe:
+        return "told to"
     if sched_ext_state(places.sys) is None:
         return "this kernel has no sched_ext (no /sys/kernel/sched_ext)"
     if os.geteuid() != 0:

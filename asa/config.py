@@ -50,6 +50,14 @@ class Gate(StrEnum):
     OFF = "off"  # the running one is stopped, then the next one started
 
 
+class Backend(StrEnum):
+    """Who loads schedulers."""
+
+    AUTO = "auto"  # ASA itself, unless the distribution's scx_loader.service runs here
+    OWN = "own"
+    LOADER = "loader"  # org.scx.Loader, over D-Bus
+
+
 class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits for a scheduler that comes and one that goes."""
 
@@ -67,6 +75,12 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     gate: Annotated[
         Gate, Meta(description="whether the next scheduler is loaded beside the one in force; off: stop, then start")
     ] = Gate.AUTO
+    backend: Annotated[
+        Backend,
+        Meta(
+            description="who loads schedulers; loader: scx_loader over D-Bus; auto: ASA unless scx_loader.service runs"
+        ),
+    ] = Backend.AUTO
 
 
 class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from asa.core.decision import Decision, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
@@ -42,6 +42,14 @@ class Counts:
     lately: deque[SwitchEvent] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """What the agent may do now."""
+
+    switch: bool
+    stand_by: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class Agent:
     """The agent's loop. `say` gets one line for each thing worth a line; `publish` is called after every tick."""
@@ -60,6 +68,7 @@ class Agent:
     keep_standing: Callable[[Standing], None] = lambda _: None  # raises AsaError when it cannot be written
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
     told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
+    permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as the rules
     cost_every: int = 60  # ticks: how often the costs of one are journalled
     clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
@@ -96,6 +105,7 @@ class Agent:
     def _tick(self) -> None:
         self.meter.start()
         self._wakes = 0
+        self._heed(self.permit())
         sample = self.sampler.sample()
         self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
@@ -116,6 +126,23 @@ class Agent:
         self._write(sample, decision, news, orders, sizes)
         self.counts.ticks += 1
         self.publish(self, decision)
+
+    def _heed(self, permit: Permit | None) -> None:
+        if permit is None or permit == Permit(switch=self.rules.may_switch, stand_by=self.rules.may_stand_by):
+            return
+        self.rules = replace(self.rules, may_switch=permit.switch, may_stand_by=permit.stand_by)
+        last = self.state.sample
+        if last is not None:
+            self._tell(Told(monotonic_ns=last.monotonic_ns, may_switch=permit.switch, may_stand_by=permit.stand_by))
+
+    def _tell(self, told: Told) -> None:
+        if self.journal is None:
+            return
+        try:
+            self.journal.tell(told)
+        except JournalError as error:
+            self.say(f"{error}; going on without a journal")
+            self.journal = None
 
     def _write(
         self,
@@ -240,12 +267,8 @@ class Agent:
             self.say(f"{error}; keeping the settings in force")
             return
         self._orders.append(Order(kind=OrderKind.RELOAD))
-        if self.journal is not None and self.state.sample is not None and self.told is not None:
-            try:
-                self.journal.tell(self.told(self.state.sample.monotonic_ns))
-            except JournalError as error:
-                self.say(f"{error}; going on without a journal")
-                self.journal = None
+        if self.state.sample is not None and self.told is not None:
+            self._tell(self.told(self.state.sample.monotonic_ns))
         self.say("settings read again; schedulers that had been set aside may be tried again")
 
 

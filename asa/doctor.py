@@ -3,13 +3,14 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from asa import config, host, paths
+from asa.act import rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
@@ -22,19 +23,12 @@ from collectors.sampler import HostSampler, SystemClock, standard
 from models.runtime import NumpyEnsemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
-# Daemons that also set schedulers or priorities: by process name (15 characters, proc_pid_comm(5)).
-_RIVALS = {
-    "scx_loader": "it loads schedulers too; stop it: systemctl disable --now scx_loader",
-    "tuned": "its sched_ext and scheduler plug-ins work against ASA; disable those plug-ins or stop it",
-    "system76-schedul": "it sets CPU priorities; stop it: systemctl disable --now com.system76.Scheduler",
-    "ananicy": "it sets nice values; harmless to switching, but it changes what schedulers see",
-    "ananicy-cpp": "it sets nice values; harmless to switching, but it changes what schedulers see",
-}
 _TOOLS = {
     "cargo": "builds the Rust schedulers (Debian: cargo-web); `asa schedulers install` gets it",
     "clang-19": "builds BPF programs; `asa schedulers install` gets it",
     "qemu-system-x86_64": "the lab's machine; `asa lab setup` gets it",
 }
+_USE_IT = "; or have ASA give it orders: switch.backend: loader"
 _PROBES = "ebpf"
 _REMEDIES = {  # of optional sources
     "desktop": "in a GNOME session: asa gnome install",
@@ -63,11 +57,12 @@ class Finding:
 
 def examine(places: paths.Places) -> list[Finding]:
     """All findings, the needed ones first."""
-    findings = [*_kernel(places), _privilege(), *_switching(places)]
+    states = rivals.unit_states()
+    findings = [*_kernel(places), _privilege(), *_switching(places, states)]
     findings.extend(_inputs(places))
     findings.extend(_sources(places))
     findings.extend(_tools())
-    findings.extend(_rivals(places))
+    findings.extend(_rivals(places, states))
     return findings
 
 
@@ -106,16 +101,17 @@ def _privilege() -> Finding:
     return Finding(subject="root", level=Level.MISSING, text=text, remedy="sudo asa run", needed=True)
 
 
-def _switching(places: paths.Places) -> Iterator[Finding]:
+def _switching(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
     # tried in a folder of its own: the agent's run folder may be somebody else's, and nothing is to change
     if os.geteuid() != 0 or sched_ext_state(places.sys) is None:
         return  # what is lacking has been said
-    try:
-        wanted = config.load(places.config).switch.gate
-    except AsaError:
-        wanted = config.Gate.AUTO  # the broken file is a finding of its own
+    wanted = _switch_settings(places)
+    if rivals.by_loader(wanted.backend, states):
+        text = f"through scx_loader, as switch.backend says ({wanted.backend}): stop, then start, confirmed by sysfs"
+        yield Finding(subject="switching", level=Level.OK, text=text)
+        return
     with TemporaryDirectory(prefix="asa-doctor-") as folder:
-        off = wanted is config.Gate.OFF
+        off = wanted.gate is config.Gate.OFF
         why = "switch.gate is off in the settings" if off else unusable(Path(folder))
     if not why:
         text = "by the gate: the next scheduler loads beside the one in force, and others can stand by"
@@ -123,6 +119,13 @@ def _switching(places: paths.Places) -> Iterator[Finding]:
         return
     text = f"stop, then start, with seconds between them: {why}"
     yield Finding(subject="switching", level=Level.OK if off else Level.WARNING, text=text)
+
+
+def _switch_settings(places: paths.Places) -> config.SwitchSettings:
+    try:
+        return config.load(places.config).switch
+    except AsaError:
+        return config.SwitchSettings()  # the broken file is a finding of its own
 
 
 def _inputs(places: paths.Places) -> Iterator[Finding]:
@@ -234,19 +237,18 @@ def _tools() -> Iterator[Finding]:
             yield Finding(subject=tool, level=Level.WARNING, text="not installed", remedy=purpose)
 
 
-def _rivals(places: paths.Places) -> Iterator[Finding]:
-    found = False
-    for folder in places.proc.iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            comm = (folder / "comm").read_text().strip()
-        except OSError:
-            continue  # it ended while we looked
-        remedy = _RIVALS.get(comm)
-        if remedy:
-            found = True
-            text = f"{comm} is running (pid {folder.name})"
-            yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=remedy)
+def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
+    by_loader = rivals.by_loader(_switch_settings(places).backend, states)
+    found = rivals.found(places.proc, states)
+    for rival in found:
+        text = f"{rival.name} is running ({rival.where}): {rival.text}"
+        if rival.is_master(loader_is_ours=by_loader):
+            text = f"{text}; never two masters: the helper switches nothing beside it"
+            remedy = rival.stop + (_USE_IT if rival.name == rivals.LOADER else "")
+            yield Finding(subject="rival", level=Level.MISSING, text=text, remedy=remedy, needed=True)
+        elif rival.harm is rivals.Harm.NONE or (by_loader and rival.name == rivals.LOADER):
+            yield Finding(subject="rival", level=Level.OK, text=text)
+        else:
+            yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=rival.stop)
     if not found:
-        yield Finding(subject="rivals", level=Level.OK, text="no other daemon here sets schedulers")
+        yield Finding(subject="rivals", level=Level.OK, text="no other daemon here sets schedulers or priorities")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Facts about this machine: what does not change while the agent runs, and whether its battery is to be saved."""
+"""Facts about this machine: what does not change while the agent runs; is it on battery, and is that to be saved?"""
 
 import os
 from pathlib import Path
@@ -54,15 +54,24 @@ def battery_saver(sys: Path = Path("/sys")) -> bool | None:
         return None
     if profile == "low-power":
         return True
-    return first == "power" and all(wish == "power" for wish in wishes) and _on_battery(sys / "class/power_supply")
+    return first == "power" and all(wish == "power" for wish in wishes) and bool(on_battery(sys))
 
 
-def _on_battery(supplies: Path) -> bool:
-    # Documentation/ABI/testing/sysfs-class-power; the battery of a mouse or a headset has the scope "Device"
-    own = [supply for supply in _below(supplies) if _word(supply / "scope") != "Device"]
-    if any(_word(supply / "online") not in (None, "0") for supply in own if _word(supply / "type") != "Battery"):
+def on_battery(sys: Path = Path("/sys")) -> bool | None:
+    """Does nothing feed this machine but its battery? None where the kernel knows of no supply at all.
+
+    By Documentation/ABI/testing/sysfs-class-power; the battery of a mouse or a headset has the scope "Device". Some
+    laptops show no supply when they are fed by USB-C: then a battery that is full, or is charged, tells it. Of two
+    batteries one may rest while the other is drawn on.
+    """
+    own = [supply for supply in _below(sys / "class/power_supply") if _word(supply / "scope") != "Device"]
+    kinds = [(_word(supply / "type"), supply) for supply in own]
+    if not own:
+        return None
+    if any(_word(supply / "online") not in (None, "0") for kind, supply in kinds if kind != "Battery"):
         return False
-    return any(_word(supply / "type") == "Battery" for supply in own)
+    states = {_word(supply / "status") for kind, supply in kinds if kind == "Battery"}
+    return bool(states) and ("Discharging" in states or not states & {"Charging", "Full", "Not charging"})
 
 
 def _word(path: Path) -> str | None:

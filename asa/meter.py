@@ -70,7 +70,7 @@ class Meter:
             action_us=(action_ns or 0) / 1e3,
             journal_us=None if journal_ns is None else journal_ns / 1e3,
             cpu_ns=time.process_time_ns(),
-            resident_bytes=self._resident_bytes(),
+            resident_bytes=self.resident_bytes(),
         )
 
     def close(self) -> None:
@@ -79,7 +79,8 @@ class Meter:
             os.close(self._statm)
         self._statm = -1
 
-    def _resident_bytes(self) -> int | None:
+    def resident_bytes(self) -> int | None:
+        """The agent's memory now, None when /proc does not tell."""
         try:
             return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE_BYTES  # proc_pid_statm(5): resident
         except (OSError, ValueError, IndexError):

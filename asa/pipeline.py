@@ -55,6 +55,7 @@ class State:
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     standing: Standing = field(default_factory=Standing)
     decision: Decision | None = None
+    signals: guard.Signals | None = None  # what the guard saw of this tick
 
 
 def step(
@@ -70,7 +71,8 @@ def step(
     `news` is what the switcher reported since the last tick, `orders` what a person said, `sizes` the bytes that
     waiting schedulers hold, as far as they are known; none of them may be given twice.
     """
-    memory, standing = previous.memory, previous.standing
+    memory = policy.powered(previous.memory, sample.battery_saver, sample.on_battery)
+    standing = previous.standing
     for event in news:
         memory, standing = policy.learn(memory, standing, event, wall_ns=sample.wall_ns, rules=rules)
     current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else memory.running)
@@ -79,8 +81,11 @@ def step(
         memory, standing = policy.obey(memory, standing, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
     probabilities = _recognise(rules.classifier, derived, sample)
-    window = voting.push(previous.window, sample.monotonic_ns, probabilities, rules.voting.window_s)
+    # CLOCK_MONOTONIC stood still while the machine slept: what was seen before looks young
+    window = voting.Window() if derived is None else previous.window
+    window = voting.push(window, sample.monotonic_ns, probabilities, rules.voting.window_s)
     vote = voting.vote(window, threshold=rules.voting.threshold, decay=rules.voting.decay, standing=memory.workload)
+    signals = None if derived is None else guard.signals(derived)
     memory, standing, verdict = policy.decide(
         memory,
         standing,
@@ -88,7 +93,7 @@ def step(
         now_ns=sample.monotonic_ns,
         wall_ns=sample.wall_ns,
         current=believed,
-        signals=None if derived is None else guard.signals(derived),
+        signals=signals,
         rules=rules,
         ready=previous.readiness.chosen,
     )
@@ -100,7 +105,15 @@ def step(
     decision = _decision(sample, probabilities, vote, memory, verdict, current)
     if readiness.chosen:
         decision = replace(decision, standbys=readiness.chosen)
-    return State(sample=sample, window=window, memory=memory, readiness=readiness, standing=standing, decision=decision)
+    return State(
+        sample=sample,
+        window=window,
+        memory=memory,
+        readiness=readiness,
+        standing=standing,
+        decision=decision,
+        signals=signals,
+    )
 
 
 def _recognise(classifier: Classifier, derived: Rates | None, sample: RawSample) -> Probabilities | None:
@@ -117,7 +130,7 @@ def _stand_by(
     sample: RawSample,
     derived: Rates | None,
 ) -> standbys.Readiness:
-    spare = rules.may_switch and not memory.hold and sample.sched_ext is not None and not sample.battery_saver
+    spare = rules.may_switch and not memory.hold and sample.sched_ext is not None and not memory.power.saver
     served = {}
     for workload in readiness.classes if spare else ():
         out = policy.out_for(memory, standing, workload, wall_ns=sample.wall_ns, rules=rules)

@@ -2,6 +2,8 @@
 """What the agent says of itself in each tick: its status, put together from the loop's state. Writes nothing."""
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import asa
@@ -11,20 +13,28 @@ from asa.core.decision import Decision
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Accountant, switched
+from asa.decide.guard import Signals
 from asa.status import Status, Waiting
 from collectors.sampler import HostSampler
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How switches are made: gated, plain, shadow, or "" for not at all; why not by the gate; why not at all."""
+
+    way: str
+    no_gate: str
+    mode_reason: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Reporter:
-    """Makes `asa.status.Status` of a tick. `way` and `no_gate` say how switches are made, and why not by the gate."""
+    """Makes `asa.status.Status` of a tick. `how` says how switches are made now."""
 
     clock: Clock
     sampler: HostSampler
     switcher: Switcher | None
-    way: str
-    no_gate: str
-    mode_reason: str
+    how: Callable[[], How]
     settings: Settings
     _started_ns: int = 0
     _since: tuple[str | None, int] = (None, 0)
@@ -39,6 +49,7 @@ class Reporter:
         scheduler = str(decision.current) if decision.current is not None else None
         if scheduler != self._since[0]:
             self._since = (scheduler, now_ns)
+        how = self.how()
         memory, counts, shares = agent.state.memory, agent.counts, decision.probabilities
         account = self._accountant.account(
             memory, agent.state.standing, now_ns=monotonic_ns, wall_ns=now_ns, rules=agent.rules
@@ -48,8 +59,8 @@ class Reporter:
             asa_version=asa.__version__,
             started_ns=self._started_ns,
             updated_ns=now_ns,
-            mode=self._mode(memory.hold),
-            mode_reason=memory.hold or self.mode_reason,
+            mode=_mode(how.way, memory.hold),
+            mode_reason=memory.hold or how.mode_reason,
             workload=decision.workload,
             confidence=round(decision.vote.confidence, 4),
             probabilities={str(name): round(p, 4) for name, p in zip(shares.classes, shares.values, strict=True)}
@@ -77,8 +88,8 @@ class Reporter:
             held=memory.held is not None,
             held_until_ns=memory.held.until_ns if memory.held is not None else None,
             chosen=memory.held.scheduler if memory.held is not None else None,
-            way=self.way,
-            way_reason=self.no_gate if self.way == "plain" else "",
+            way=how.way,
+            way_reason=how.no_gate if how.way == "plain" else "",
             standbys=self._standbys(now_ns - monotonic_ns),
             barred=account.barred,
             ranking=account.ranking,
@@ -87,20 +98,30 @@ class Reporter:
             guard_blocks=account.guard_blocks,
             guard_next_look=account.guard_next_look,
             lately=switched(counts.lately, now_ns=monotonic_ns, wall_ns=now_ns),
+            signals=_signals(agent.state.signals),
+            cpu_ns=time.process_time_ns(),
+            resident_bytes=agent.meter.resident_bytes(),
         )
-
-    def _mode(self, hold: str) -> str:
-        if self.way in ("", "shadow"):
-            return self.way or "observing"
-        return "hold" if hold else "switching"
 
     def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:
         return tuple(
-            Waiting(
-                scheduler=one.scheduler,
-                ready=one.ready,
-                memory_bytes=one.memory_bytes,
-                since_ns=one.since_ns + offset_ns,
-            )
-            for one in (self.switcher.standbys() if self.switcher is not None else ())
+            [
+                Waiting(
+                    scheduler=one.scheduler,
+                    ready=one.ready,
+                    memory_bytes=one.memory_bytes,
+                    since_ns=one.since_ns + offset_ns,
+                )
+                for one in (self.switcher.standbys() if self.switcher is not None else ())
+            ]
         )
+
+
+def _mode(way: str, hold: str) -> str:
+    if way in ("", "shadow"):
+        return way or "observing"
+    return "hold" if hold else "switching"
+
+
+def _signals(found: Signals | None) -> dict[str, float | None]:
+    return {} if found is None else {name: getattr(found, name) for name in Signals.__slots__}

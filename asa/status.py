@@ -102,6 +102,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     guard_blocks: int = 0  # of evidence in the present trial
     guard_next_look: int | None = None  # at so many; None: the trial is over, or the guard has nothing to judge
     lately: tuple[Switched, ...] = ()  # newest last
+    signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.guard.Signals`
+    cpu_ns: int = 0  # processor time of the agent since its start
+    resident_bytes: int | None = None
 
 
 class StatusFile:

@@ -72,10 +72,15 @@ COLLECTORS: tuple[type[HostCollector], ...] = (
 """What is always read, in this order."""
 
 
-def standard(proc: Path, sys: Path, settings: CollectSettings) -> list[Collector]:
-    """The collectors that `settings` ask for, not opened. What they ask not for is not even imported."""
+def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None) -> list[Collector]:
+    """The collectors that `settings` ask for, not opened. What they ask not for is not even imported.
+
+    `probes` stands in for our own eBPF programs where somebody else has loaded them.
+    """
     collectors: list[Collector] = [kind(proc, sys) for kind in COLLECTORS]
-    if settings.ebpf is not Ebpf.OFF:
+    if probes is not None and settings.ebpf is not Ebpf.OFF:
+        collectors.append(probes)
+    elif settings.ebpf is not Ebpf.OFF:
         from collectors.ebpf.collector import EbpfCollector
 
         collectors.append(EbpfCollector(proc, sys, settings.ebpf))

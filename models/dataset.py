@@ -22,7 +22,7 @@ from models.artefact import Array
 
 LEAST_SESSIONS = 3  # of a label in a place: one to test on, one to choose by, one to train on
 # Parts of a sample that the first recordings did not have.
-_LATER = frozenset({"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "battery_saver"})
+_LATER = frozenset({"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "battery_saver", "on_battery"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,14 @@ import time
 import pytest
 
 from asa.config import GuardSettings, PolicySettings, Voting
-from asa.core.decision import EEVDF, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.decision import EEVDF, Probabilities, Reason, SchedulerName, SwitchEvent, SwitchOutcome, Workload
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
-from asa.daemon import Agent
+from asa.daemon import Agent, Permit
 from asa.decide.table import Entry, MappingTable
+from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules
+from asa.report.reading import ticks
 
 A, B = Workload("a"), Workload("b")
 ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two")
@@ -331,3 +333,20 @@ def test_a_descriptor_that_stays_readable_starves_nobody():
     os.close(writer)
     assert len(polls) > 2000, "each is looked at"
     assert time.thread_time() - cpu_s < 0.8 * (time.monotonic() - began_s), "and then it pauses"
+
+
+def test_what_may_be_done_changes_while_it_runs(tmp_path):
+    bench = Bench("scx_one")
+    permits = [Permit(switch=False, stand_by=False)] * 3 + [Permit(switch=True, stand_by=True)] * 9
+    bench.agent.permit = lambda: permits.pop(0)
+    bench.agent.journal = Journal.open(tmp_path / "j")
+    bench.agent.journal.begin(SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1))
+    bench.run(7)
+    bench.agent.journal.close()
+    assert {one.reason for one in bench.seen[1:3]} == {Reason.OBSERVING}
+    assert bench.machine.orders == [ONE]
+    with Journal.look(tmp_path / "j") as journal:
+        told = [(one.may_switch, one.may_stand_by) for one in journal.told(1) if one.rules_changed()]
+        assert told == [(True, True)]  # the first came before there was a sample: the session's header says it
+        heard = [tick.renewed.may_switch for tick in ticks(journal, 1) if tick.renewed is not None]
+        assert heard == [True]

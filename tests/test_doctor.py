@@ -18,7 +18,8 @@ FDINFO = "drm-driver:\ti915\ndrm-pdev:\t0000:00:02.0\ndrm-client-id:\t1\ndrm-eng
 
 
 @pytest.fixture
-def places(tmp_path):
+def places(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={tmp_path}/none")  # this machine's units are not asked
     for folder in ("proc", "sys"):
         (tmp_path / folder).mkdir()
     config = tmp_path / "asa.yaml"
@@ -162,3 +163,55 @@ def test_where_nothing_can_be_switched_the_way_is_not_tried(switching, monkeypat
     if lacks == "sched_ext":
         (switching.sys / "kernel/sched_ext/state").unlink()
     assert "switching" not in findings(switching)
+
+
+STATUS = "Name:\t{name}\nState:\tS (sleeping)\nPPid:\t1\nUid:\t0\t0\t0\t0\n"
+
+
+def put(places, pid, name, *words, unit):
+    folder = places.proc / str(pid)
+    folder.mkdir()
+    (folder / "status").write_text(STATUS.format(name=name))
+    (folder / "cmdline").write_text("\0".join([name, *words, ""]))
+    (folder / "cgroup").write_text(f"0::/system.slice/{unit}\n")
+
+
+def rivals_in(places):
+    return [finding for finding in examine(places) if finding.subject == "rival"]
+
+
+def test_a_second_master_is_what_keeps_us_from_switching(places):
+    put(places, 7, "scx_loader", "--auto", unit="scx_loader.service")
+    put(places, 8, "tuned", unit="tuned.service")
+    put(places, 9, "gamemoded", unit="gamemoded.service")
+    master, priorities, harmless = rivals_in(places)
+    assert (master.level, master.needed) == (Level.MISSING, True)
+    assert "scx_lavd by the load" in master.text
+    assert master.remedy == "systemctl disable --now scx_loader.service"
+    assert (priorities.level, priorities.needed) == (Level.WARNING, False)
+    assert priorities.remedy == "systemctl disable --now tuned.service"
+    assert (harmless.level, harmless.remedy) == (Level.OK, "")
+
+
+@pytest.mark.parametrize(("backend", "level"), [("own", Level.MISSING), ("loader", Level.OK)])
+def test_a_loader_that_takes_our_orders_is_no_rival(places, backend, level):
+    put(places, 7, "scx_loader", unit="scx_loader.service")
+    put(places, 8, "scx_flash", unit="scx_loader.service")
+    (places.proc / "8/status").write_text(STATUS.format(name="scx_flash").replace("PPid:\t1", "PPid:\t7"))
+    with places.config.open("a") as file:
+        file.write(f"switch: {{backend: {backend}}}\n")
+    (rival,) = rivals_in(places)
+    assert rival.level is level
+    assert ("switch.backend: loader" in rival.remedy) == (level is Level.MISSING)
+
+
+def test_nobody_else(places):
+    assert findings(places)["rivals"].level is Level.OK
+
+
+def test_switching_by_the_loader_is_said(switching, monkeypatch):
+    monkeypatch.setattr(doctor, "unusable", lambda folder: pytest.fail("tried"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with switching.config.open("a") as file:
+        file.write("switch: {backend: loader}\n")
+    assert "through scx_loader" in findings(switching)["switching"].text

@@ -4,7 +4,7 @@
 import pytest
 
 from asa.core.errors import SourceError
-from asa.host import battery_saver
+from asa.host import battery_saver, on_battery
 from collectors.power import EVERY, PowerCollector
 
 LAPTOP = {  # a laptop on battery, with a mouse that has its own
@@ -48,6 +48,33 @@ def test_saving_the_battery(tmp_path, change, saver):
 def test_a_desktop_has_no_battery_to_save(tmp_path):
     files = {name: text for name, text in LAPTOP.items() if "power_supply" not in name}
     assert battery_saver(grow(tmp_path, files)) is False
+    assert on_battery(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({}, True),
+        ({"class/power_supply/AC/online": "1"}, False),
+        ({"class/power_supply/AC/online": "1", "class/power_supply/BAT0/status": "Discharging"}, False),
+        ({"class/power_supply/BAT0/status": "Discharging"}, True),
+        ({"class/power_supply/BAT0/status": "Unknown"}, True),
+        ({"class/power_supply/BAT0/status": "Charging"}, False),
+        ({"class/power_supply/BAT0/status": "Full"}, False),
+        ({"class/power_supply/BAT1/type": "Battery", "class/power_supply/BAT1/status": "Not charging"}, False),
+        (
+            {
+                "class/power_supply/BAT0/status": "Discharging",
+                "class/power_supply/BAT1/type": "Battery",
+                "class/power_supply/BAT1/status": "Not charging",
+            },
+            True,
+        ),
+        ({"class/power_supply/BAT0/type": "UPS"}, False),
+    ],
+)
+def test_what_feeds_the_machine(tmp_path, change, answer):
+    assert on_battery(grow(tmp_path, LAPTOP | change)) is answer
 
 
 def test_nothing_there_is_unknown(tmp_path):
@@ -60,9 +87,13 @@ def test_a_change_is_seen_within_five_readings(tmp_path):
     grow(tmp_path, {"firmware/acpi/platform_profile": "balanced"})
     collector = PowerCollector(tmp_path, tmp_path)
     collector.open()
-    assert collector.read() == {"battery_saver": False}
+    assert collector.read() == {"battery_saver": False, "on_battery": None}
     grow(tmp_path, {"firmware/acpi/platform_profile": "low-power"})
-    assert {"battery_saver": True} in [collector.read() for _ in range(EVERY)]
+    assert {"battery_saver": True, "on_battery": None} in [collector.read() for _ in range(EVERY)]
     (tmp_path / "firmware/acpi/platform_profile").unlink()
-    assert {"battery_saver": None} in [collector.read() for _ in range(EVERY)]
+    assert {"battery_saver": None, "on_battery": None} in [collector.read() for _ in range(EVERY)]
+    grow(tmp_path, {"class/power_supply/AC/type": "Mains", "class/power_supply/AC/online": "1"})
+    assert {"battery_saver": None, "on_battery": False} in [collector.read() for _ in range(EVERY)]
+    grow(tmp_path, {"class/power_supply/BAT0/type": "Battery", "class/power_supply/AC/online": "0"})
+    assert {"battery_saver": None, "on_battery": True} in [collector.read() for _ in range(EVERY)]
     collector.close()

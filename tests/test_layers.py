@@ -34,6 +34,7 @@ LAYERS = {
     "asa.pipeline": 4,
     "asa.daemon": 5,
     "asa.assembly": 5,
+    "asa.remote": 5,
     "asa.replay": 5,
     "asa.report": 5,
     "asa.reporter": 5,
@@ -96,7 +97,7 @@ def test_the_agent_stays_light():
     code = "import sys, asa.assembly, asa.cli.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "asa" in loaded
-    heavy = {"calibration", "pandas", "sklearn", "scipy", "xgboost", "joblib", "matplotlib", "rich", "psutil"}
+    heavy = {"calibration", "pandas", "sklearn", "scipy", "xgboost", "joblib", "matplotlib", "rich", "psutil", "textual"}
     assert not heavy & set(loaded)
 
 

@@ -30,7 +30,7 @@ from asa.core.decision import (
 )
 from asa.core.sample import CpuCounters, PressureCounters, RawSample, SchedExtState
 from asa.decide import cooldown, table
-from asa.decide.policy import MOST_REVERTS_PER_HOUR
+from asa.decide.policy import MOST_REVERTS_PER_HOUR, Revert
 from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
@@ -147,6 +147,8 @@ class Machine:
     short_us: int = 0  # /proc/pressure/memory, some
     now_s: int = 0
     battery_saver: bool | None = None
+    on_battery: bool | None = None
+    suspended_s: int = 0
     news: list = field(default_factory=list)
     orders: list = field(default_factory=list)
     sizes: dict = field(default_factory=dict)
@@ -204,6 +206,8 @@ class Machine:
                 enable_seq=self.now_s,
             ),
             battery_saver=self.battery_saver,
+            on_battery=self.on_battery,
+            suspended_ns=self.suspended_s * S,
         )
         self.standbys = self.state.readiness.chosen
         self.state = step(self.rules, self.state, sample, self.news, self.orders, self.sizes)
@@ -263,14 +267,99 @@ def test_standbys_follow_what_the_machine_is_used_for():
     assert machine.state.decision.standbys[0] == ONE
     machine.battery_saver = True
     assert machine.run(1, B)[-1].standbys == ()
+    machine.battery_saver = None  # not read in this tick
+    assert machine.run(20, B)[-1].standbys == ()
     machine.battery_saver = False
-    assert machine.run(10, B)[-1].standbys[0] == ONE
+    assert machine.run(30, B)[-1].standbys[0] == ONE
     assert machine.run(1, B, memory=0.5)[-1].standbys == ()
     assert machine.run(70, B)[-1].standbys[0] == ONE
     machine.sizes = {ONE: 10**9}
     assert ONE not in machine.run(10, B)[-1].standbys
     machine.report(SwitchOutcome.FOREIGN, SchedulerName("scx_layered"))
     assert machine.run(1, B)[-1].standbys == ()
+
+
+FRUGAL = SchedulerName("scx_two:powersave")
+
+
+def laptop():
+    """A machine whose table has an entry for battery saver, for class A alone."""
+    machine = Machine()
+    frugal = Entry(scheduler="scx_two", mode="powersave", why=".", efficient=True)
+    table = machine.rules.table
+    table = replace(table, rankings=table.rankings | {A: (*table.rankings[A], frugal)})
+    machine.rules = replace(machine.rules, table=table)
+    return machine
+
+
+def test_battery_saver_is_a_reason_to_switch_at_once():
+    machine = laptop()
+    machine.run(60, A)
+    assert machine.attached == ONE
+    machine.battery_saver = True
+    decision = machine.run(1, A)[0]
+    assert (decision.switch_to, decision.reason, decision.workload) == (FRUGAL, Reason.BETTER, A)
+    assert decision.sentence == "a is served better by scx_two:powersave than by scx_one on battery saver"
+    machine.attached = SchedulerName("scx_two")  # sysfs knows no modes
+    assert machine.run(30, A)[-1].sentence == "scx_two:powersave serves a on battery saver"
+    assert machine.run(30, B)[-1].sentence == "eevdf serves b on battery saver"
+    machine.run(30, A)
+    machine.attached = SchedulerName("scx_two")
+    machine.battery_saver = False
+    decisions = machine.run(30, A)
+    assert [decision.switch_to for decision in decisions if decision.switch_to is not None] == [ONE]
+    assert decisions[0].switch_to == ONE or decisions[0].reason is Reason.COOLDOWN
+
+
+def test_a_plug_that_is_loose_causes_no_more_than_a_switch_in_each_cooldown():
+    machine = laptop()
+    machine.run(60, A)
+    switches = []
+    for second in range(300):
+        machine.battery_saver = machine.on_battery = second % 2 == 0
+        switches += [machine.now_s for decision in machine.run(1, A) if decision.switch_to is not None]
+        machine.attached = SchedulerName(machine.attached.partition(":")[0])
+    assert len(switches) > 5
+    assert min(after - before for before, after in pairwise(switches)) >= 10
+
+
+def test_the_guard_does_not_compare_across_a_change_of_power():
+    machine = laptop()
+    machine.on_battery = False
+    machine.run(60, A, lambda _: 0.05)
+    assert machine.state.memory.guard.seen
+    machine.on_battery = True
+    machine.run(1, A)
+    assert not machine.state.memory.guard.seen
+    # much worse than on mains, as it is with slow processors: nobody's fault
+    decisions = machine.run(120, A, lambda _: 0.7)
+    assert Reason.REVERTED not in {decision.reason for decision in decisions}
+    assert machine.attached == ONE
+
+
+def test_what_the_guard_kept_to_is_not_kept_to_on_battery_saver():
+    machine = laptop()
+    machine.run(60, A, lambda _: 0.05)
+    memory = machine.state.memory
+    revert = Revert(workload=A, back=THREE, count=1, at_ns=machine.now_s * S)
+    machine.state = replace(machine.state, memory=replace(memory, reverts=(revert,)))
+    assert machine.run(1, A)[0].wanted == THREE
+    machine.battery_saver = True
+    assert machine.run(1, A)[0].wanted == EEVDF
+
+
+def test_what_was_seen_before_a_suspend_does_not_vote_after_it():
+    machine = Machine()
+    machine.run(60, A)
+    assert len(machine.state.window.entries) > 1
+    machine.suspended_s = 3600  # CLOCK_MONOTONIC goes on as if nothing had been
+    woken = machine.run(1, A)[0]
+    assert (woken.probabilities, woken.vote.workload, woken.reason) == (None, None, Reason.NO_RATES)
+    assert machine.state.window.entries == ()
+    decisions = machine.run(10, A)
+    assert decisions[0].vote.workload == A
+    assert {decision.switch_to for decision in decisions} == {None}  # what ran goes on
+    assert machine.attached == ONE
 
 
 def test_without_a_gate_nobody_stands_by():

@@ -74,6 +74,7 @@ class Recorder:
     orders: dict = field(default_factory=dict)  # tick -> what the user said
     sizes: dict = field(default_factory=dict)  # tick -> bytes of waiting schedulers, from then on
     reload: tuple = (None, {})  # after this tick other rules are in force
+    told: dict = field(default_factory=dict)  # tick -> what rules go by from the next one on, as the journal has it
     mode: str = "switching"
     changes: dict = field(default_factory=dict)
 
@@ -100,6 +101,8 @@ class Recorder:
                 orders, sizes = self.orders.get(second, ()), self.sizes.get(second, sizes)
                 state = step(made, state, sample, news, orders, sizes)
                 journal.add(sample, state.decision, tuple(news), orders, sizes)
+                for one in self.told.get(second, ()):
+                    journal.tell(Told(monotonic_ns=sample.monotonic_ns, **one))
                 if second == self.reload[0]:
                     made = replace(made, **self.reload[1])
                     journal.tell(Told(monotonic_ns=sample.monotonic_ns, settings="{}"))
@@ -208,6 +211,14 @@ def test_settings_that_were_read_again_are_gone_by_from_the_next_tick(tmp_path):
     assert again(path, CALM, renew).differing == 0
     assert [one.monotonic_ns for one in renewed] == [200 * S]
     assert again(path, CALM).differing > 0
+
+
+def test_what_was_told_in_one_tick_counts_together(tmp_path):
+    told = [{"settings": "{}", "table": "t"}, {"may_switch": False}, {"may_stand_by": True, "table": "u"}]
+    path = Recorder(tmp_path / "j", CALM[:20], told={5: told}).record()
+    with Journal.look(path) as journal:
+        (one,) = [tick.renewed for tick in ticks(journal, 1) if tick.renewed is not None]
+    assert (one.settings, one.table, one.may_switch, one.may_stand_by) == ("{}", "u", False, True)
 
 
 def test_a_longer_dwell_moves_switches(tmp_path):

@@ -54,6 +54,7 @@ _KERNEL_PACKAGES = (
     "zlib1g-dev",
 )
 _KERNEL_PARTS = ("tools", "scripts", "kernel/bpf", "include")  # what `make -C tools/sched_ext` reads
+_LOADER = Crate(crate="scx_loader", version="1.1.3")
 _PROBE_LIMIT_S = 20.0
 _LAST_LINES = 5
 _LAST_WORDS = 600  # characters
@@ -117,6 +118,15 @@ def install(
     return outcomes
 
 
+def loader(portfolio: Portfolio, cache: Path, watcher: Watcher) -> Path:
+    """scx_loader, built unless it is there; for tests, as who uses it has it installed. Raises SetupError."""
+    path = cache / f"tools/{_LOADER.crate}-{_LOADER.version}" / _LOADER.crate
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _place(_Job(portfolio, cache, watcher).build_crate(SchedulerName(_LOADER.crate), _LOADER), path)
+    return path
+
+
 class _Job:
     """One call of `install`."""
 
@@ -164,7 +174,7 @@ class _Job:
                 self._forget(name)
                 return Status.UNAVAILABLE, f"not on PATH, and {source.reason}"
             case Crate():
-                binary, version = self._build_crate(name, source), source.version
+                binary, version = self.build_crate(name, source), source.version
             case KernelSource():
                 binary, version = self._build_from_kernel(name, source)
         _place(binary, path)
@@ -204,7 +214,8 @@ class _Job:
         if self._records.pop(name, None) is not None:  # the host's own was removed
             self._portfolio.write_records(self._records)
 
-    def _build_crate(self, name: SchedulerName, source: Crate) -> Path:
+    def build_crate(self, name: SchedulerName, source: Crate) -> Path:
+        """The binary that cargo made. Raises SetupError."""
         debian.install(_CRATE_PACKAGES, report=self._watcher.line, cache=self._cache)
         environment = {
             "CARGO_TARGET_DIR": str(self.work / "target"),

@@ -7,9 +7,9 @@ Introspection, `Properties.Get` and `GetAll`, and `Peer` come by themselves (D-B
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Protocol
-from xml.sax.saxutils import quoteattr
 
 from jeepney import HeaderFields, MessageFlag, new_error, new_method_return
 from jeepney.low_level import parse_signature
@@ -186,22 +186,22 @@ def _described(served: Object | None, children: list[str]) -> str:
     lines = ['<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"']
     lines += ['  "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">', "<node>", _STANDARD.rstrip("\n")]
     if served is not None:
-        lines.append(f"  <interface name={quoteattr(served.interface)}>")
+        lines.append(f"  <interface name={_quoted(served.interface)}>")
         for name, method in served.methods.items():
-            lines.append(f"    <method name={quoteattr(name)}>")
+            lines.append(f"    <method name={_quoted(name)}>")
             kinds = [("in", one) for one in _split(method.takes)] + [("out", one) for one in _split(method.gives)]
             names = method.arguments or ("",) * len(kinds)
             for (way, kind), argument in zip(kinds, names, strict=True):
-                said = f" name={quoteattr(argument)}" if argument else ""
-                lines.append(f'      <arg{said} direction="{way}" type={quoteattr(kind)}/>')
+                said = f" name={_quoted(argument)}" if argument else ""
+                lines.append(f'      <arg{said} direction="{way}" type={_quoted(kind)}/>')
             lines.append("    </method>")
         for name, one in served.properties.items():
-            lines.append(f'    <property name={quoteattr(name)} type={quoteattr(one.signature)} access="read"/>')
+            lines.append(f'    <property name={_quoted(name)} type={_quoted(one.signature)} access="read"/>')
         for name, signature in served.signals.items():
-            arguments = "".join(f"<arg type={quoteattr(kind)}/>" for kind in _split(signature))
-            lines.append(f"    <signal name={quoteattr(name)}>{arguments}</signal>")
+            arguments = "".join(f"<arg type={_quoted(kind)}/>" for kind in _split(signature))
+            lines.append(f"    <signal name={_quoted(name)}>{arguments}</signal>")
         lines.append("  </interface>")
-    lines += [f"  <node name={quoteattr(child)}/>" for child in children]
+    lines += [f"  <node name={_quoted(child)}/>" for child in children]
     return "\n".join([*lines, "</node>", ""])
 
 
@@ -213,3 +213,7 @@ def _split(signature: str) -> list[str]:
         parse_signature(left)
         parts.append(signature[len(signature) - before : len(signature) - len(left)])
     return parts
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text)}"'

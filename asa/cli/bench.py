@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
 
-`asa bench switch` is `asa.cli.bench_switch`.
+`asa bench switch` is `asa.cli.bench_switch`, `asa bench laptop` is `asa.cli.bench_laptop`.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import bench_output, bench_switch
+from asa.cli import bench_laptop, bench_output, bench_switch
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -23,8 +23,8 @@ _MOST_ROUNDS = 1_000
 
 _TEXT = """\
 Measures what ASA costs, against goals and the figures of the paper: `overhead` the agent and its probes on
-this machine, `switch` a switch of schedulers in the lab. Nothing else should run meanwhile. Figures come as
-JSON lines on standard output.
+this machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed
+machine. Nothing else should run meanwhile. Figures come as JSON lines on standard output.
 """
 _MORE = """\
 exit status:
@@ -34,6 +34,7 @@ exit status:
 files:
   docs/overhead.md           what `overhead` writes, with overhead.svg
   docs/switching-figures.md  what `switch` writes, with its picture
+  docs/laptop-figures.md     what `laptop` writes
 
 examples:
   sudo asa bench overhead
@@ -66,6 +67,7 @@ def register(commands: "Commands") -> None:
     overhead.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     overhead.set_defaults(run=run)
     bench_switch.register(benches)
+    bench_laptop.register(benches)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa`: finds the command, runs it, and turns an AsaError into one line and exit code 1.
 
-A command module has `register(commands)`, which adds its parser with `set_defaults(run=function)`; the function takes
-the parsed arguments and returns an exit code. Modules import what they need inside that function, so that the agent
-never pays for an offline command's libraries.
+A command's module has its name and a `register(commands)`, which adds its parser with `set_defaults(run=function)`; the
+function takes the parsed arguments and returns an exit code. It imports what it needs inside that function, so that the
+agent never pays for an offline command's libraries.
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -19,6 +20,39 @@ from asa.core.errors import AsaError
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
 )
+
+COMMANDS = (
+    "run",
+    "daemon",
+    "helper",
+    "status",
+    "monitor",
+    "explain",
+    "hold",
+    "switch",
+    "resume",
+    "journal",
+    "report",
+    "replay",
+    "shadow",
+    "doctor",
+    "config",
+    "metrics",
+    "gnome",
+    "install",
+    "uninstall",
+    "completion",
+    "man",
+    "demo",
+    "setup",
+    "deb",
+    "schedulers",
+    "lab",
+    "record",
+    "train",
+    "bench",
+)
+"""Modules beside this one, in the order in which help shows them."""
 
 _TEXT = """\
 ASA recognises what a Linux machine is being used for, and keeps the CPU scheduler loaded that serves that
@@ -55,62 +89,21 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    from asa.cli import (
-        bench,
-        completion,
-        config,
-        demo,
-        doctor,
-        explain,
-        gnome,
-        hold,
-        journal,
-        lab,
-        man,
-        metrics,
-        record,
-        replay,
-        report,
-        resume,
-        run,
-        schedulers,
-        setup,
-        shadow,
-        status,
-        switch,
-        train,
-    )
-
+def parser(only: str = "") -> argparse.ArgumentParser:
+    """The whole command line, or that of one command: a daemon need not import all others."""
     top = Parser(prog="asa", description=_TEXT, epilog=_MORE, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    agent = (
-        run,
-        status,
-        explain,
-        hold,
-        switch,
-        resume,
-        journal,
-        report,
-        replay,
-        shadow,
-        doctor,
-        config,
-        metrics,
-        gnome,
-    )
-    for module in (*agent, completion, man, demo, setup, schedulers, lab, record, train, bench):
-        module.register(commands)
+    for name in (only,) if only else COMMANDS:
+        importlib.import_module(f"asa.cli.{name}").register(commands)
     return top
 
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of the console script; the only place that calls sys.exit."""
     try:
-        arguments = parser().parse_args(argv)
+        argv = sys.argv[1:] if argv is None else argv
+        arguments = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
         command: Callable[[argparse.Namespace], int] = arguments.run
         code = command(arguments)
         sys.stdout.flush()  # here, so that a reader who has left is noticed below

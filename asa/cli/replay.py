@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             rules,
             State(standing=standing),
             usual_delays(journal.events(number)),
-            (lambda rules, _: rules) if tried is not None else _renewed,
+            _permitted if tried is not None else _renewed,
         )
     source = "the recorded settings" if went_by is not None else "the settings of now: the recording has none"
     source = source if tried is None else str(arguments.settings)
@@ -144,10 +144,20 @@ def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "
     )
 
 
+def _permitted(rules: "Rules", told: "Told") -> "Rules":
+    """The same with what the agent could do from then on."""
+    from dataclasses import replace
+
+    may_switch = rules.may_switch if told.may_switch is None else told.may_switch
+    may_stand_by = rules.may_stand_by if told.may_stand_by is None else told.may_stand_by
+    return replace(rules, may_switch=may_switch, may_stand_by=may_stand_by)
+
+
 def _renewed(rules: "Rules", told: "Told") -> "Rules":
     """The same after the agent had read its settings again."""
     from dataclasses import replace
 
+    rules = _permitted(rules, told)
     versions = rules.versions if told.versions is None else told.versions
     settings = _settings(told.settings)
     if settings is None:

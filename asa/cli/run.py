@@ -66,7 +66,7 @@ def register(commands: "Commands") -> None:
     command.add_argument("--config", type=Path, metavar="FILE", help="settings (default: /etc/asa/asa.yaml if there)")
     command.add_argument("--journal", type=Path, metavar="FILE", help="keep samples and decisions here (SQLite)")
     add_ebpf(command)
-    command.add_argument("--for", dest="limit_s", type=_seconds, metavar="SECONDS", help="end after this time")
+    add_limit(command)
     command.add_argument("--json", action="store_true", help="one JSON object a tick, and one for each other line")
     command.set_defaults(run=run)
 
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa.assembly import Assembly
     from asa.cli.shadow import JOURNAL as SHADOW_JOURNAL
 
-    printer = _Printer(as_json=arguments.json)
+    printer = Printer(as_json=arguments.json)
     places = paths.default()
     journal = arguments.journal or (places.state / SHADOW_JOURNAL if arguments.shadow else None)
     assembly = Assembly.open(
@@ -135,6 +135,11 @@ def add_ebpf(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ebpf", type=_ebpf, metavar="auto|core|bcc|off", help=text)
 
 
+def add_limit(command: argparse.ArgumentParser) -> None:
+    """Add `--for`."""
+    command.add_argument("--for", dest="limit_s", type=_seconds, metavar="SECONDS", help="end after this time")
+
+
 def _ebpf(text: str) -> "Ebpf":
     from asa.config import Ebpf
 
@@ -151,7 +156,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-class _Printer:
+class Printer:
     """Lines for people when something changes, or JSON for programs on every tick."""
 
     def __init__(self, *, as_json: bool) -> None:
@@ -159,12 +164,14 @@ class _Printer:
         self._last: tuple[object, ...] = ()
 
     def say(self, line: str) -> None:
+        """One line of news."""
         if self._json:
             self._print_json({"say": line})
         else:
             print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
 
     def decision(self, decision: "Decision") -> None:
+        """One tick's decision."""
         if self._json:
             self._print_json({"decision": decision})
             return

@@ -127,6 +127,7 @@ class ExitKind(StrEnum):
     ERROR = "error"  # 1024, 1025: the kernel or the scheduler found a fault
     STALL = "stall"  # 1026: a task able to run was not run, the kernel's watchdog took it out
     KILLED = "killed"  # its process was ended by a signal
+    WITHDRAWN = "withdrawn"  # ASA's own helper, or its lease, ended: nothing against the scheduler
     QUIT = "quit"  # its process ended by itself and nothing says why
 
 

@@ -16,6 +16,12 @@ LEASE_LIMIT_S = 5.0
 WHY_CHARACTERS = 400
 """The longest reason that a switch may carry."""
 
+NOBODY = 0xFFFFFFFF
+"""Property `Holder`: nobody has the lease; else the holder's user id."""
+
+NO_END = 0xFFFFFFFFFFFFFFFF
+"""Property `HeldUntil`: held until `Resume`; 0: not held; else CLOCK_REALTIME in ns."""
+
 MOST_READY = 16
 """The most schedulers that may be asked for as standbys."""
 

@@ -258,3 +258,4 @@ class RawSample:
     groups: GroupUsage | None = None
     timer: TimerCounters | None = None
     battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here
+    on_battery: bool | None = None  # nothing feeds the machine but its battery; None: no telling here

@@ -43,7 +43,8 @@ class Accountant:
 
     def account(self, memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> Account:
         """Of the tick at `now_ns` (CLOCK_MONOTONIC), which was `wall_ns` (CLOCK_REALTIME)."""
-        ranked_for = (memory.workload, memory.set_aside, memory.barred, memory.quarantine, standing, rules.table)
+        outs = (memory.set_aside, memory.barred, memory.quarantine, standing)
+        ranked_for = (memory.workload, memory.power, rules.table, *outs)
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
             self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules)
@@ -63,10 +64,13 @@ class Accountant:
 
 
 def ranking(memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> tuple[Place, ...]:
-    """The table's schedulers for the class in force, and why one is out; EEVDF, the last resort, is always there."""
+    """The table's schedulers for the class in force as they are asked now, and why one is out.
+
+    EEVDF, the last resort, is always there.
+    """
     workload = memory.workload
-    entries = () if workload is None else rules.table.rankings.get(workload, ())
-    if not entries:
+    ranked = () if workload is None else rules.table.ranked(workload, saver=memory.power.saver)
+    if not ranked:
         return ()
     outs: dict[str, tuple[str, int | None]] = {}
     for one in memory.quarantine.outs:
@@ -77,7 +81,7 @@ def ranking(memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: in
         if _longer(mark.until_ns, outs.get(mark.scheduler)):
             words = _WORDS[mark.cause].format(count=mark.count)
             outs[mark.scheduler] = (f"{words}: {mark.why}", mark.until_ns)
-    reasons = {entry.name: entry.why for entry in entries}
+    reasons = dict(ranked)
     reasons.setdefault(EEVDF, _LAST_RESORT)
     places = []
     for name, why in reasons.items():
@@ -99,19 +103,21 @@ def showings(memory: PolicyState) -> tuple[Showing, ...]:
 def switched(events: Iterable[SwitchEvent], *, now_ns: int, wall_ns: int) -> tuple[Switched, ...]:
     """Events as they are shown; `now_ns` and `wall_ns` are one moment on both clocks."""
     return tuple(
-        Switched(
-            at_ns=wall_ns + event.monotonic_ns - now_ns,
-            outcome=event.outcome,
-            old=event.old,
-            new=event.new,
-            way=event.way,
-            why=event.why,
-            detail=event.detail,
-            elapsed_ns=event.elapsed_ns,
-            gap_ns=event.gap_ns,
-            ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
-        )
-        for event in events
+        [
+            Switched(
+                at_ns=wall_ns + event.monotonic_ns - now_ns,
+                outcome=event.outcome,
+                old=event.old,
+                new=event.new,
+                way=event.way,
+                why=event.why,
+                detail=event.detail,
+                elapsed_ns=event.elapsed_ns,
+                gap_ns=event.gap_ns,
+                ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
+            )
+            for event in events
+        ]
     )
 
 

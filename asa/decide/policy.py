@@ -9,6 +9,8 @@ then wants what it was reverted to, or EEVDF after a second one, for a time that
 class is reverted `MOST_REVERTS_PER_HOUR` times at most, and a scheduler that fails is tried as often as
 `quarantine.failures`.
 
+While the battery is to be saved a class wants what the table names for that: at once, but for the cooldown.
+
 What the user chooses by hand comes before all of it, also when it is set aside or barred, and is on the user's account:
 the guard does not judge it, and its failures do not count against it.
 """
@@ -35,6 +37,7 @@ from asa.decide import standing as standings
 from asa.decide.cooldown import Costs
 from asa.decide.guard import GuardState, Signals, Worse
 from asa.decide.orders import Held
+from asa.decide.power import Power
 from asa.decide.quarantine import Quarantine
 from asa.decide.standing import Cause, Standing
 from asa.decide.table import MappingTable
@@ -102,6 +105,7 @@ class PolicyState:
     barred: frozenset[SchedulerName] = frozenset()  # out for the class in force because of the guard
     guard: GuardState = field(default_factory=GuardState)
     reverts: tuple[Revert, ...] = ()  # the last one of each class
+    power: Power = field(default_factory=Power)
 
     @property
     def hold(self) -> str:
@@ -183,6 +187,12 @@ def obey(
     return state, standing
 
 
+def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:
+    """Note what feeds the machine (None: as before). What the guard saw under other power is no measure any more."""
+    power = state.power.seen(saver, on_battery)
+    return state if power == state.power else replace(state, power=power, guard=GuardState())
+
+
 def decide(
     state: PolicyState,
     standing: Standing,
@@ -226,11 +236,11 @@ def decide(
         if wanted == current and (worse := _judge(state, workload, current, rules)) is not None:
             return _take_back(state, standing, worse, now_ns=now_ns, wall_ns=wall_ns, rules=rules)
     if wanted == current:
-        return state, standing, _keep(wanted, Reason.SERVED, f"{current} serves {workload}")
+        return state, standing, _keep(wanted, Reason.SERVED, f"{current} serves {workload}{state.power.words}")
     wait = _wait(state, workload, wanted, current, signals, now_ns, rules, stands_by=wanted in ready)
     if wait is not None:
         return state, standing, wait
-    sentence = f"{workload} is served better by {wanted} than by {current}"
+    sentence = f"{workload} is served better by {wanted} than by {current}{state.power.words}"
     verdict = Verdict(wanted=wanted, switch_to=wanted, reason=Reason.BETTER, sentence=sentence)
     return replace(state, pending=wanted), standing, verdict
 
@@ -247,13 +257,17 @@ def serves(
     state: PolicyState, workload: Workload, *, now_ns: int, out: frozenset[SchedulerName], rules: Rules
 ) -> SchedulerName | None:
     """The scheduler that a class would get now, without those that are `out`; None: the table has no word on it."""
-    wanted = rules.table.wanted(workload, out)
-    if wanted is None or not state.reverts:
-        return wanted
-    revert = _revert_of(state, workload)
+    wanted = rules.table.wanted(workload, out, saver=state.power.saver)
+    revert = None if wanted is None else _revert_of(state, workload)
     if revert is None or not revert.rests(now_ns, rules):
         return wanted
-    return revert.back if revert.back not in out else EEVDF
+    return revert.back if _may_serve(state, workload, revert.back, out, rules) else EEVDF
+
+
+def _may_serve(
+    state: PolicyState, workload: Workload, name: SchedulerName, out: frozenset[SchedulerName], rules: Rules
+) -> bool:
+    return name not in out and rules.table.allows(workload, name, saver=state.power.saver)
 
 
 def out_for(
@@ -300,7 +314,7 @@ def _settled(state: PolicyState, now_ns: int, rules: Rules) -> bool:
 
 def _judge(state: PolicyState, workload: Workload, current: SchedulerName, rules: Rules) -> Worse | None:
     previous = state.previous
-    if previous is not None and (previous in state.set_aside or previous in state.barred):
+    if previous is not None and not _may_serve(state, workload, previous, state.set_aside | state.barred, rules):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
     return guard.judge(state.guard, workload=workload, scheduler=current, previous=previous, rules=rules.guard)
 

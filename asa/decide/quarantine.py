@@ -47,7 +47,8 @@ def take_note(
     again does not want it.
     """
     name = event.new
-    if event.outcome not in _BAD or name == EEVDF:
+    withdrawn = event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN
+    if event.outcome not in _BAD or name == EEVDF or withdrawn:
         return quarantine, None
     now_ns, within_ns = event.monotonic_ns, int(rules.within_s * 1e9)
     known = next((one for one in quarantine.outs if one.scheduler == name), Out(scheduler=name))

@@ -2,6 +2,10 @@
 """The mapping table: which schedulers serve a class of use best on a machine, best first. Reads YAML, decides nothing.
 
 A table names its machine by a fingerprint; the one that matches this machine most closely is used, else the default.
+
+An entry may say `efficient: true`. While the battery is to be saved these alone serve, in their order, and after them
+EEVDF: nobody who costs more energy comes before it. Otherwise the word means nothing, and the ranking is as written; an
+entry that is for battery saver alone stands after `eevdf`, which is always to be had.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,6 +20,7 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import InputError
 
 DEFAULT_MODE = "default"
+_OWN = "the kernel's own: on battery saver it comes before those that are not for it"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,6 +29,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     scheduler: str
     mode: str = DEFAULT_MODE
     why: Annotated[str, msgspec.Meta(min_length=1)]
+    efficient: bool = False  # may serve while the battery is to be saved
 
     @property
     def name(self) -> SchedulerName:
@@ -63,15 +69,37 @@ class MappingTable:
     provenance: str
     rankings: Mapping[Workload, tuple[Entry, ...]]
 
-    def wanted(self, workload: Workload, set_aside: Collection[SchedulerName]) -> SchedulerName | None:
+    def wanted(
+        self, workload: Workload, set_aside: Collection[SchedulerName], *, saver: bool = False
+    ) -> SchedulerName | None:
         """First scheduler of the class's ranking that is not set aside; None for a class without a usable entry.
 
-        When all of a ranking is set aside the kernel's own scheduler serves, which cannot fail.
+        When all of a ranking is set aside the kernel's own scheduler serves, which cannot fail. `saver`: the battery is
+        to be saved.
         """
         ranking = self.rankings.get(workload)
         if ranking is None:
             return None
-        return next((entry.name for entry in ranking if entry.name not in set_aside), EEVDF)
+        return next(
+            (entry.name for entry in ranking if (entry.efficient or not saver) and entry.name not in set_aside), EEVDF
+        )
+
+    def allows(self, workload: Workload, name: SchedulerName, *, saver: bool) -> bool:
+        """May it serve the class with the battery as it is? EEVDF may always, others always but on battery saver."""
+        if not saver or name == EEVDF:
+            return True
+        return any(entry.efficient and entry.name == name for entry in self.rankings.get(workload, ()))
+
+    def ranked(self, workload: Workload, *, saver: bool) -> tuple[tuple[SchedulerName, str], ...]:
+        """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
+        entries = self.rankings.get(workload, ())
+        if not saver or not entries:
+            return tuple((entry.name, entry.why) for entry in entries)
+        found = {entry.name: f"{entry.why}; for battery saver, which is on" for entry in entries if entry.efficient}
+        found.setdefault(EEVDF, next((entry.why for entry in entries if entry.name == EEVDF), _OWN))
+        for entry in entries:
+            found.setdefault(entry.name, f"{entry.why}; not on battery saver")
+        return tuple(found.items())
 
 
 def load(path: Path, known: Mapping[str, Collection[str]]) -> MappingTable:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.sample import RawSample
 from asa.journal import Journal, Told
@@ -81,9 +83,17 @@ class _Words:
                 orders.append(told.order)
             if told.sizes is not None:
                 self.sizes = {SchedulerName(name): size for name, size in told.sizes.items()}
-            if told.settings or told.table or told.versions is not None:
+            if told.rules_changed():
                 if told.monotonic_ns < now_ns:
-                    renewed = told
+                    renewed = _together(renewed, told)
                 else:
-                    self._renewed = told
+                    self._renewed = _together(self._renewed, told)
         return tuple(orders), renewed
+
+
+def _together(earlier: Told | None, later: Told) -> Told:
+    if earlier is None:
+        return later
+    given = {name: value for name in Told.__struct_fields__ if (value := getattr(later, name)) not in (None, "")}
+    together: Told = msgspec.structs.replace(earlier, **given)
+    return together

@@ -22,6 +22,7 @@ static bool in_futex(void);
 #define ASA_ROW() this_row()
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
+#define ASA_CPU() bpf_get_smp_processor_id()
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
 #define ASA_NOW() bpf_ktime_get_ns()
 #define ASA_IN_FUTEX(prev) in_futex()

@@ -35,6 +35,11 @@ class EbpfCollector:
         """Which backend serves now; OFF: none does."""
         return self._stats.backend if self._stats is not None else Ebpf.OFF
 
+    @property
+    def stats(self) -> StatsMap | None:
+        """The programs and their maps, None when not open."""
+        return self._stats
+
     def open(self) -> None:
         """Load and attach the programs. Raises SourceError."""
         self._stats, reasons = self._load()
@@ -69,10 +74,23 @@ class EbpfCollector:
         """Sums over all CPUs since `open`. Raises SourceError when not open."""
         if self._reader is None:
             raise SourceError(source=SOURCE, reason="not opened")
+        self._keep_irqs()
+        return {"probes": self._reader.read()}
+
+    def tend(self) -> None:
+        """What `read` does beside, once a second, where another process reads: sampling and the networks' interrupts.
+
+        Raises SourceError when not open.
+        """
+        if self._reader is None:
+            raise SourceError(source=SOURCE, reason="not opened")
+        self._keep_irqs()
+        self._reader.set_sampling()
+
+    def _keep_irqs(self) -> None:
         self._reads += 1
         if self._irqs is not None and self._reads % _READS_BETWEEN_IRQS == 0:
             self._irqs.set_network(hooks.network_irqs(self._proc, self._sys))
-        return {"probes": self._reader.read()}
 
     def close(self) -> None:
         """Detach the programs and give everything back."""

@@ -23,7 +23,8 @@ SOFTIRQ_KINDS = 10  # NR_SOFTIRQS, include/linux/interrupt.h
 IRQ_NUMBERS = 4096  # entries of the map `irq_kinds`; a higher interrupt number is counted, but never as a network's
 IRQ_NETWORK = 1  # value in `irq_kinds` for the interrupt of a network device; 0 for all others
 MARKS = 1024  # starts that are remembered at a time for each of MARK_TABLES; a later one with the same hash takes over
-MARK_TABLES = ("lock", "transmit", "receive", "delivery")
+MARK_TABLES = ("lock", "transmit", "receive", "delivery", "spin")
+"""The last one has an entry for each CPU, in its order."""
 DELIVERY_MOST_NS = 4_000_000_000
 """Data unread for longer is not measured: no delivery takes longer, by the counters.
 
@@ -102,12 +103,10 @@ SCRATCH: tuple[str, ...] = (
     "random",  # state of the generator that picks them
     "on_since_ns",  # when the task on this CPU came there, 0: not timed
     "on_weight",  # for how many bursts that one counts
-    "spin_lock",  # address of the lock this CPU spins for
-    "spin_since_ns",
     "irq_since_ns",
     "softirq_since_ns",
 )
-"""Words before the fields in a CPU's row; they are no counters."""
+"""Words before the fields in a CPU's row; they are no counters. None may hold an address: others read the map, too."""
 
 SETTINGS: tuple[str, ...] = (
     "layout",  # VERSION, compiled into the object

@@ -6,6 +6,7 @@
  *   ASA_ROW()             struct asa_stats * of this CPU, or NULL
  *   ASA_TASK(pid)         struct asa_task * for a pid (pid & (entries - 1) of an array of at least ASA_FEWEST_TASKS), or NULL
  *   ASA_MARK(index)       struct asa_mark * out of an array of ASA_MARKS * ASA_MARK_TABLES, or NULL
+ *   ASA_CPU()             number of this CPU
  *   ASA_IRQ_KIND(irq)     a u64 out of an array of ASA_IRQ_NUMBERS, 0 for what is not in it
  *   ASA_NOW()             CLOCK_MONOTONIC in ns
  *   ASA_IN_FUTEX(prev)    whether `prev`, which goes to sleep, is inside futex(2); asked for timed sleeps only
@@ -303,6 +304,12 @@ static __always_inline u64 asa_waiter(u64 lock, u32 pid)
 	return lock + pid;
 }
 
+/* What this CPU spins for. Not in its row, which a process without privileges may read: this is an address. */
+static __always_inline struct asa_mark *asa_spin(void)
+{
+	return ASA_MARK(ASA_MARK_SPIN * ASA_MARKS + ASA_CPU() % ASA_MARKS);
+}
+
 static __always_inline void on_contention_begin(u64 lock, u32 flags, u32 pid)
 {
 	struct asa_stats *row = ASA_ROW();
@@ -312,8 +319,11 @@ static __always_inline void on_contention_begin(u64 lock, u32 flags, u32 pid)
 	if (!row)
 		return;
 	if (flags & ASA_LOCK_SPINS && !(flags & ASA_LOCK_IS_MUTEX)) {
-		row->spin_since_ns = ASA_NOW();
-		row->spin_lock = lock;
+		mark = asa_spin();
+		if (mark) {
+			mark->since_ns = ASA_NOW();
+			mark->key = lock;
+		}
 		return;
 	}
 	key = asa_waiter(lock, pid);
@@ -327,13 +337,14 @@ static __always_inline void on_contention_begin(u64 lock, u32 flags, u32 pid)
 static __always_inline void on_contention_end(u64 lock, int ret, u32 pid)
 {
 	struct asa_stats *row = ASA_ROW();
+	struct asa_mark *spin = asa_spin();
 	u64 waited_ns;
 
 	if (!row)
 		return;
-	if (row->spin_lock == lock) {
-		waited_ns = asa_since(ASA_NOW(), row->spin_since_ns);
-		row->spin_lock = 0;
+	if (spin && spin->key == lock) {
+		waited_ns = asa_since(ASA_NOW(), spin->since_ns);
+		spin->key = 0;
 	} else {
 		waited_ns = asa_end(ASA_MARK_LOCK, asa_waiter(lock, pid));
 		if (!waited_ns)

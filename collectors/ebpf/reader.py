@@ -7,7 +7,7 @@ many there were lately. It loads nothing.
 
 import mmap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Any, Protocol
@@ -100,6 +100,44 @@ class _Sampled:
     last: int = 0
 
 
+class Table:
+    """How rows of the map `stats` become a sample: which fields the programs fill, and where they stand."""
+
+    def __init__(self, fields: Collection[str]) -> None:
+        # A CPU that is there switches tasks before long; rows of those that never came are passed over by this word.
+        self._pulse = layout.OFFSETS["switches"] if "switches" in fields else None
+        self._unknown = {field.name: None for field in layout.FIELDS if field.name not in fields}
+        known = [field for field in layout.FIELDS if field.name in fields]
+        self._scalars = [(field.name, layout.OFFSETS[field.name]) for field in known if field.words == 1]
+        self._tuples = [
+            (field.name, layout.OFFSETS[field.name], layout.OFFSETS[field.name] + field.words)
+            for field in known
+            if field.words > 1
+        ]
+
+    def sums(self, rows: Sequence[memoryview]) -> list[int]:
+        """Each word added up over the rows, wrapped at 2**64."""
+        sums: list[int] = rows[0].tolist()
+        for row in rows[1:]:
+            if self._pulse is None or row[self._pulse]:
+                sums = list(map(add, sums, row.tolist()))
+        if max(sums) >= _WORD_LIMIT:
+            sums = [word % _WORD_LIMIT for word in sums]
+        return sums
+
+    def counters(self, sums: Sequence[int]) -> ProbeCounters:
+        """The sums by their names; what no program fills is None."""
+        fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
+        fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)
+        return ProbeCounters(**fields, **self._unknown)
+
+
+def rows_of(words: memoryview, cpus: int) -> list[memoryview]:
+    """The rows of `cpus` CPUs in memory that is read by words of 8 bytes."""
+    row_words = layout.ROW_BYTES // layout.WORD_BYTES
+    return [words[at : at + row_words] for at in range(0, cpus * row_words, row_words)]
+
+
 class StatsReader:
     """The rows of the map `stats`, mapped, for as long as it is open."""
 
@@ -120,18 +158,8 @@ class StatsReader:
         self._now_ns = now_ns
         self._map = _mapped(stats.stats_fd, stats.cpus * layout.ROW_BYTES, "stats")
         self._words = memoryview(self._map).cast("Q")
-        row_words = layout.ROW_BYTES // layout.WORD_BYTES
-        self._rows = [self._words[at : at + row_words] for at in range(0, stats.cpus * row_words, row_words)]
-        # A CPU that is there switches tasks before long; rows of those that never came are passed over by this word.
-        self._pulse = layout.OFFSETS["switches"] if "switches" in stats.fields else None
-        self._unknown = {field.name: None for field in layout.FIELDS if field.name not in stats.fields}
-        known = [field for field in layout.FIELDS if field.name in stats.fields]
-        self._scalars = [(field.name, layout.OFFSETS[field.name]) for field in known if field.words == 1]
-        self._tuples = [
-            (field.name, layout.OFFSETS[field.name], layout.OFFSETS[field.name] + field.words)
-            for field in known
-            if field.words > 1
-        ]
+        self._rows = rows_of(self._words, stats.cpus)
+        self._table = Table(stats.fields)
         packets = ("packets_sent", "packets_received")
         switches_per_s = MOST_TIMED_SWITCHES_PER_S if most_timed_per_s is None else most_timed_per_s
         packets_per_s = MOST_TIMED_PACKETS_PER_S if most_timed_per_s is None else most_timed_per_s
@@ -142,32 +170,29 @@ class StatsReader:
         self._last_ns: int | None = None
         for cpu, row in enumerate(self._rows):
             row[layout.OFFSETS["random"]] = cpu + 1  # else all CPUs would draw alike
-        self._anchors = _touch_heap()
+        self._anchors = touch_heap()
 
     def read(self) -> ProbeCounters:
         """Sums over all CPUs since the programs were loaded; like the words themselves they wrap at 2**64."""
-        sums = self._rows[0].tolist()
-        for row in self._rows[1:]:
-            if self._pulse is None or row[self._pulse]:
-                sums = list(map(add, sums, row.tolist()))
-        if max(sums) >= _WORD_LIMIT:
-            sums = [word % _WORD_LIMIT for word in sums]
-        self._set_sampling(sums)
-        fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
-        fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)
-        return ProbeCounters(**fields, **self._unknown)
+        sums = self._table.sums(self._rows)
+        self._set_sampling(lambda name: sums[layout.OFFSETS[name]])
+        return self._table.counters(sums)
+
+    def set_sampling(self) -> None:
+        """What a read does beside: settle how many events are timed. For who loads the programs and does not read."""
+        self._set_sampling(lambda name: sum(row[layout.OFFSETS[name]] for row in self._rows))
 
     @property
     def timed_share(self) -> dict[str, float]:
         """Kind of event -> which share of it is timed at present, 1.0: each one."""
         return {kind.word.removesuffix("_mask"): 1 / (kind.mask + 1) for kind in self._sampled}
 
-    def _set_sampling(self, sums: list[int]) -> None:
+    def _set_sampling(self, total: Callable[[str], int]) -> None:
         now_ns = self._now_ns()
         if self._last_ns is not None and now_ns - self._last_ns < _SHORTEST_RATE_NS:
             return
         for kind in self._sampled:
-            count = sum(sums[layout.OFFSETS[name]] for name in kind.counters)
+            count = sum(map(total, kind.counters))
             if self._last_ns is not None:
                 rate = (count - kind.last) * 1e9 / (now_ns - self._last_ns)
                 mask = sampling_mask(kind.mask, rate, kind.most_per_s)
@@ -211,7 +236,7 @@ class IrqKinds:
         self._map.close()
 
 
-def _touch_heap() -> list[int]:
+def touch_heap() -> list[int]:
     """Take the memory now that reads need once all words have grown; what is returned holds it.
 
     The interpreter shares its numbers up to 256; each larger one takes 32 bytes. Word by word the heap of a new agent

@@ -411,3 +411,15 @@ def test_long_and_short_help_of_the_real_ones_agree(name):
     short = subprocess.run([look.path, "-h"], check=False, capture_output=True, text=True)  # lavd ends with 255
     assert set(parse_flags(short.stdout + short.stderr)) == set(look.flags)
     assert {"--help", "-h", "--stats", "--kconfig"} <= set(look.flags)
+
+
+def test_the_loader_is_built_once_and_is_no_scheduler(desk):
+    desk.crate("scx_one")
+    desk.executable(desk.crates / "scx_loader", "#!/bin/sh\n")
+    watcher = Watcher()
+    path = build.loader(desk.portfolio(), desk.cache, watcher)
+    assert (path.name, os.access(path, os.X_OK)) == ("scx_loader", True)
+    assert "   Compiling scx_loader@1.1.3" in watcher.lines
+    assert build.loader(desk.portfolio(), desk.cache, watcher) == path
+    assert desk.built() == ["scx_loader@1.1.3"]
+    assert desk.portfolio().records() == {}

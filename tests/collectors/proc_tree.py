@@ -43,6 +43,9 @@ def grow(root: Path, machine: str) -> Tree:
         (tree.sys / "block/nvme0n1/hidden").write_text("0\n")
         (tree.sys / "firmware/acpi").mkdir(parents=True)
         (tree.sys / "firmware/acpi/platform_profile").write_text("balanced\n")
+        (tree.sys / "class/power_supply/AC").mkdir(parents=True)
+        (tree.sys / "class/power_supply/AC/type").write_text("Mains\n")
+        (tree.sys / "class/power_supply/AC/online").write_text("1\n")
     start(tree, PIDS)
     return tree
 

@@ -74,6 +74,15 @@ def test_the_ranking_is_the_tables_with_the_kernels_own_at_the_end():
     assert [place.why for place in places(PolicyState(workload=IDLE))] == ["idle wants nothing"]
 
 
+def test_on_battery_saver_the_ranking_is_the_one_that_counts_then():
+    memory = PolicyState(workload=CPU)
+    accountant = Accountant()
+    assert [place.scheduler for place in account(memory, accountant=accountant).ranking] == [RUSTY, FLASH, EEVDF]
+    saving = account(policy.powered(memory, True, None), accountant=accountant).ranking
+    assert [place.scheduler for place in saving] == [EEVDF, RUSTY, FLASH]
+    assert [place.why for place in saving][1:] == ["fast; not on battery saver", "second; not on battery saver"]
+
+
 def test_without_a_class_or_without_its_ranking_there_is_none():
     assert places(PolicyState()) == ()
     assert places(PolicyState(workload=Workload("unknown"))) == ()

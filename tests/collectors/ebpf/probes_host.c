@@ -25,6 +25,7 @@ bool futex;
 #define ASA_ROW() (&rows[test_cpu])
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
+#define ASA_CPU() test_cpu
 #define ASA_IRQ_KIND(irq) ((irq) == network_irq ? ASA_IRQ_NETWORK : 0)
 #define ASA_NOW() (clock_calls++, test_ns)
 #define ASA_IN_FUTEX(prev) futex

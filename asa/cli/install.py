@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa install`: puts the running ASA on this machine for good."""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from asa.install.change import Step
+    from asa.install.payload import Item, Texts
+    from asa.install.schedulers import Copy
+
+_TEXT = """\
+Puts this ASA on the machine for good: the program with all that it needs, the root helper's and the
+daemon's systemd units, the helper's D-Bus and polkit files, manual pages and shell completion; and takes
+along the schedulers that root has installed. From then on each user's desktop starts the daemon.
+
+It can be repeated: what is there already is left alone, what an older version had is taken away. Settings
+that were changed stay as they are.
+"""
+_MORE = """\
+exit status:
+  0  it is installed
+  1  it could not be done; one line on standard error says why and what to do
+
+files:
+  /usr/lib/asa            the program, and files.json, the record of what was installed
+  /etc/asa/asa.yaml       settings
+  /var/lib/asa            schedulers, and what an administrator has approved or held
+
+examples:
+  sudo asa install --dry-run
+      Every file, and what would happen to it.
+  sudo asa install --user alice
+      With the GNOME Shell extension for that user.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "install", help="put ASA on this machine for good (root)", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument("--user", metavar="USER", help="install the GNOME Shell extension for this user too")
+    add_common(command)
+    command.set_defaults(run=run)
+
+
+def add_common(command: argparse.ArgumentParser) -> None:
+    """Options that `asa uninstall` has too."""
+    command.add_argument("--dry-run", action="store_true", help="say what would happen to each file, change nothing")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)  # as systemctl(1) has it
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Install. Exit code 0. Raises AsaError."""
+    from asa.install.change import alone
+    from asa.install.payload import payload
+
+    need_root("install", dry=arguments.dry_run)
+    with alone(arguments.root):
+        return _install(arguments, payload(texts()))
+
+
+def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+    from asa.core.errors import SetupError
+    from asa.install import change, record, schedulers
+    from asa.install.system import System
+
+    root, dry = arguments.root, arguments.dry_run
+    machine = System(root)
+    machine.check()
+    old = record.read(root)
+    steps = change.plan(root, items, old)
+    changed = any(step.what not in (change.What.SAME, change.What.KEEP) for step in steps)
+    notes = []
+    if changed and not dry:
+        try:
+            change.put(root, items, steps, old)
+        except OSError as error:
+            raise SetupError(f"{error.filename}: {error.strerror}; mend that and run `asa install` again") from error
+        notes += machine.compile()
+    copies: tuple[Copy, ...] = ()
+    if os.geteuid() == 0:
+        source = Portfolio.load(paths.manifest(), paths.default().schedulers)
+        copies = schedulers.copy(root, source, dry=dry)
+        if not source.records():
+            notes.append("no schedulers are installed yet: `sudo asa schedulers install`, then `sudo asa install`")
+    else:
+        notes.append("schedulers are left out: only root sees root's")
+    if changed and not dry:
+        notes += machine.enable() if old is None else []  # later that is the administrator's to say
+        notes += machine.reload(restart=old is not None)
+    if not dry and arguments.user:
+        notes += extension("install", arguments.user)
+    closing = "" if arguments.user else "GNOME: each user runs `asa gnome install` once; then log out and in"
+    show(arguments, steps, copies, notes, closing)
+    return 0
+
+
+def texts() -> "Texts":
+    """What of an installation is made from the command line and the settings."""
+    from asa.cli import completion, grammar, manpages
+    from asa.cli.main import parser
+    from asa.install.payload import Texts
+
+    return Texts(
+        pages=manpages.pages(grammar.read(parser())),
+        completions={str(shell.value): completion.script(shell) for shell in completion.Shell},
+        settings=_settings(),
+    )
+
+
+def need_root(verb: str, *, dry: bool) -> None:
+    """Raises SetupError for anybody else, but to look."""
+    from asa.core.errors import SetupError
+
+    if os.geteuid() != 0 and not dry:
+        raise SetupError(f"only root can do that; run `sudo asa {verb}`, or `asa {verb} --dry-run` to look")
+
+
+def extension(verb: str, user: str) -> list[str]:
+    """Install or remove the GNOME Shell extension of one user; lines about what went wrong."""
+    import subprocess
+
+    from asa.install.payload import LAUNCHER
+
+    done = subprocess.run(
+        [str(LAUNCHER), "gnome", verb],
+        env={"PATH": "/usr/bin:/bin", "SUDO_USER": user},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = " ".join((done.stdout + done.stderr).split())
+    return [] if done.returncode == 0 else [f"the GNOME Shell extension of {user}: {said}"]
+
+
+def show(
+    arguments: argparse.Namespace,
+    steps: "Sequence[Step]",
+    copies: "Sequence[Copy]",
+    notes: Sequence[str],
+    closing: str,
+) -> None:
+    """Print what happened, or would: each file in a dry run, else how many."""
+    import asa
+
+    if arguments.json:
+        import msgspec
+
+        body = {"version": asa.__version__, "dry_run": arguments.dry_run, "steps": steps}
+        print(msgspec.json.encode(body | {"schedulers": copies, "notes": notes}).decode())
+        return
+    if arguments.dry_run:
+        for step in steps:
+            print(f"{step.what:<8} {step.path}")
+        for copy in copies:
+            print(f"{copy.what:<8} {copy.path}{f': {copy.fault}' if copy.fault else ''}")
+    counted = Counter([*(str(step.what) for step in steps), *(str(copy.what) for copy in copies)])
+    done = {what: count for what, count in counted.items() if what not in ("same", "keep")}
+    if done:
+        told = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))
+        print(f"{'would' if arguments.dry_run else 'done'}: {told}")
+    else:
+        print("nothing to do")
+    for step in steps:
+        if step.what == "keep":
+            print(f"kept {step.path}: it was changed here")
+    for copy in copies:
+        if copy.fault:
+            print(f"asa: {copy.name}: {copy.fault}", file=sys.stderr)
+    for note in notes:
+        print(f"asa: {note}", file=sys.stderr)
+    if closing and done:
+        print(closing)
+
+
+def _settings() -> str:
+    """A settings file that sets nothing and shows everything."""
+    import msgspec
+
+    from asa.cli import config
+    from asa.config import Settings
+
+    lines = [
+        "# Settings of ASA, asa-config(1). Each line that stands for itself shows a default.",
+        "# `asa config check /etc/asa/asa.yaml` names all faults of this file at once.",
+    ]
+    section = ""
+    for setting in sorted(config.settings(Settings(), {}), key=lambda one: "." in one.key):
+        above, _, name = setting.key.rpartition(".")
+        if above != section:
+            lines += ["", f"#{above}:"]
+            section = above
+        indent = "  " if above else ""
+        text = f"{setting.comment} ({setting.allowed})" if setting.comment else setting.allowed
+        lines += [f"#{indent}# {text}", f"#{indent}{name}: {msgspec.json.encode(setting.default).decode()}"]
+    return "\n".join(lines) + "\n"

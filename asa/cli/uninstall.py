@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa uninstall`: takes an installed ASA from this machine."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from asa.cli.install import add_common, extension, need_root, show
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_TEXT = """\
+Takes an installed ASA from this machine: ends the daemons and the helper, which puts the kernel back on
+its own scheduler, then removes all that `asa install` has made, with the schedulers. Settings that were
+changed stay, unless --purge is given. What users have in their homes is theirs and stays too.
+"""
+_MORE = """\
+exit status:
+  0  nothing of it is left, or it was not installed
+  1  it could not be done, or something could not be removed; standard error says what
+
+examples:
+  sudo asa uninstall --dry-run
+      Every file that would go.
+  sudo asa uninstall --purge
+      With changed settings.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "uninstall", help="take an installed ASA from this machine (root)", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument("--purge", action="store_true", help="remove settings that were changed, too")
+    command.add_argument("--user", metavar="USER", help="remove the GNOME Shell extension of this user too")
+    add_common(command)
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Uninstall. Exit code 1 when something is left. Raises AsaError."""
+    import sys
+
+    from asa.install import change, record
+    from asa.install.system import System
+
+    need_root("uninstall", dry=arguments.dry_run)
+    root = arguments.root
+    left: list[str] = []
+    with change.alone(root):
+        old = record.read(root)
+        if old is None:
+            show(arguments, (), (), (), "")
+            return 0
+        steps = change.plan_removal(root, old, purge=arguments.purge)
+        notes: list[str] = []
+        if not arguments.dry_run:
+            machine = System(root)
+            if arguments.user:
+                notes += extension("remove", arguments.user)
+            notes += machine.stop()
+            notes += machine.disable()
+            left = change.take_away(root, steps, old)
+            notes += machine.reload(restart=False)
+        closing = "what users have stays: journals in ~/.local/state/asa, the GNOME Shell extension"
+        show(arguments, steps, (), notes, closing)
+    for path in left:
+        print(f"asa: left: {path}", file=sys.stderr)
+    return 1 if left else 0

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The helper's object on the bus: each method says who may, checks what was asked for, and has it done.
+
+Names come from the manifest and numbers are bounded; no path and no argument of a program is ever taken from a caller.
+What is refused has changed nothing. The contract is `asa.core.helper_api`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+import asa
+from asa.bus import Bus, Method, Object, Property, Request
+from asa.core.decision import EEVDF
+from asa.core.errors import AsaError, SourceError
+from asa.core.helper_api import INTERFACE, MOST_READY, NO_END, NOBODY, PATH, WHY_CHARACTERS, Action, Failure, LeaseFacts
+from asa.helper.approvals import Approvals
+from asa.helper.authority import Authority, Verdict
+from asa.helper.callers import Callers
+from asa.helper.hold import MachineHold
+from asa.helper.lease import Lease
+from asa.helper.machine import Host, Machine, RefusedError
+from asa.helper.observers import Observers
+from asa.helper.seats import Seats
+
+_MOST_WAITING, _MOST_WAITING_EACH = 64, 8  # requests that wait for a person with a password
+_ROOT = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """Takes the requests. `closing` is set when the helper is about to end: then all of them are refused."""
+
+    bus: Bus
+    host: Host
+    lease: Lease
+    observers: Observers
+    authority: Authority
+    callers: Callers
+    seats: Seats
+    approvals: Approvals
+    hold: MachineHold
+    closing: bool = False
+    called_s: float = field(default_factory=time.monotonic)
+    _waiting: Counter[str] = field(default_factory=Counter)
+    _watched: set[str] = field(default_factory=set)
+
+    def object(self) -> Object:
+        """What the bus serves."""
+        return Object(
+            path=PATH,
+            interface=INTERFACE,
+            methods={
+                "Acquire": self._method(self._acquire, gives="s", arguments=("facts",)),
+                "Release": self._method(self._release),
+                "Switch": self._method(self._switch, takes="ss", arguments=("scheduler", "why")),
+                "KeepReady": self._method(self._keep_ready, takes="as", arguments=("schedulers",)),
+                "Probes": self._method(self._probes, gives="hs", arguments=("counters", "facts")),
+                "Hold": self._method(self._hold, takes="u", arguments=("seconds",)),
+                "Resume": self._method(self._resume),
+                "Approve": self._method(self._approve, takes="sb", arguments=("scheduler", "approved")),
+            },
+            properties={
+                "Version": self._property("s", lambda: asa.__version__),
+                "Way": self._property("s", lambda: self.lease.way),
+                "State": self._property("s", self.host.in_force),
+                "Holder": self._property("u", lambda: NOBODY if self.lease.machine is None else self.lease.uid),
+                "HeldUntil": self._property("t", self._held_until),
+                "Approved": self._property("as", lambda: list(self._approved_or_none())),
+                "Standbys": self._property("s", self._standbys),
+            },
+            signals={"Event": "s", "LeaseLost": "s", "ProbesLost": "s"},
+        )
+
+    def idle(self) -> bool:
+        """Nobody has, reads or waits for anything."""
+        return self.lease.machine is None and not self.observers and not self._waiting
+
+    def seats_changed(self) -> None:
+        """Somebody else may sit at the machine now: who does not, loses what came with it."""
+        active = self.seats.active()
+        if self.lease.uid != _ROOT and active is not None and self.lease.uid not in active:
+            self.lease.end("the session of this user is no longer the one at the machine")
+        self.observers.seats_changed(active)
+
+    def _acquire(self, request: Request) -> None:
+        if self.lease.machine is not None and self.lease.holder == request.sender:
+            self._lend(request, self.lease.machine)
+            return
+        self._check_free()
+
+        def known(uid: int | None) -> None:
+            self._guarded(request, lambda: self._take(request, uid))
+
+        self._ask(request, Action.SWITCH, lambda: self.callers.uid_of(request.sender, known))
+
+    def _check_free(self) -> None:
+        if self.lease.machine is not None:
+            raise RefusedError(Failure.BUSY, f"user {self.lease.uid} has the lease")
+        if self.hold.active():
+            raise RefusedError(Failure.HELD, "an administrator wants nothing switched; `asa resume` ends that")
+
+    def _take(self, request: Request, uid: int | None) -> None:
+        if uid is None:
+            raise RefusedError(Failure.NOT_AUTHORIZED, "the bus does not say whose call this is")
+        self._check_free()  # again: a password may have taken a minute
+        active = self.seats.active()
+        if uid != _ROOT and active is not None and uid not in active:
+            raise RefusedError(Failure.NOT_ACTIVE, f"no session of user {uid} is the one at the machine now")
+        self._lend(request, self.lease.take(request.sender, uid))
+
+    def _lend(self, request: Request, machine: Machine) -> None:
+        facts = LeaseFacts(way=machine.way, no_gate=machine.no_gate, approved=self._approved_or_none())
+        request.answer(msgspec.json.encode(facts).decode())
+
+    def _release(self, request: Request) -> None:
+        self.lease.of(request.sender)
+        self.lease.end("it was given back", tell=False)
+        request.answer()
+
+    def _switch(self, request: Request) -> None:
+        name, why = request.body
+        self.lease.of(request.sender)
+        target, reason = self.host.known(name), _one_line(why)
+
+        def begin() -> None:
+            self.lease.of(request.sender).begin(target, reason)
+            request.answer()
+
+        if target == EEVDF or target in self._approved():
+            begin()
+        else:
+            self._ask(request, Action.SWITCH_UNAPPROVED, begin)
+
+    def _keep_ready(self, request: Request) -> None:
+        (names,) = request.body
+        machine = self.lease.of(request.sender)
+        if len(names) > MOST_READY:
+            raise RefusedError(
+                Failure.REFUSED, f"{len(names)} schedulers are more than the {MOST_READY} that may stand by"
+            )
+        wanted = tuple(self.host.known(name) for name in names)
+        approved = self._approved()
+        for name in wanted:
+            if name != EEVDF and name not in approved:
+                raise RefusedError(Failure.NOT_AUTHORIZED, f"{name} is not approved by an administrator")
+        machine.keep_ready(wanted)
+        request.answer()
+
+    def _probes(self, request: Request) -> None:
+        def known(uid: int | None) -> None:
+            self._guarded(request, lambda: self._hand_over(request, uid))
+
+        self._ask(request, Action.OBSERVE, lambda: self.callers.uid_of(request.sender, known))
+
+    def _hand_over(self, request: Request, uid: int | None) -> None:
+        if uid is None:
+            raise RefusedError(Failure.NOT_AUTHORIZED, "the bus does not say whose call this is")
+        if not self.observers and self.lease.machine is not None and self.lease.holder != request.sender:
+            # loading them may take a minute, in which nobody would hear that the holder has gone
+            raise RefusedError(Failure.BUSY, f"user {self.lease.uid} has the lease, and does not want the probes")
+        active = self.seats.active()
+        try:
+            handover = self.observers.add(request.sender, at_seat=None if active is None or uid not in active else uid)
+        except SourceError as error:
+            raise RefusedError(Failure.NOT_POSSIBLE, str(error)) from error
+        self._watch(request.sender)
+        request.answer(handover.map_fd, msgspec.json.encode(handover.facts).decode())
+
+    def _hold(self, request: Request) -> None:
+        (seconds,) = request.body
+
+        def hold() -> None:
+            try:
+                self.hold.set(seconds)
+            finally:  # it may hold although it could not be written down
+                if self.hold.active():
+                    self.lease.end("an administrator wants nothing switched")
+            request.answer()
+
+        self._ask(request, Action.HOLD, hold)
+
+    def _resume(self, request: Request) -> None:
+        def resume() -> None:
+            self.hold.clear()
+            request.answer()
+
+        self._ask(request, Action.HOLD, resume)
+
+    def _approve(self, request: Request) -> None:
+        name, approved = request.body
+        target = self.host.known(name)
+
+        def approve() -> None:
+            self.approvals.set(target, approved)
+            if not approved and self.lease.machine is not None and self.lease.machine.uses(target):
+                self.lease.end(f"{target} is no longer approved")
+            request.answer()
+
+        self._ask(request, Action.CONFIGURE, approve)
+
+    def _approved(self) -> tuple[str, ...]:
+        return tuple(sorted(self.approvals.approved(self.host.installed())))
+
+    def _approved_or_none(self) -> tuple[str, ...]:
+        try:
+            return self._approved()
+        except AsaError as error:
+            self.host.say(f"{error}; no scheduler counts as approved")
+            return ()
+
+    def _held_until(self) -> int:
+        until_ns = self.hold.until_ns()
+        return 0 if until_ns is None else until_ns or NO_END
+
+    def _standbys(self) -> str:
+        machine = self.lease.machine
+        return msgspec.json.encode(() if machine is None else machine.standbys()).decode()
+
+    def _ask(self, request: Request, action: Action, go: Callable[[], None]) -> None:
+        # Later, and only if polkit says so.
+        sender = request.sender
+        if self._waiting[sender] >= _MOST_WAITING_EACH or self._waiting.total() >= _MOST_WAITING:
+            raise RefusedError(Failure.BUSY, "too many requests wait for an answer of polkit; ask again later")
+        self._waiting[sender] += 1
+        self._watch(sender)
+
+        def decided(verdict: Verdict) -> None:
+            self._settle(sender)
+            if verdict.allowed:
+                self._guarded(request, go)
+            else:
+                request.fail(Failure.NOT_AUTHORIZED, verdict.reason)
+
+        self.authority.ask(sender, action, interactive=request.interactive, then=decided)
+
+    def _settle(self, sender: str) -> None:
+        self._waiting[sender] -= 1
+        if self._waiting[sender] <= 0:
+            del self._waiting[sender]
+
+    def _watch(self, sender: str) -> None:
+        if sender not in self._watched:
+            self._watched.add(sender)
+            self.callers.on_gone(sender, lambda: self._gone(sender))
+
+    def _gone(self, sender: str) -> None:
+        self._watched.discard(sender)
+        del self._waiting[sender]  # a Counter does not mind; the questions are taken back by whom they were asked of
+        self.observers.drop(sender)
+        if self.lease.holder == sender:
+            self.lease.end("its connection has ended", tell=False)
+
+    def _guarded(self, request: Request, do: Callable[[], None]) -> None:
+        # What is refused on purpose is an answer. Everything else is a fault of ours, which ends the helper.
+        if self.closing:
+            request.fail(Failure.BUSY, "the helper is just ending; ask again")
+            return
+        try:
+            do()
+        except RefusedError as refusal:
+            request.fail(refusal.failure, str(refusal))
+        except AsaError as error:
+            request.fail(Failure.REFUSED, str(error))
+
+    def _method(
+        self, run: Callable[[Request], None], takes: str = "", gives: str = "", arguments: tuple[str, ...] = ()
+    ) -> Method:
+        def taken(request: Request) -> None:
+            self.called_s = time.monotonic()
+            self._guarded(request, lambda: run(request))
+
+        return Method(takes=takes, gives=gives, run=taken, arguments=arguments)
+
+    def _property(self, signature: str, read: Callable[[], Any]) -> Property:
+        def reading() -> Any:
+            self.called_s = time.monotonic()
+            return read()
+
+        return Property(signature=signature, read=reading)
+
+
+def _one_line(why: str) -> str:
+    # It goes into the log and into journals: nothing that a terminal would obey.
+    return "".join(letter for letter in " ".join(why.split()) if letter.isprintable())[:WHY_CHARACTERS]

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The host as the helper finds it, and the machine for the time of a lease: lock, undo journal, switcher.
+
+Everything goes back with `Machine.rest`, which says whether the kernel is free of what is ours. Who may do what is
+decided elsewhere.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from asa import config, paths
+from asa.act import rivals
+from asa.act.gate import unusable
+from asa.act.kernel import sched_ext_state
+from asa.act.loader import LoaderSwitcher
+from asa.act.loader_bus import LoaderBus
+from asa.act.plain import PlainSwitcher
+from asa.act.pool import split
+from asa.act.portfolio import DEFAULT_MODE, Portfolio
+from asa.act.switcher import GatedSwitcher
+from asa.act.undo import UndoJournal
+from asa.act.urgency import go_first
+from asa.bus import Bus, BusError
+from asa.core.decision import EEVDF, SchedulerName, Standby, SwitchEvent
+from asa.core.errors import AsaError
+from asa.core.helper_api import Failure
+from asa.core.ports import Switcher
+from asa.status import StatusFile
+from collectors.sampler import SystemClock
+
+_TICK_S = 1.0  # a switcher loads standbys one after the other, one each time that it is told what to keep
+_SHOWN = 80  # characters of a name that is none
+_LONG_AGO_S = float("-inf")
+
+
+class RefusedError(AsaError):
+    """A caller does not get what they asked for; `failure` says which way."""
+
+    def __init__(self, failure: Failure, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = failure
+
+
+@dataclass(slots=True, kw_only=True)
+class Host:
+    """What is known before anybody asks: places, settings, portfolio."""
+
+    places: paths.Places
+    config_path: Path | None
+    say: Callable[[str], None]
+    connect: Callable[[], Bus]  # one more connection to the bus that the helper is on
+    settings: config.Settings
+    portfolio: Portfolio
+
+    @classmethod
+    def open(
+        cls,
+        places: paths.Places,
+        config_path: Path | None,
+        *,
+        say: Callable[[str], None],
+        connect: Callable[[], Bus] = Bus.system,
+    ) -> Self:
+        """Raises InputError for settings or a manifest that are wrong."""
+        settings, portfolio = _read(places, config_path)
+        return cls(
+            places=places, config_path=config_path, say=say, connect=connect, settings=settings, portfolio=portfolio
+        )
+
+    def reload(self) -> None:
+        """Settings and portfolio anew; a lease keeps those that it began with. Raises InputError, and keeps the old."""
+        self.settings, self.portfolio = _read(self.places, self.config_path)
+
+    def known(self, name: str) -> SchedulerName:
+        """`scx_lavd` or `scx_lavd:performance` as the manifest has it. Raises RefusedError."""
+        scheduler, colon, mode = name.partition(":")
+        modes = self.portfolio.modes().get(scheduler, ())
+        if not modes or (colon and (mode == DEFAULT_MODE or mode not in modes)):
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            reason = f"{shown!r} is not in the manifest; `asa schedulers list` shows what is"
+            raise RefusedError(Failure.UNKNOWN_SCHEDULER, reason)
+        return SchedulerName(name)
+
+    def installed(self) -> tuple[str, ...]:
+        """Schedulers of the manifest that are recorded as installed, in each mode. Raises InputError."""
+        modes, records = self.portfolio.modes(), self.portfolio.records()
+        return tuple(
+            name if mode == DEFAULT_MODE else f"{name}:{mode}"
+            for name, known in modes.items()
+            if name in records
+            for mode in known
+        )
+
+    def in_force(self) -> str:
+        """What sysfs names as attached, "" when nothing is."""
+        state = sched_ext_state(self.places.sys)
+        return state.ops if state is not None and state.state == "enabled" else ""
+
+    def by_loader(self) -> bool:
+        """Is it scx_loader that loads schedulers here? Raises RefusedError when somebody else does."""
+        states = self._unit_states()
+        by_loader = rivals.by_loader(self.settings.switch.backend, states)
+        masters = rivals.masters(self.places.proc, states, loader_is_ours=by_loader)
+        if masters:
+            raise RefusedError(Failure.NOT_POSSIBLE, masters[0].sentence)
+        return by_loader
+
+    def _unit_states(self) -> dict[str, str]:
+        # Asked over a connection of its own: what callers send to the other one meanwhile must not get lost.
+        try:
+            bus = self.connect()
+        except BusError:
+            return {}
+        try:
+            return rivals.unit_states(bus)
+        finally:
+            bus.close()
+
+    def lock(self) -> StatusFile:
+        """The run folder's, which an `asa run` of root holds too: never two masters. Raises RefusedError."""
+        try:
+            return StatusFile(self.places.run)
+        except AsaError as error:
+            raise RefusedError(Failure.NOT_POSSIBLE, str(error)) from error
+
+    def recovered(self) -> UndoJournal:
+        """The undo journal, after what an earlier one left was ended and put back. Only with the lock."""
+        undo = UndoJournal(self.places.run / "undo.json", self.places.proc, self.places.sys)
+        cleared = undo.recover(self.settings.switch.stop_limit_s)
+        if cleared:
+            self.say(cleared)
+        return undo
+
+    def clear_up(self) -> None:
+        """Clear what an earlier helper left behind; while an `asa run` holds the lock, what is there is its own."""
+        if not (self.places.run / "undo.json").exists():
+            return
+        try:
+            lock = self.lock()
+        except RefusedError:
+            return  # whoever wants the lease is told
+        try:
+            self.recovered()
+        finally:
+            lock.close()
+
+
+def _read(places: paths.Places, config_path: Path | None) -> tuple[config.Settings, Portfolio]:
+    settings = config.load(config_path or places.config, required=config_path is not None)
+    return settings, Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """A switcher, and what it is to keep ready. `release` gives back what `open` took besides."""
+
+    switcher: Switcher
+    no_gate: str = ""  # why switches are made the plain way; "" where the gate works
+    release: Callable[[], None] = lambda: None
+    _wanted: tuple[SchedulerName, ...] = ()
+    _target: SchedulerName = EEVDF
+    _kept_s: float = _LONG_AGO_S
+
+    @classmethod
+    def open(cls, host: Host) -> Self:
+        """Take the lock, clear what an earlier one left, open the switcher. Raises AsaError, then nothing is taken."""
+        if sched_ext_state(host.places.sys) is None:
+            raise RefusedError(Failure.NOT_POSSIBLE, "this kernel has no sched_ext (no /sys/kernel/sched_ext)")
+        with ExitStack() as taken:
+            lock = host.lock()
+            taken.callback(lock.close)
+            undo = host.recovered()
+            by_loader = host.by_loader()
+            no_gate = "scx_loader loads schedulers here" if by_loader else _why_no_gate(host)
+            switcher = _switcher(host, undo, gate=not no_gate, by_loader=by_loader)
+            go_first()
+            taken.callback(_no_longer_first)
+            return cls(switcher=switcher, no_gate=no_gate, release=taken.pop_all().close)
+
+    @property
+    def way(self) -> str:
+        """How switches are made: gated or plain."""
+        return "plain" if self.no_gate else "gated"
+
+    def begin(self, target: SchedulerName, why: str) -> None:
+        """Order a switch. Raises AsaError when it cannot be started at all; then nothing has changed."""
+        self.switcher.begin(target, why)
+        self._target = target
+
+    def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
+        """Have these loaded and waiting, and no others, from now on."""
+        self._wanted = tuple(dict.fromkeys(wanted))
+        self._kept_s = _LONG_AGO_S
+
+    def uses(self, name: str) -> bool:
+        """Is it in force, on its way, or to be kept ready? A scheduler without a mode stands for each of its modes."""
+        used = (self._target, self.switcher.current() or EEVDF, *self._wanted)
+        return any(name in (one, split(one)[0]) for one in used)
+
+    def standbys(self) -> tuple[Standby, ...]:
+        """What waits, or is loading to wait."""
+        return self.switcher.standbys()
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Readable when `poll` has something to do."""
+        return self.switcher.descriptors()
+
+    def look_in_s(self) -> float:
+        """After how long `poll` is wanted at the latest."""
+        look_s = self.switcher.look_in_s()
+        return _TICK_S if look_s is None else min(look_s, _TICK_S)
+
+    def poll(self) -> SwitchEvent | None:
+        """Advance what is under way; report at most one event."""
+        event = self.switcher.poll()
+        now_s = time.monotonic()
+        if now_s - self._kept_s >= _TICK_S:
+            self._kept_s = now_s
+            self.switcher.keep_ready(self._wanted)
+        return event
+
+    def rest(self) -> bool:
+        """The kernel as it was before the lease. May take long. False: something of ours is left."""
+        try:
+            return self.switcher.rest()
+        finally:
+            self.release()
+
+
+def _no_longer_first() -> None:
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _why_no_gate(host: Host) -> str:
+    off = host.settings.switch.gate is config.Gate.OFF
+    return "the setting switch.gate is off" if off else unusable(host.places.run)
+
+
+def _switcher(host: Host, undo: UndoJournal, *, gate: bool, by_loader: bool) -> Switcher:
+    portfolio, clock, limits, places = host.portfolio, SystemClock(), host.settings.switch, host.places
+    logs = places.run / "logs"
+    if by_loader:
+        return LoaderSwitcher(
+            portfolio=portfolio,
+            undo=undo,
+            clock=clock,
+            limits=limits,
+            sys=places.sys,
+            proc=places.proc,
+            loader=LoaderBus(host.connect),
+        )
+    if not gate:
+        return PlainSwitcher(portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=places.sys, logs=logs)
+    return GatedSwitcher(
+        portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=places.sys, logs=logs, run=places.run
+    )

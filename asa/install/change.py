@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Puts a payload on a machine and takes it away again: first the list of what would change, then the changes.
+
+Each file is written beside its place and renamed into it; what is to be there is recorded before the first of them, so
+that an interrupted installation can be repeated or taken away. Never overwrites what is not ASA's.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+
+import asa
+from asa.core.errors import SetupError
+from asa.install import record
+from asa.install.payload import PROGRAM, Item, Kind, folders
+from asa.install.record import Record, below
+
+STATE = (PurePosixPath("/var/lib/asa"), PurePosixPath("/run/asa"))
+"""Folders that a running ASA fills."""
+
+# Made by others on ASA's behalf, but gone with ASA where they were not there before.
+_BESIDE = (PurePosixPath("/etc/systemd/user/graphical-session.target.wants"), PurePosixPath("/var/lib"))
+_SHARED = PurePosixPath("/run/scx")  # schedulers' sockets, also of those that somebody starts by hand
+_PACKAGE = PurePosixPath("/var/lib/dpkg/info/asa.list")
+_ROOT = 0
+
+
+class What(StrEnum):
+    """What happens to one path."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    SAME = "same"
+    KEEP = "keep"  # the administrator's
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One path and what happens to it; a folder's ends with a slash."""
+
+    path: str
+    what: What
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """One at a time. Raises SetupError when another installation is under way, or a Debian package is there."""
+    if below(root, _PACKAGE).exists():
+        raise SetupError("the Debian package asa is installed; use apt to upgrade or remove it")
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SetupError(f"{root}: {error.strerror}; name a folder that is there") from error
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SetupError("another installation is under way; wait for its end") from error
+        yield
+    finally:
+        os.close(folder)
+
+
+def plan(root: Path, items: tuple[Item, ...], old: Record | None) -> list[Step]:
+    """What an installation would do. Raises SetupError for a file in the way that is not ASA's."""
+    beside = {parent for folder in _BESIDE for parent in (folder, *folder.parents) if parent.name}
+    missing = sorted(folder for folder in {*folders(items), *beside} if not below(root, folder).is_dir())
+    steps = [Step(path=f"{folder}/", what=What.CREATE) for folder in missing]
+    steps += [Step(path=str(item.path), what=_fate(root, item, old)) for item in items]
+    stale = set(old.files) - {str(item.path) for item in items} if old else set()
+    steps += [Step(path=path, what=What.REMOVE) for path in sorted(stale) if os.path.lexists(below(root, path))]
+    return steps
+
+
+def put(root: Path, items: tuple[Item, ...], steps: Sequence[Step], old: Record | None) -> None:
+    """Do what `plan` said. Raises OSError."""
+    made = {step.path.rstrip("/") for step in steps if step.what is What.CREATE and step.path.endswith("/")}
+    new = Record(
+        version=asa.__version__,
+        files={str(item.path): item.sha256 for item in items if item.kind is Kind.PROGRAM},
+        config={str(item.path): item.sha256 for item in items if item.kind is Kind.CONFIG},
+        folders=tuple(sorted(made | set(old.folders if old else ()))),
+    )
+    for step in steps:
+        if step.path.endswith("/"):
+            folder = below(root, step.path)
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)  # whatever the umask
+    stale = dict(old.files) if old else {}
+    # also what it has been until now: a run that ends here leaves files of both
+    record.write(root, Record(version=new.version, files=stale | new.files, config=new.config, folders=new.folders))
+    by_path = {str(item.path): item for item in items}
+    for step in steps:
+        if step.what in (What.CREATE, What.REPLACE) and not step.path.endswith("/"):
+            _place(below(root, step.path), by_path[step.path])
+        elif step.what is What.REMOVE:
+            below(root, step.path).unlink(missing_ok=True)
+    _prune(below(root, PROGRAM))
+    record.write(root, new)
+
+
+def plan_removal(root: Path, old: Record, *, purge: bool) -> list[Step]:
+    """What an uninstallation would do."""
+    steps = [Step(path=path, what=What.REMOVE) for path in sorted(old.files) if os.path.lexists(below(root, path))]
+    for path, shipped in old.config.items():
+        found = _sha256(below(root, path))
+        if found is not None:
+            steps.append(Step(path=path, what=What.REMOVE if purge or found == shipped else What.KEEP))
+    steps += [Step(path=f"{path}/", what=What.REMOVE) for path in (*STATE, PROGRAM) if below(root, path).exists()]
+    return steps
+
+
+def take_away(root: Path, steps: Sequence[Step], old: Record) -> list[str]:
+    """Do what `plan_removal` said; gives the paths that could not be removed, each with why. The record goes last."""
+    left = []
+    for step in steps:
+        if step.what is not What.REMOVE or step.path == f"{PROGRAM}/":
+            continue
+        path = below(root, step.path)
+        try:
+            if step.path.endswith("/"):
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            left.append(f"{path}: {error.strerror}")
+    if left:
+        return left  # and the record stays, so that it can be tried again
+    try:
+        shutil.rmtree(below(root, PROGRAM))
+    except OSError as error:
+        return [f"{error.filename}: {error.strerror}"]
+    for folder in (str(_SHARED), *sorted(old.folders, reverse=True)):
+        with suppress(OSError):  # somebody else has put something there
+            below(root, folder).rmdir()
+    return []
+
+
+def _fate(root: Path, item: Item, old: Record | None) -> What:
+    path = below(root, item.path)
+    known = old is not None and str(item.path) in (old.files | old.config)
+    try:
+        facts = path.lstat()
+    except FileNotFoundError:
+        return What.CREATE
+    except OSError as error:
+        raise SetupError(f"{path}: {error.strerror}; move what is in the way") from error
+    found = _sha256(path)
+    if item.kind is Kind.CONFIG:
+        was = old.config.get(str(item.path)) if old else None
+        return What.SAME if found == item.sha256 else What.REPLACE if found and found == was else What.KEEP
+    if not known:
+        raise SetupError(f"{path} is there and is not ASA's; move it away, or remove the program that it belongs to")
+    right = (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (_ROOT, _ROOT, item.mode)
+    return What.SAME if right and found == item.sha256 else What.REPLACE
+
+
+def _sha256(path: Path) -> str | None:
+    """Of a regular file; None for anything else."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return (
+                hashlib.file_digest(file, "sha256").hexdigest()
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                else None
+            )
+    except OSError:
+        return None
+
+
+def _place(path: Path, item: Item) -> None:
+    fresh = path.with_name(f".{path.name}.asa-new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(item.body)
+            os.fchown(file.fileno(), _ROOT, _ROOT)
+            os.fchmod(file.fileno(), item.mode)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _prune(folder: Path) -> None:
+    """Take away folders that an older version had, with what Python has compiled in them."""
+    for path, _, files in os.walk(folder, topdown=False):
+        if Path(path).name == "__pycache__" and not any(Path(path).parent.glob("*.py")):
+            shutil.rmtree(path)
+        elif not files and Path(path).name != "__pycache__" and path != str(folder):
+            with suppress(OSError):  # not empty
+                Path(path).rmdir()

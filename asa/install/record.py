@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The record of an installation, /usr/lib/asa/files.json: what was put there, so that just that can be taken away."""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import msgspec
+
+from asa import runfile
+from asa.core.errors import AsaError, SetupError
+from asa.install.payload import PROGRAM
+
+PATH = PROGRAM / "files.json"
+_LIMIT_BYTES = 16 << 20
+_Absolute = Annotated[str, msgspec.Meta(pattern=r"^(/(?!\.\.?(/|$))[^/\x00]+)+$")]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one installation has made. Paths are absolute, below the root that it went to."""
+
+    version: str
+    files: dict[_Absolute, str]  # SHA-256 of each
+    config: dict[_Absolute, str]  # as shipped
+    folders: tuple[_Absolute, ...]  # that were not there before
+
+
+def below(root: Path, path: PurePosixPath | str) -> Path:
+    """`path` of the machine whose root is `root`."""
+    return root / str(path).removeprefix("/")
+
+
+def read(root: Path) -> Record | None:
+    """The record, None where nothing is installed. Raises SetupError for a damaged one, AsaError for a foreign one."""
+    path = below(root, PATH)
+    body = runfile.read_own(path, _LIMIT_BYTES)
+    if body is None:
+        return None
+    try:
+        return msgspec.json.decode(body, type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SetupError(f"{path}: damaged: {error}; remove {PROGRAM} and install again") from error
+
+
+def write(root: Path, record: Record) -> None:
+    """Write it whole. Raises AsaError."""
+    path = below(root, PATH)
+    try:
+        runfile.write_whole(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", 0o644)
+        path.chmod(0o644)
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be written: {error.strerror}") from error

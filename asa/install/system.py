@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What systemd, the bus and Python are told about an installation. Below another root only enablement is done.
+
+What does not work and can be made up for is given back as a line, and the rest goes on.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from asa.core.errors import SetupError
+from asa.install.payload import HELPER_UNIT, PROGRAM, USER_UNIT
+from asa.install.record import below
+
+PYTHON = "/usr/bin/python3"
+_LIMIT_S = 60.0
+_WORDS = 200  # characters
+
+
+class System:
+    """One machine: the one that runs, or the tree below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._here = root == Path("/")
+        self._booted = self._here and Path("/run/systemd/system").is_dir()
+
+    def check(self) -> None:
+        """Raises SetupError where the program could not run: another Python than this one."""
+        words = [PYTHON, "-IS", "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
+        try:
+            found = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_LIMIT_S).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SetupError(f"{PYTHON}: cannot be run: {error}; install python3") from error
+        wanted = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        if found != wanted:
+            raise SetupError(f"{PYTHON} is {found!r} and this is Python {wanted}; run `make setup PYTHON={PYTHON}`")
+
+    def compile(self) -> list[str]:
+        """Compile the program, so that no user's start has to."""
+        folder = below(self._root, PROGRAM)
+        words = ["-IS", "-m", "compileall", "-q", "-s", str(self._root), "-p", "/", str(folder)]
+        return self._try(PYTHON, *words, remedy="starts take longer")
+
+    def enable(self) -> list[str]:
+        """Have the daemon start with each user's desktop."""
+        return self._try(*self._global("enable"), remedy=f"`systemctl --global enable {USER_UNIT}`")
+
+    def disable(self) -> list[str]:
+        """No longer."""
+        return self._try(*self._global("disable"), remedy=f"`systemctl --global disable {USER_UNIT}`")
+
+    def stop(self) -> list[str]:
+        """End users' daemons, then the helper, which puts the kernel back on its own scheduler."""
+        notes = [note for user in self._users() for note in self._of(user, "stop", USER_UNIT)]
+        if self._booted:
+            notes += self._try("systemctl", "stop", HELPER_UNIT, remedy=f"`systemctl stop {HELPER_UNIT}`")
+        return notes
+
+    def reload(self, *, restart: bool) -> list[str]:
+        """Have systemd and the bus read what has changed. `restart`: what runs is of the version before."""
+        if not self._booted:
+            return []
+        notes = self._try("systemctl", "daemon-reload", remedy="`systemctl daemon-reload`")
+        bus = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
+        notes += self._try("busctl", "--system", "call", *bus, remedy="`systemctl reload dbus`")
+        if restart:
+            notes += self._try("systemctl", "try-restart", HELPER_UNIT, remedy=f"`systemctl restart {HELPER_UNIT}`")
+        for user in self._users():
+            notes += self._of(user, "daemon-reload")
+            notes += self._of(user, "try-restart", USER_UNIT) if restart else []
+        return notes
+
+    def _users(self) -> list[str]:
+        # who has a service manager; logind makes /run/user/UID
+        return [path.parents[1].name for path in Path("/run/user").glob("*/systemd/private")] if self._booted else []
+
+    def _of(self, user: str, *words: str) -> list[str]:
+        remedy = f"as user {user}: `systemctl --user {' '.join(words)}`"
+        return self._try("systemctl", "--user", f"--machine={user}@.host", *words, remedy=remedy)
+
+    def _global(self, verb: str) -> list[str]:
+        words = ["systemctl", "--quiet", "--global", verb, USER_UNIT]
+        return words if self._here else [*words[:1], f"--root={self._root}", *words[1:]]
+
+    @staticmethod
+    def _try(*words: str, remedy: str) -> list[str]:
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_LIMIT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return [f"{words[0]}: {error}; {remedy}"]
+        if done.returncode == 0:
+            return []
+        said = " ".join((done.stderr or done.stdout).split())[-_WORDS:]
+        return [f"`{' '.join(words)}` ended with {done.returncode}: {said!r}; {remedy}"]

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The laptop benchmark: what daemon and helper cost on an installed machine, and whether they keep their promises.
+
+Reads of the probes are timed on this machine; install, random calls, killed daemons and memory in a guest of the lab.
+Each part that fails leaves its figures unknown, with the reason. Judges nothing: `calibration.laptop_figures`.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from asa.core.errors import AsaError
+from calibration import laptop_guest, laptop_probes
+from calibration.laptop_figures import Figure, Name
+from calibration.laptop_guest import Found
+from scenarios.lab import guest
+from scenarios.lab.box import Box
+from scenarios.lab.emulator import Clock
+
+Tell = Callable[[str, float], None]
+"""Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
+
+# -P: root imports nothing from the current folder
+_COMMAND = (sys.executable, "-P", "-m", "calibration.laptop_guest")
+_MEMORY_MB = 3072
+_LIMIT_S = 1500.0  # of the guest, beside the calls
+_LIMIT_PER_CALL_S = 0.1
+_IN_GUEST = frozenset({Name.RELEASE, Name.FUZZED, Name.DAEMON_RSS, Name.HELPER_RSS})
+_READS = frozenset({Name.READ, Name.READ_MAPPED, Name.READ_BUS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to measure, and how much of it."""
+
+    calls: int = 10_000
+    rounds: int = 3  # daemons that are killed
+    reads: int = 2000
+    only: frozenset[Name] = frozenset(Name)
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What was measured."""
+
+    began_s: float  # seconds since the epoch
+    figures: list[Figure] = field(default_factory=list)
+    emulator: str = ""
+    took_s: float = 0.0
+
+
+def measure(options: Options, cache: Path, out: Path, tell: Tell) -> Result:
+    """All figures that are asked for. `out` is shared with the guest."""
+    began_s = time.monotonic()
+    result = Result(began_s=time.time())
+    found: dict[Name, Figure] = {}
+
+    def part(names: frozenset[Name], made: Callable[[], list[Figure]]) -> None:
+        wanted = names & options.only
+        if not wanted:
+            return
+        try:
+            figures = made()
+        except AsaError as error:
+            figures = [Figure(name=name, value=None, reason=str(error)) for name in wanted]
+        found.update({figure.name: figure for figure in figures if figure.name in wanted})
+
+    tell("the probes are read", 0.0)
+    part(_READS, lambda: _reads(options.reads))
+    tell("the unit is judged", 0.05)
+    part(frozenset({Name.SCORE}), _score)
+    tell("ASA is installed and removed in a box", 0.06)
+    part(frozenset({Name.LEFT}), lambda: _left(tell))
+    part(_IN_GUEST, lambda: of_guest(_in_guest(options, cache, out, tell, result)))
+    result.figures = [found[name] for name in Name if name in found]
+    result.took_s = time.monotonic() - began_s
+    return result
+
+
+def _reads(reads: int) -> list[Figure]:
+    made = laptop_probes.measure(reads)
+    sample = f"; {made.bus_bytes} bytes a sample"
+    return [
+        Figure(name=name, value=statistics.median(times), detail=laptop_probes.told(times) + more)
+        for name, times, more in (
+            (Name.READ, made.descriptor, ""),
+            (Name.READ_MAPPED, made.mapped, ""),
+            (Name.READ_BUS, made.bus, sample),
+        )
+    ]
+
+
+def _score() -> list[Figure]:
+    from asa.install.figures import helper_security_score
+
+    return [Figure(name=Name.SCORE, value=helper_security_score())]
+
+
+def _left(tell: Tell) -> list[Figure]:
+    from asa.install.figures import leftovers, look
+
+    with Box.start() as box:
+        before = look(box.path)
+        machine = laptop_guest.Machine(box, lambda line: tell(f"a box: {line}", 0.06))
+        between = len(leftovers(before, look(box.path)))
+        machine.helper()  # which makes its own files
+        machine.uninstall()
+        left = leftovers(before, look(box.path))
+    return [Figure(name=Name.LEFT, value=float(len(left)), detail=", ".join(left[:5]) or f"of {between}")]
+
+
+def _in_guest(options: Options, cache: Path, out: Path, tell: Tell, result: Result) -> Found:
+    lab = guest.ready(cache, lambda line: tell(line, 0.1))
+    way = "KVM" if lab.emulator.kvm else "emulation"
+    result.emulator = f"QEMU {'.'.join(map(str, lab.emulator.version))}, {way}"
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "laptop.json"
+    path.unlink(missing_ok=True)
+    words: list[str] = []
+    command = (*_COMMAND, "--json", str(path), "--calls", str(options.calls), "--rounds", str(options.rounds))
+    tell("the guest boots", 0.15)
+    ended = guest.run(
+        command,
+        lab=lab,
+        out=out,
+        on_output=lambda line: tell(f"guest: {line}", 0.2),
+        on_error=words.append,
+        memory_mb=_MEMORY_MB,
+        clock=Clock.WALL,  # a wait in seconds is what is promised
+        limit_s=_LIMIT_S + _LIMIT_PER_CALL_S * options.calls,
+    )
+    if ended.exit_code != 0:
+        raise AsaError(f"the guest's part ended with code {ended.exit_code}: {_last(words)!r}; see {ended.console}")
+    return laptop_guest.read(path)
+
+
+def of_guest(found: Found) -> list[Figure]:
+    """The figures of what a guest recorded."""
+    fuzzed = found.fuzzed
+    heard = sorted(fuzzed.heard.items(), key=lambda item: -item[1])
+    answers = ", ".join(f"{name.rpartition('.')[2]} {count}" for name, count in heard[:6])
+    broken = bool(fuzzed.crashes or fuzzed.switches or fuzzed.error)
+    detail = f"crashes={fuzzed.crashes}, switches={fuzzed.switches}; {answers}"
+    figures = [
+        Figure(name=Name.FUZZED, value=float(fuzzed.calls), detail=detail, reason=fuzzed.error, spoiled=broken),
+    ]
+    if not found.released_s:
+        return [*figures, *(Figure(name=name, value=None, reason="no round") for name in _IN_GUEST - {Name.FUZZED})]
+    released = ", ".join(f"{one:.3f}" for one in found.released_s)
+    return [
+        *figures,
+        Figure(name=Name.RELEASE, value=max(found.released_s), detail=f"{released}; guest's wall clock"),
+        _resident(Name.DAEMON_RSS, found.daemon_rss_bytes),
+        _resident(Name.HELPER_RSS, found.helper_rss_bytes),
+    ]
+
+
+def _resident(name: Name, sizes_bytes: Sequence[int]) -> Figure:
+    detail = ", ".join(f"{size / 1e6:.1f}" for size in sizes_bytes)
+    return Figure(name=name, value=max(sizes_bytes) / 1e6, detail=detail)
+
+
+def _last(words: Sequence[str]) -> str:
+    return words[-1] if words else "no word on stderr"

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures of the laptop benchmark come out of hand-made records as by hand; the parts that run here do run."""
+
+import argparse
+import json
+import os
+import shutil
+
+import pytest
+
+from asa.cli import bench_laptop
+from asa.core.errors import AsaError
+from calibration import laptop, laptop_fuzz, laptop_guest, laptop_probes
+from calibration.laptop import Options, Result, of_guest
+from calibration.laptop_figures import GOALS, Figure, Name
+from calibration.laptop_guest import Found, Fuzzed
+from calibration.laptop_report import as_json, cells, document
+from calibration.overhead_report import Machine
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loading eBPF programs needs root: sudo make test")
+FUZZED = Fuzzed(calls=10_000, heard={"org.x.AccessDenied": 9_000, "answered": 1_000}, crashes=0, switches=0, error="")
+FOUND = Found(
+    kernel="6.18",
+    fuzzed=FUZZED,
+    released_s=(0.25, 1.5),
+    daemon_rss_bytes=(50_000_000, 51_500_000),
+    helper_rss_bytes=(29_000_000, 28_000_000),
+)
+MACHINE = Machine(cpu="a CPU", cpus=2, kernel="6.18", version="0.1", command="asa bench laptop")
+
+
+def changed(**fields):
+    return {**{name: getattr(FOUND, name) for name in Found.__struct_fields__}, **fields}
+
+
+def guests(found=FOUND):
+    return {figure.name: figure for figure in of_guest(found)}
+
+
+def fuzzed(**fields):
+    return Found(
+        **changed(fuzzed=Fuzzed(**{name: getattr(FUZZED, name) for name in Fuzzed.__struct_fields__} | fields))
+    )
+
+
+def test_figures_are_what_a_hand_makes_of_the_records():
+    made = guests()
+    assert {name: figure.value for name, figure in made.items()} == {
+        "fuzzed_calls": 10_000.0,
+        "lease_release_s": 1.5,
+        "daemon_rss_mb": 51.5,
+        "helper_rss_mb": 29.0,
+    }
+    assert all(figure.ok for figure in made.values())
+    assert made[Name.FUZZED].detail == "crashes=0, switches=0; AccessDenied 9000, answered 1000"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [fuzzed(crashes=1), fuzzed(switches=1), fuzzed(error="the bus has gone"), fuzzed(calls=9_999)],
+    ids=["crash", "switch", "error", "too few"],
+)
+def test_calls_count_only_when_nothing_came_of_them(found):
+    assert guests(found)[Name.FUZZED].ok is False
+
+
+def test_without_a_round_its_figures_are_unknown():
+    made = guests(Found(**changed(released_s=())))
+    assert made[Name.FUZZED].ok
+    unknown = {name for name, figure in made.items() if figure.value is None and figure.ok is False}
+    assert unknown == {Name.RELEASE, Name.DAEMON_RSS, Name.HELPER_RSS}
+
+
+def test_goals_are_the_issues():
+    bounds = {name: goal.bound for name, goal in GOALS.items() if goal.bound is not None}
+    assert bounds == {
+        "lease_release_s": 5.0,
+        "fuzzed_calls": 10_000.0,
+        "helper_security_score": 3.5,
+        "uninstall_leftover_files": 0.0,
+        "daemon_rss_mb": 60.0,
+        "helper_rss_mb": 30.0,
+    }
+    assert set(GOALS) == set(Name)
+    assert Figure(name=Name.SCORE, value=3.5).ok
+    assert not Figure(name=Name.SCORE, value=3.6).ok
+    assert Figure(name=Name.LEFT, value=0.0).ok
+    assert not Figure(name=Name.LEFT, value=1.0).ok
+    assert Figure(name=Name.READ, value=1.0).ok is None
+
+
+def test_a_figure_is_one_line_of_json_and_a_row():
+    figure = Figure(name=Name.RELEASE, value=0.123456, detail="once")
+    assert json.loads(as_json(figure)) == {
+        "name": "lease_release_s", "value": 0.1235, "unit": "s", "goal": 5.0, "at_least": False, "ok": True,
+        "detail": "once",
+    }  # fmt: skip
+    assert cells(figure) == ("lease_release_s", "0.1235 s", "<= 5 s", "yes", "once")
+    assert cells(Figure(name=Name.FUZZED, value=10_000.0))[1:4] == ("10000 calls", ">= 10000 calls", "yes")
+    unknown = Figure(name=Name.READ, value=None, reason="no root")
+    assert cells(unknown) == ("probe_read_us", "unknown", "", "", "no root")
+    assert json.loads(as_json(unknown))["value"] is None
+
+
+def test_the_document_holds_every_figure():
+    figures = [*guests().values(), Figure(name=Name.READ, value=40.0)]
+    text = document(Result(began_s=0.0, figures=figures, emulator="QEMU 10, emulation", took_s=90.0), MACHINE)
+    assert "- when: 1970-01-01 00:00 UTC, for 1.5 minutes" in text
+    assert "| lease_release_s | 1.5 s | <= 5 s | yes |" in text
+    assert text.count('"name": ') == len(figures)
+    assert all(f"- `{name}`: " in text for name in Name)
+
+
+def test_a_part_that_fails_leaves_its_figures_unknown(tmp_path, monkeypatch):
+    def fail(*_):
+        raise AsaError("no machine today")
+
+    monkeypatch.setattr(laptop, "_in_guest", fail)
+    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=Name.SCORE, value=3.0)])
+    told = []
+    options = Options(only=frozenset({Name.SCORE, Name.RELEASE, Name.FUZZED}))
+    result = laptop.measure(options, tmp_path, tmp_path, lambda what, share: told.append(share))
+    assert [(figure.name, figure.value, figure.reason) for figure in result.figures] == [
+        ("lease_release_s", None, "no machine today"),
+        ("fuzzed_calls", None, "no machine today"),
+        ("helper_security_score", 3.0, ""),
+    ]
+    assert told == sorted(told)
+
+
+def test_what_a_guest_wrote_is_read_and_rubbish_refused(tmp_path):
+    import msgspec
+
+    path = tmp_path / "laptop.json"
+    path.write_bytes(msgspec.json.encode(FOUND))
+    assert laptop_guest.read(path) == FOUND
+    path.write_text("{}")
+    with pytest.raises(AsaError, match="nothing of the laptop benchmark"):
+        laptop_guest.read(path)
+
+
+class Deaf:
+    """Takes calls, keeps them, and answers at once."""
+
+    def __init__(self):
+        self.calls = []
+
+    def send(self, destination, path, interface, member, signature, body, *, then, **_):
+        self.calls.append((path, interface, member, signature, body))
+        then(())
+
+
+def made_calls(seed, number=2000):
+    bus = Deaf()
+    fuzzer = laptop_fuzz.Fuzzer(bus, seed)
+    try:
+        fuzzer.run(number)
+    finally:
+        os.close(fuzzer._null)
+    assert fuzzer.heard["answered"] == number
+    return bus.calls
+
+
+def test_random_calls_are_the_same_each_time_and_of_every_kind():
+    calls = made_calls(1)
+    assert [call[:4] for call in calls] == [call[:4] for call in made_calls(1)]
+    assert [call[:4] for call in calls] != [call[:4] for call in made_calls(2)]
+    assert {call[2] for call in calls} == set(laptop_fuzz._MEMBERS)
+    kinds = {kind for call in calls for kind in laptop_fuzz._split(call[3])}
+    assert kinds == set(laptop_fuzz._TYPES)
+    assert ("Switch", "ss") in {call[2:4] for call in calls}
+
+
+def test_a_random_call_never_names_a_scheduler_that_exists():
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+
+    named = set(Portfolio.load(paths.manifest(), paths.default().schedulers).names())
+    assert len(named) > 5
+    assert {text.partition(":")[0] for text in laptop_fuzz._TEXTS} & named <= {"eevdf"}  # in a mode that it has not
+    assert not set(laptop_fuzz._TEXTS) & named
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.skipif(not shutil.which("dbus-daemon"), reason="needs dbus-daemon: asa setup --tests")
+def test_the_three_ways_to_the_probes_are_measured():
+    reads = laptop_probes.measure(5)
+    for times in (reads.descriptor, reads.mapped, reads.bus):
+        assert len(times) == 5
+        assert min(times) > 0
+    assert reads.bus_bytes > 1000
+    assert laptop_probes.told((1.0, 2.0, 9.0)) == "1 to 9 in 3, middle 2.0"
+
+
+def command(*words):
+    parser = argparse.ArgumentParser()
+    bench_laptop.register(parser.add_subparsers())
+    return parser.parse_args(["laptop", *words])
+
+
+@pytest.mark.root
+@needs_root
+def test_the_command_prints_what_it_measured_and_writes_the_document(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=Name.SCORE, value=3.1)])
+    out = tmp_path / "laptop-figures.md"
+    arguments = command("--only", "helper_security_score", "--json", "--out", str(out))
+    assert bench_laptop.run(arguments) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["value"] == 3.1
+    assert "`asa bench laptop --calls 10000 --only helper_security_score --out " in out.read_text()
+
+
+def test_a_figure_that_is_none_is_refused_before_measuring(monkeypatch):
+    with pytest.raises(AsaError, match=r"--only: .*nonsense.*; the figures are lease_release_s, "):
+        bench_laptop.run(command("--only", "nonsense"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(AsaError, match="need root"):
+        bench_laptop.run(command())

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a lease takes of the machine and gives back, over a sysfs tree in a folder and with real processes."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stage import SETTINGS, Stage
+from waiting import until
+
+from asa.act import rivals
+from asa.act.undo import UndoJournal
+from asa.bus import BusError
+from asa.core.errors import InputError
+from asa.core.helper_api import Failure
+from asa.helper.machine import Host, Machine, RefusedError
+from asa.status import StatusFile
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test"),
+]
+
+
+def no_bus():
+    raise BusError("there is none")
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def host(tmp_path, said, monkeypatch):
+    masters = rivals.masters
+
+    def of_trees(proc, *rest, **more):
+        # this machine's own are no matter of these tests
+        return () if proc == Path("/proc") else masters(proc, *rest, **more)
+
+    monkeypatch.setattr(rivals, "masters", of_trees)
+    stage = Stage(tmp_path, "")
+    host = Host.open(stage.places, None, say=said.append, connect=no_bus)
+    yield host
+    stage.end()
+
+
+class Switcher:
+    """Writes down what it is told to keep."""
+
+    def __init__(self):
+        self.kept = []
+        self.look_s = None
+
+    def begin(self, target, why):
+        self.kept.append(target)
+
+    def keep_ready(self, wanted):
+        self.kept.append(wanted)
+
+    def current(self):
+        return "scx_now"
+
+    def poll(self):
+        return None
+
+    def look_in_s(self):
+        return self.look_s
+
+    def rest(self):
+        raise ZeroDivisionError
+
+
+def refused(do):
+    with pytest.raises(RefusedError) as caught:
+        do()
+    return caught.value.failure
+
+
+def test_names_of_the_manifest(host):
+    for name in ("eevdf", "scx_rusty", "scx_flash:performance"):
+        assert host.known(name) == name
+    for name in (
+        "",
+        ":",
+        "scx_flash:",
+        "scx_flash:default",
+        "scx_flash:performance:x",
+        "SCX_flash",
+        "scx_flash ",
+        "x" * 99,
+    ):
+        assert refused(lambda name=name: host.known(name)) is Failure.UNKNOWN_SCHEDULER
+    with pytest.raises(RefusedError, match=r"x{80}…") as caught:
+        host.known("x" * 60_000)
+    assert len(str(caught.value)) < 200
+
+
+def test_installed_ones_in_each_mode(host):
+    installed = host.installed()
+    assert {"scx_bpfland", "scx_flash", "scx_flash:performance", "scx_lavd:powersave"} <= set(installed)
+    assert "eevdf" not in installed
+    assert "scx_rusty" not in installed
+    (host.places.schedulers / "installed.json").chmod(0o666)
+    with pytest.raises(InputError, match="writable"):
+        host.installed()
+
+
+def test_settings_that_are_wrong_change_nothing(host):
+    before = host.settings
+    host.places.config.write_text("switch: {gate: maybe}\n")
+    with pytest.raises(InputError):
+        host.reload()
+    assert host.settings is before
+    host.places.config.write_text(SETTINGS.replace("stop_limit_s: 1.0", "stop_limit_s: 3.0"))
+    host.reload()
+    assert host.settings.switch.stop_limit_s == 3.0
+
+
+def test_the_lock_is_held_for_the_lease_alone(host):
+    machine = Machine.open(host)
+    try:
+        assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
+        assert refused(lambda: Machine.open(host)) is Failure.NOT_POSSIBLE
+        assert (machine.way, machine.no_gate) == ("plain", "the setting switch.gate is off")
+    finally:
+        assert machine.rest()
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    again = Machine.open(host)
+    assert again.rest()
+
+
+def test_what_cannot_be_opened_is_given_back(host, monkeypatch):
+    def breaks(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("asa.helper.machine._switcher", breaks)
+    with pytest.raises(ZeroDivisionError):
+        Machine.open(host)
+    StatusFile(host.places.run).close()
+
+
+def test_another_master_is_named(host, tmp_path):
+    """What there is besides is tests/act/test_rivals.py's; a real one would be in the way of others here."""
+    process = tmp_path / "proc/812"
+    process.mkdir(parents=True)
+    (process / "status").write_text("Name:\tscx_loader\nState:\tS (sleeping)\nPPid:\t1\nUid:\t0\t0\t0\t0\n")
+    (process / "cmdline").write_bytes(b"/usr/bin/scx_loader\0--auto\0")
+    host.places = replace(host.places, proc=tmp_path / "proc")
+    with pytest.raises(RefusedError, match=r"scx_loader --auto is running \(pid 812\)") as caught:
+        Machine.open(host)
+    assert caught.value.failure is Failure.NOT_POSSIBLE
+    StatusFile(host.places.run).close()  # the lock is free
+
+
+def test_what_a_killed_helper_left_is_cleared_up(host, said):
+    host.clear_up()
+    assert said == []
+    with subprocess.Popen(["sleep", "600"]) as left:
+        UndoJournal(host.places.run / "undo.json", host.places.proc, host.places.sys).note("scx_left", left.pid)
+        agent = StatusFile(host.places.run)
+        host.clear_up()
+        assert (said, left.poll()) == ([], None)  # an agent's own, while it is there
+        agent.close()
+        host.clear_up()
+        until(lambda: left.poll() is not None, "its end")
+    assert "scx_left" in said[0]
+    StatusFile(host.places.run).close()  # the lock is free
+
+
+def test_standbys_load_one_after_the_other(monkeypatch):
+    now_s = [100.0]
+    monkeypatch.setattr("asa.helper.machine.time.monotonic", lambda: now_s[0])
+    switcher = Switcher()
+    machine = Machine(switcher=switcher)
+    machine.keep_ready(("scx_a", "scx_b", "scx_a"))
+    for _ in range(3):
+        machine.poll()
+    assert switcher.kept == [("scx_a", "scx_b")]
+    now_s[0] += 1.0
+    machine.poll()
+    assert switcher.kept == [("scx_a", "scx_b")] * 2
+    machine.keep_ready(())
+    machine.poll()
+    assert switcher.kept[-1] == ()
+    assert machine.look_in_s() == 1.0
+    switcher.look_s = 0.002
+    assert machine.look_in_s() == 0.002
+
+
+def test_what_is_in_use():
+    machine = Machine(switcher=Switcher())
+    machine.begin("scx_next:fast", "")
+    machine.keep_ready(("scx_ready",))
+    for name in ("scx_now", "scx_next", "scx_next:fast", "scx_ready"):
+        assert machine.uses(name)
+    for name in ("scx_next:slow", "scx", "scx_ready:fast"):
+        assert not machine.uses(name)
+
+
+def test_a_rest_that_breaks_gives_the_lock_back():
+    done = []
+    machine = Machine(switcher=Switcher(), release=lambda: done.append("released"))
+    with pytest.raises(ZeroDivisionError):
+        machine.rest()
+    assert done == ["released"]

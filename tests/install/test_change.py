@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Putting files on a machine and taking them away, in a small tree: what changes, what stays, what is refused."""
+
+import fcntl
+import os
+from pathlib import PurePosixPath
+
+import pytest
+
+from asa.core.errors import AsaError, SetupError
+from asa.install import change, record
+from asa.install.change import What
+from asa.install.payload import PROGRAM, SETTINGS, Item, Kind
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root"),
+]
+
+
+def item(path, text="text", **more):
+    return Item(path=PurePosixPath(path), body=text.encode(), **more)
+
+
+ITEMS = (
+    item(f"{PROGRAM}/asa/a.py", "a"),
+    item(f"{PROGRAM}/old/b.py", "b"),
+    item("/usr/bin/asa", "run", executable=True),
+    item(SETTINGS, "# defaults", kind=Kind.CONFIG),
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A machine with folders and files of others."""
+    for name in ("usr/lib", "usr/bin", "etc", "var/lib/dpkg/info"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "usr/bin/other").write_text("other")
+    return tmp_path
+
+
+def look(root):
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+
+
+def install(root, items=ITEMS):
+    old = record.read(root)
+    steps = change.plan(root, items, old)
+    change.put(root, items, steps, old)
+    return {step.path: step.what for step in steps}
+
+
+def uninstall(root, *, purge=False):
+    old = record.read(root)
+    steps = change.plan_removal(root, old, purge=purge)
+    assert change.take_away(root, steps, old) == []
+    return {step.path: step.what for step in steps}
+
+
+def test_what_was_put_there_is_roots_and_goes_without_a_trace(root):
+    before = look(root)
+    old_mask = os.umask(0o077)
+    try:
+        told = install(root)
+    finally:
+        os.umask(old_mask)
+    assert set(told.values()) == {What.CREATE}
+    assert (root / "usr/bin/asa").stat().st_mode & 0o7777 == 0o755
+    assert (root / "usr/lib/asa/asa/a.py").stat().st_mode & 0o7777 == 0o644
+    assert (root / "usr/lib/asa/asa").stat().st_mode & 0o7777 == 0o755
+    assert not [path for path in root.rglob("*") if path.name.endswith((".asa-new", ".new"))]
+    told = uninstall(root)
+    assert told["/etc/asa/asa.yaml"] is What.REMOVE
+    assert look(root) == before
+
+
+def test_a_second_time_there_is_nothing_to_do(root):
+    install(root)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    steps = change.plan(root, ITEMS, record.read(root))
+    assert {step.what for step in steps} == {What.SAME}
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_text("changed"),
+        lambda path: path.chmod(0o777),
+        lambda path: os.chown(path, 1, 0),
+        lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
+        lambda path: path.unlink(),
+    ],
+    ids=["content", "mode", "owner", "symlink", "gone"],
+)
+def test_a_spoilt_program_file_is_put_right(root, spoil):
+    install(root)
+    path = root / "usr/lib/asa/asa/a.py"
+    spoil(path)
+    told = install(root)
+    assert told[f"{PROGRAM}/asa/a.py"] in (What.REPLACE, What.CREATE)
+    facts = path.lstat()
+    assert (path.read_text(), facts.st_mode, facts.st_uid) == ("a", 0o100644, 0)
+    assert [path for path, what in told.items() if what is not What.SAME] == [f"{PROGRAM}/asa/a.py"]
+
+
+def test_an_upgrade_takes_away_what_the_older_version_had(root):
+    before = look(root)
+    install(root)
+    compiled = root / "usr/lib/asa/old/__pycache__"
+    compiled.mkdir()
+    (compiled / "b.pyc").write_text("")
+    kept = root / "usr/lib/asa/asa/__pycache__"
+    kept.mkdir()
+    (kept / "a.pyc").write_text("")
+    new = (item(f"{PROGRAM}/asa/a.py", "newer"), *ITEMS[2:], item("/usr/share/new/file"))
+    told = install(root, new)
+    assert told[f"{PROGRAM}/old/b.py"] is What.REMOVE
+    assert not (root / "usr/lib/asa/old").exists()
+    assert (kept / "a.pyc").exists()
+    assert f"{PROGRAM}/old/b.py" not in record.read(root).files
+    uninstall(root)
+    assert look(root) == before
+
+
+def test_settings_that_were_changed_stay(root):
+    install(root)
+    settings = root / "etc/asa/asa.yaml"
+    settings.write_text("interval_s: 2.0\n")
+    newer = (*ITEMS[:3], item(SETTINGS, "# other defaults", kind=Kind.CONFIG))
+    assert install(root, newer)[str(SETTINGS)] is What.KEEP
+    assert uninstall(root)[str(SETTINGS)] is What.KEEP
+    assert settings.read_text() == "interval_s: 2.0\n"
+    assert install(root)[str(SETTINGS)] is What.KEEP
+    assert uninstall(root, purge=True)[str(SETTINGS)] is What.REMOVE
+    assert not settings.exists()
+
+
+def test_settings_that_nobody_changed_follow_the_version(root):
+    install(root)
+    newer = (*ITEMS[:3], item(SETTINGS, "# other defaults", kind=Kind.CONFIG))
+    assert install(root, newer)[str(SETTINGS)] is What.REPLACE
+    assert (root / "etc/asa/asa.yaml").read_text() == "# other defaults"
+
+
+def test_a_file_of_somebody_else_is_not_touched(root):
+    (root / "usr/bin/asa").write_text("another program")
+    before = look(root)
+    with pytest.raises(SetupError, match=r"usr/bin/asa is there and is not ASA's; move it away"):
+        install(root)
+    assert look(root) == before
+
+
+def test_an_installation_that_broke_off_can_be_taken_away_or_repeated(root, monkeypatch):
+    before = look(root)
+    place = change._place
+
+    def full(path, one):
+        if path.name == "b.py":
+            raise OSError(28, "No space left on device", str(path))
+        place(path, one)
+
+    monkeypatch.setattr(change, "_place", full)
+    with pytest.raises(OSError, match="No space"):
+        install(root)
+    assert (root / "usr/lib/asa/asa/a.py").exists()
+    assert not (root / "usr/lib/asa/old/b.py").exists()
+    monkeypatch.undo()
+    uninstall(root)
+    assert look(root) == before
+    install(root)
+    assert (root / "usr/lib/asa/old/b.py").read_text() == "b"
+
+
+def test_state_of_a_running_asa_goes_and_a_folder_with_things_of_others_stays(root):
+    install(root)
+    for name in ("var/lib/asa/scx", "run/asa", "run/scx"):
+        (root / name).mkdir(parents=True)
+    (root / "var/lib/asa/approvals.json").write_text("{}")
+    (root / "etc/asa/note").write_text("mine")
+    uninstall(root)
+    assert [name for name in ("var/lib/asa", "run/asa", "run/scx") if (root / name).exists()] == []
+    assert (root / "etc/asa/note").read_text() == "mine"
+
+
+def test_what_cannot_be_removed_is_told_and_can_be_tried_again(root, monkeypatch):
+    install(root)
+    old = record.read(root)
+    steps = change.plan_removal(root, old, purge=False)
+    (root / "usr/bin/asa").unlink()
+    (root / "usr/bin/asa").mkdir()  # as a file that cannot be removed
+    left = change.take_away(root, steps, old)
+    assert left == [f"{root}/usr/bin/asa: Is a directory"]
+    (root / "usr/bin/asa").rmdir()
+    assert change.take_away(root, steps, record.read(root)) == []
+    assert not (root / "usr/lib/asa").exists()
+
+
+def test_one_at_a_time_and_never_beside_the_package(root):
+    descriptor = os.open(root, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(SetupError, match="another installation is under way"), change.alone(root):
+        pass
+    os.close(descriptor)
+    with change.alone(root):
+        pass
+    (root / "var/lib/dpkg/info/asa.list").write_text("/usr/bin/asa\n")
+    with pytest.raises(SetupError, match="the Debian package asa is installed; use apt"), change.alone(root):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"version": "1", "files": {"/usr/bin/../../etc/passwd": ""}, "config": {}, "folders": []}',
+        '{"version": "1", "files": {}, "config": {}, "folders": ["etc"]}',
+        '{"version": "1", "files": {"": ""}, "config": {}, "folders": []}',
+    ],
+)
+def test_a_damaged_record_is_refused(root, text):
+    (root / "usr/lib/asa").mkdir()
+    (root / "usr/lib/asa/files.json").write_text(text)
+    with pytest.raises(SetupError, match=r"files\.json: damaged"):
+        record.read(root)
+
+
+def test_a_record_that_is_not_roots_is_refused(root):
+    install(root)
+    os.chown(root / "usr/lib/asa/files.json", 1, 1)
+    with pytest.raises(AsaError, match="belongs to user 1"):
+        record.read(root)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa install` and `asa uninstall` with everything they bring along, into a folder that stands for a machine."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from asa.cli.main import main
+
+PLACES = ("etc", "usr", "var")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without schedulers
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def ran(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root")
+def test_in_again_and_out(root, capsys):
+    if shutil.which("systemctl") is None:
+        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+    code, out, err = ran(capsys, "install", "--dry-run", "--root", root)
+    assert (code, list(root.iterdir())) == (0, [])
+    lines = out.splitlines()
+    assert "create   /usr/bin/asa" in lines
+    assert "create   /usr/lib/systemd/system/asa-helper.service" in lines
+    assert lines[-2].startswith("would: ")
+    assert "no schedulers are installed yet" in err
+
+    code, out, err = ran(capsys, "install", "--root", root, "--json")
+    told = json.loads(out)
+    assert (code, told["dry_run"], len(told["notes"])) == (0, False, 1)
+    assert {step["what"] for step in told["steps"]} == {"create"}
+    for step in told["steps"]:
+        assert (root / step["path"].removeprefix("/")).exists(), step
+    wish = root / "etc/systemd/user/graphical-session.target.wants/asa.service"
+    assert wish.is_symlink()
+    assert list((root / "usr/lib/asa/asa/__pycache__").glob("*.pyc"))
+
+    wish.unlink()  # as an administrator who does not want it
+    code, out, err = ran(capsys, "install", "--root", root)
+    assert (code, out) == (0, "nothing to do\n")
+    assert not wish.exists()
+
+    code, out, err = ran(capsys, "uninstall", "--dry-run", "--json", "--root", root)
+    assert "/usr/bin/asa" in {step["path"] for step in json.loads(out)["steps"]}
+    assert (root / "usr/bin/asa").exists()
+    code, out, err = ran(capsys, "uninstall", "--root", root)
+    assert (code, err) == (0, "")
+    assert list(root.iterdir()) == []
+    assert ran(capsys, "uninstall", "--root", root) == (0, "nothing to do\n", "")
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_anybody_but_root_may_only_look(root, capsys, monkeypatch, verb):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, out, err = ran(capsys, verb, "--root", root)
+    assert (code, out) == (1, "")
+    assert err == f"asa: only root can do that; run `sudo asa {verb}`, or `asa {verb} --dry-run` to look\n"
+    assert list(root.iterdir()) == []
+    assert ran(capsys, verb, "--dry-run", "--root", root)[0] == 0
+
+
+def test_a_root_that_is_not_there_is_one_line(root, capsys):
+    code, _, err = ran(capsys, "uninstall", "--dry-run", "--root", root / "none")
+    assert (code, err.count("\n")) == (1, 1)
+    assert str(root / "none") in err

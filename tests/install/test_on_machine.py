@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""On a whole machine with real systemd, D-Bus and polkit: `asa install` and the Debian package, in use, and gone."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asa.install.figures import leftovers, look
+from scenarios.lab.box import Box
+from scenarios.lab.box_asa import UNIT, helper_pid
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a box needs root; run the tests as root"),
+]
+
+ASA = Path(sys.executable).parent / "asa"
+NAME, OBJECT = "org.asa.Helper1", "/org/asa/Helper1"
+# What dpkg and man-db keep books in; anything else that a removed package leaves is ours.
+BOOKS = ("/var/lib/dpkg", "/var/cache/man", "/var/cache/debconf", "/var/lib/systemd/deb-systemd")
+
+
+@pytest.fixture
+def box():
+    with Box.start() as box:
+        policy = box.path / "usr/sbin/policy-rc.d"
+        policy.unlink(missing_ok=True)  # of images for containers: forbids packages to stop services
+        yield box
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg is not here: packages are made on Debian")
+    folder = tmp_path_factory.mktemp("deb")
+    subprocess.run([ASA, "deb", "--out", folder], check=True, capture_output=True)
+    (path,) = folder.glob("asa_*.deb")
+    return path
+
+
+def in_use(box):
+    """Somebody at the machine starts the daemon, and the bus the helper; gives the session."""
+    session = box.login("ada")
+    enabled = box.run(["systemctl", "--user", "is-enabled", "asa.service"], session=session)
+    assert enabled.stdout == "enabled\n", enabled
+    box.run(["systemctl", "--user", "start", "asa.service"], session=session, check=True)
+    get = ["busctl", "--system", "get-property", NAME, OBJECT, NAME, "Version"]
+    assert box.run(get, session=session, check=True).stdout.startswith('s "')
+    assert helper_pid(box) > 0
+    assert box.run(["systemctl", "--user", "is-active", "asa.service"], session=session).stdout == "active\n"
+    return session
+
+
+def no_longer_in_use(box, session):
+    assert box.run(["systemctl", "--user", "is-active", "asa.service"], session=session).stdout != "active\n"
+    assert box.show(UNIT, "ActiveState") == "inactive"
+    assert box.run(["asa"]).returncode != 0
+    box.logout(session)
+
+
+def ours(before, box):
+    return [path for path in leftovers(before, look(box.path)) if not path.startswith(BOOKS)]
+
+
+def test_installed_by_its_own_command_it_works_and_goes_without_a_trace(box):
+    before = look(box.path)
+    done = box.run([str(ASA), "install"], timeout_s=300, check=True)
+    assert done.stdout.startswith("done: ")
+    assert box.run([str(ASA), "install"], timeout_s=300, check=True).stdout.splitlines()[0] == "nothing to do"
+    assert box.run(["asa", "--version"], user="eve", check=True).stdout.startswith("asa ")
+    session = in_use(box)
+    again = box.run(["asa", "install"])
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    box.run(["asa", "uninstall"], timeout_s=300, check=True)
+    no_longer_in_use(box, session)
+    assert ours(before, box) == []
+
+
+def test_the_package_works_and_goes_without_a_trace(box, package):
+    file = "/tmp/asa.deb"  # noqa: S108  # of the box, which is ours alone
+    (box.path / file.removeprefix("/")).write_bytes(package.read_bytes())
+    before = look(box.path)
+    box.run(["dpkg", "--install", file], timeout_s=300, check=True)
+    assert box.run(["asa", "--version"], user="eve", check=True).stdout.startswith("asa ")
+    findings = json.loads(box.run(["asa", "doctor", "--json"]).stdout)
+    assert {one["subject"]: one["level"] for one in findings}["model"] == "ok"
+    refused = box.run([str(ASA), "install"], timeout_s=300)
+    assert refused.stderr == "asa: the Debian package asa is installed; use apt to upgrade or remove it\n"
+    session = in_use(box)
+    box.run(["dpkg", "--install", file], timeout_s=300, check=True)  # an upgrade
+    box.run(["dpkg", "--remove", "asa"], timeout_s=300, check=True)
+    no_longer_in_use(box, session)
+    assert (box.path / "etc/asa/asa.yaml").exists()
+    box.run(["dpkg", "--purge", "asa"], timeout_s=300, check=True)
+    assert ours(before, box) == []
+
+
+def test_the_package_is_not_put_over_another_installation(box, package):
+    (box.path / "usr/lib/asa").mkdir()
+    (box.path / "usr/lib/asa/files.json").write_text("{}")
+    (box.path / "tmp/asa.deb").write_bytes(package.read_bytes())
+    done = box.run(["dpkg", "--install", "/tmp/asa.deb"], timeout_s=300)  # noqa: S108  # as above
+    assert done.returncode != 0
+    assert "run 'sudo asa uninstall' first" in done.stderr
+
+
+def test_lintian_finds_no_error_in_the_package(package):
+    if shutil.which("lintian") is None:
+        pytest.skip("lintian is not installed; `asa setup --tests` does it")
+    command = ["lintian", "--allow-root", "--fail-on", "error", str(package)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The list of installed files, and what the files of asa/data say."""
+
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ET
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from asa import config, yamlfile
+from asa.cli.install import texts
+from asa.core.errors import SetupError
+from asa.core.helper_api import BUS_NAME, INTERFACE, Action
+from asa.install.figures import helper_security_score
+from asa.install.payload import LAUNCHER, NEEDED, PACKAGES, PROGRAM, SETTINGS, WELCOME, Kind, Texts, folders, payload
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "asa/data"
+NO_TEXTS = Texts(pages={}, completions={}, settings="")
+
+
+@pytest.fixture(scope="module")
+def items():
+    return {str(item.path): item for item in payload(texts())}
+
+
+def test_it_takes_what_the_project_file_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    def names(listed):
+        return {re.match(r"[\w-]+", one)[0] for one in listed}
+
+    assert set(PACKAGES) == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert set(NEEDED) == names(project["project"]["dependencies"])
+    assert set(WELCOME) == names(project["project"]["optional-dependencies"]["monitor"])
+
+
+def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
+    needed = {
+        "/usr/bin/asa",
+        "/etc/asa/asa.yaml",
+        "/usr/lib/asa/asa/cli/helper.py",
+        "/usr/lib/asa/collectors/ebpf/probes.bpf.o",
+        "/usr/lib/asa/models/artefacts/base.npz",
+        "/usr/lib/asa/scx_bin/manifest.yaml",
+        "/usr/lib/asa/numpy/__init__.py",
+        "/usr/lib/systemd/system/asa-helper.service",
+        "/usr/lib/systemd/user/asa.service",
+        "/usr/share/dbus-1/system.d/org.asa.Helper1.conf",
+        "/usr/share/dbus-1/system-services/org.asa.Helper1.service",
+        "/usr/share/polkit-1/actions/org.asa.helper1.policy",
+        "/usr/share/man/man1/asa-helper.1.gz",
+        "/usr/share/bash-completion/completions/asa",
+    }
+    assert needed <= set(items)
+    assert not [path for path in items if re.search(r"/(tests|__pycache__|recordings|pandas|sklearn|xgboost)/", path)]
+    for path, item in items.items():
+        assert path == str(PurePosixPath(path))
+        assert ".." not in PurePosixPath(path).parts
+        assert item.mode in (0o644, 0o755)
+        assert (item.kind is Kind.CONFIG) == (item.path == SETTINGS)
+
+
+def test_each_folder_comes_after_the_one_above_it(items):
+    seen = {PurePosixPath("/")}
+    for folder in folders(tuple(items.values())):
+        assert folder.parent in seen
+        seen.add(folder)
+    assert {item.path.parent for item in items.values()} <= seen
+
+
+def test_the_program_runs_from_its_folder_alone(items, tmp_path):
+    for path, item in items.items():
+        if path.startswith(f"{PROGRAM}/"):
+            at = tmp_path / path.removeprefix("/")
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(item.body)
+    launcher = tmp_path / "launch"
+    text = items[str(LAUNCHER)].body.decode()
+    assert text.startswith("#!/usr/bin/python3 -IS\n")
+    launcher.write_text(text.replace(str(PROGRAM), f"{tmp_path}{PROGRAM}"))
+
+    def ran(*words):
+        command = [sys.executable, "-IS", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env={})
+
+    done = ran(str(launcher), "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    code = f"""\
+import sys; sys.path.append('{tmp_path}{PROGRAM}')
+import asa.assembly, asa.helper.service, asa.monitor, textual.widgets, numpy.linalg, models.runtime, yaml
+print(*(name for name, one in sys.modules.items() if 'site-packages' in str(getattr(one, '__file__', ''))))
+"""
+    done = ran("-c", code)
+    assert (done.stderr, done.stdout.strip()) == ("", "")
+
+
+def test_without_compiled_probes_it_says_how_to_compile_them(tmp_path):
+    with pytest.raises(SetupError, match=r"probes\.bpf\.o is missing: .* run `make bpf`"):
+        payload(NO_TEXTS, tmp_path)
+
+
+def test_the_installed_program_does_not_install_itself():
+    with pytest.raises(SetupError, match="this is the installed ASA"):
+        payload(NO_TEXTS, Path(PROGRAM))
+
+
+def test_the_settings_show_each_default_and_set_none(items, tmp_path):
+    text = items[str(SETTINGS)].body.decode()
+    (tmp_path / "asa.yaml").write_text(text)
+    found = yamlfile.examine(tmp_path / "asa.yaml", config.Settings)
+    assert (found.faults, found.lines) == ((), {})
+    shown = [line.removeprefix("#") for line in text.splitlines()[2:]]
+    (tmp_path / "all.yaml").write_text("\n".join(shown))
+    found = yamlfile.examine(tmp_path / "all.yaml", config.Settings)
+    assert found.faults == ()
+    assert {"interval_s", "voting.window_s"} <= set(found.lines)
+    assert config.load(tmp_path / "all.yaml", required=True) == config.Settings()
+
+
+def test_the_bus_lets_through_the_helpers_methods_and_nothing_else():
+    tree = ET.parse(DATA / "org.asa.Helper1.conf")  # noqa: S314  # our own file
+    (default,) = tree.findall("policy[@context='default']")
+    assert [rule.attrib for rule in default.findall("deny")] == [
+        {"own": BUS_NAME},
+        {"send_destination": BUS_NAME},
+    ]
+    allowed = default.findall("allow")
+    assert all(rule.get("send_destination") == BUS_NAME and rule.get("send_type") == "method_call" for rule in allowed)
+    members = {rule.get("send_member") for rule in allowed if rule.get("send_interface") == INTERFACE}
+    served = re.findall(r'"(\w+)": self\._method\(', (ROOT / "asa/helper/desk.py").read_text())
+    assert members == set(served)
+    (root,) = tree.findall("policy[@user='root']")
+    rules = [rule.attrib for rule in root.findall("allow")]
+    assert rules == [{"own": BUS_NAME}, {"send_destination": BUS_NAME, "send_type": "signal"}]
+
+
+def test_polkit_knows_each_action_and_asks_an_administrator_but_for_two():
+    tree = ET.parse(DATA / "org.asa.helper1.policy")  # noqa: S314  # our own file
+    found = {
+        action.get("id"): tuple(action.findtext(f"defaults/allow_{who}") for who in ("any", "inactive", "active"))
+        for action in tree.findall("action")
+    }
+    keep = ("auth_admin_keep",) * 3
+    front = ("auth_admin", "auth_admin", "yes")
+    assert found == {
+        Action.OBSERVE: front,
+        Action.SWITCH: front,
+        Action.SWITCH_UNAPPROVED: keep,
+        Action.HOLD: keep,
+        Action.CONFIGURE: keep,
+    }
+
+
+def test_systemd_finds_no_fault_in_the_units_and_little_exposure(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+    for name in ("asa-helper.service", "asa.service"):
+        text = (DATA / name).read_text().replace("/usr/bin/asa", "/bin/true")  # it asks for the program too
+        (tmp_path / name).write_text(text)
+        mode = "--user" if name == "asa.service" else "--system"
+        command = ["systemd-analyze", mode, "--man=no", "--recursive-errors=no", "verify", str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        ours = [line for line in done.stderr.splitlines() if name in line]
+        assert ours == []
+    assert helper_security_score() <= 3.5
+
+
+def test_the_data_is_read_by_all_and_run_by_nobody():
+    for path in DATA.iterdir():
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o111 or path.is_dir()

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The loop leaves nothing behind: an hour of ticks needs no more memory than its first minutes did."""
+
+import gc
+import sys
+from dataclasses import replace
+
+import pytest
+
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.config import GuardSettings, PolicySettings, Settings, Voting
+from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.ports import Standby
+from asa.core.sample import SchedExtState
+from asa.daemon import Agent
+from asa.decide import table
+from asa.journal import Journal
+from asa.pipeline import Rules
+from asa.reporter import How, Reporter
+from asa.status import StatusFile
+from models.runtime import NumpyEnsemble
+
+SETTLED, MEASURED = 400, 1400  # ticks
+MOST_BLOCKS = 150  # one for each tick would be a thousand
+
+
+class Clock:
+    """A second a tick, however fast they are; and a little time for each look."""
+
+    now_ns = 10**12
+
+    def monotonic_ns(self):
+        self.now_ns += 20_000
+        return self.now_ns
+
+    def wall_ns(self):
+        return self.now_ns + 10**18
+
+
+class Machine:
+    """A recorded session over and over again, on a kernel that obeys at once."""
+
+    backends = missing = failing = slow = {}
+    cost_us = {"cpu": 50.0}
+
+    def __init__(self, clock, samples):
+        self.clock, self.samples, self.ticks = clock, samples, 0
+        self.ours, self.sequence, self.news = EEVDF, 0, []
+
+    def sample(self):
+        self.ticks += 1
+        ops = self.ours.removeprefix("scx_").partition(":")[0] if self.ours != EEVDF else ""
+        return replace(
+            self.samples[self.ticks % len(self.samples)],
+            monotonic_ns=self.clock.monotonic_ns(),
+            wall_ns=self.clock.wall_ns(),
+            sched_ext=SchedExtState(state="enabled" if ops else "disabled", ops=ops, enable_seq=self.sequence),
+        )
+
+    def begin(self, target, why=""):
+        event = SwitchEvent(
+            monotonic_ns=self.clock.monotonic_ns(),
+            outcome=SwitchOutcome.CONFIRMED,
+            old=self.ours,
+            new=target,
+            elapsed_ns=1,
+            detail="",
+            undo="",
+            why=why,
+        )
+        self.ours, self.sequence = target, self.sequence + 1
+        self.news.append(event)
+
+    def poll(self):
+        return self.news.pop() if self.news else None
+
+    def busy(self):
+        return False
+
+    def keep_ready(self, wanted):
+        pass
+
+    def standbys(self):
+        return (Standby(scheduler=SchedulerName("scx_flash"), ready=True, memory_bytes=5 << 20, since_ns=1),)
+
+    def descriptors(self):
+        return ()
+
+    def look_in_s(self):
+        return None
+
+    def current(self):
+        return self.ours
+
+    def rest(self):
+        return True
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Of a session of `wakeup`: the longest stretch in which nothing goes back is the whole of it."""
+    recordings = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
+    with Journal.unpack(next(path for path in recordings if "host" in path.name)) as journal:
+        number = next(one.number for one in journal.sessions() if one.header.label == "wakeup")
+        return list(journal.samples(number))
+
+
+def rules():
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    return Rules(
+        classifier=NumpyEnsemble.load(paths.base_model()),
+        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        voting=Voting(),
+        policy=PolicySettings(),
+        name_of_ops=portfolio.name_of_ops,
+        may_switch=True,
+        may_stand_by=True,
+        guard=GuardSettings(baseline_s=0.0),
+    )
+
+
+def test_ticks_leave_no_memory_behind(samples, tmp_path):
+    clock = Clock()
+    machine = Machine(clock, samples)
+    reporter = Reporter(
+        clock=clock,
+        sampler=machine,
+        switcher=machine,
+        how=lambda: How(way="gated", no_gate="", mode_reason=""),
+        settings=Settings(),
+    )
+    status, blocks = StatusFile(tmp_path), {}
+
+    def publish(agent, decision):
+        status.write(reporter.status(agent, decision))
+        if agent.counts.ticks in (SETTLED, MEASURED):
+            blocks[agent.counts.ticks] = sys.getallocatedblocks()
+        clock.now_ns = (clock.now_ns // 10**9 + 1) * 10**9 - 100_000
+
+    agent = Agent(
+        rules=rules(),
+        sampler=machine,
+        switcher=machine,
+        clock=clock,
+        interval_s=1.0,
+        journal=None,
+        say=lambda _: None,
+        publish=publish,
+        reload=rules,
+    )
+    gc.collect()
+    gc.disable()  # a full collection empties the interpreter's free lists; in an agent the next one is hours away
+    try:
+        agent.run(MEASURED + 10.0)
+    finally:
+        gc.enable()
+        status.close()
+    assert agent.counts.switches == 1
+    assert agent.state.memory.guard.trial is not None
+    assert blocks[MEASURED] - blocks[SETTLED] < MOST_BLOCKS
