@@ -12,12 +12,10 @@ import msgspec
 
 import asa
 from asa import config, host, journal, paths, requests
-from asa.act.gate import unusable
+from asa.act import choice
+from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
-from asa.act.plain import PlainSwitcher
 from asa.act.portfolio import Portfolio
-from asa.act.shadow import ShadowSwitcher
-from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
 from asa.core.decision import Decision, Order
 from asa.core.errors import AsaError, InputError
@@ -79,10 +77,10 @@ class Assembly:
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
-        why_not = _why_not_switching(places, observe=observe) if remote is None else remote.lacking()
-        no_gate = why_not or _why_no_gate(settings.switch, places)
-        if shadow and no_gate:
-            raise AsaError(f"shadow mode is not possible here: {no_gate}; `asa doctor` says more")
+        if remote is None:
+            why_not, no_gate, kind = _means(places, settings.switch, observe=observe, shadow=shadow)
+        else:
+            why_not, no_gate, kind = remote.lacking(), remote.lacking(), Kind.PLAIN
         meter, clock = Meter(places.proc), SystemClock()
         rules = _rules(settings, portfolio, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
         marks = _standing(places.state / _STANDING, rules, clock, say)
@@ -91,7 +89,7 @@ class Assembly:
         if remote is not None:
             switcher = remote.switcher(portfolio, clock, places.sys, settings.switch)
         elif not why_not:
-            switcher = _switcher(portfolio, clock, settings, places, say, gate=not no_gate, shadow=shadow)
+            switcher = _switcher(kind, portfolio, clock, settings.switch, places, say)
         probes = None if remote is None else remote.probes
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect, probes), clock)
         try:
@@ -231,32 +229,19 @@ def _standing(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str],
         return standing.Standing()
 
 
-def _recovered(places: paths.Places, limits: config.SwitchSettings, say: Callable[[str], None]) -> UndoJournal:
+def _switcher(
+    kind: Kind,
+    portfolio: Portfolio,
+    clock: SystemClock,
+    limits: config.SwitchSettings,
+    places: paths.Places,
+    say: Callable[[str], None],
+) -> Switcher:
     undo = UndoJournal(places.run / "undo.json", places.proc, places.sys)
     cleared = undo.recover(limits.stop_limit_s)
     if cleared:
         say(cleared)
-    return undo
-
-
-def _switcher(
-    portfolio: Portfolio,
-    clock: SystemClock,
-    settings: config.Settings,
-    places: paths.Places,
-    say: Callable[[str], None],
-    *,
-    gate: bool,
-    shadow: bool,
-) -> Switcher:
-    undo, logs = _recovered(places, settings.switch, say), places.run / "logs"
-    if not gate:
-        return PlainSwitcher(
-            portfolio=portfolio, undo=undo, clock=clock, limits=settings.switch, sys=places.sys, logs=logs
-        )
-    return (ShadowSwitcher if shadow else GatedSwitcher)(
-        portfolio=portfolio, undo=undo, clock=clock, limits=settings.switch, sys=places.sys, logs=logs, run=places.run
-    )
+    return choice.switcher(kind, portfolio=portfolio, undo=undo, clock=clock, limits=limits, places=places)
 
 
 def _rules(
@@ -286,18 +271,30 @@ def _rules(
     )
 
 
+def _means(
+    places: paths.Places, limits: config.SwitchSettings, *, observe: bool, shadow: bool
+) -> tuple[str, str, Kind]:
+    """Why nothing is switched here, "" when it is; why not by the gate; and how. Raises AsaError for shadow without."""
+    why_not, no_gate, by_loader = _why_not_switching(places, observe=observe), "", False
+    if not why_not:
+        try:
+            by_loader = choice.through_loader(limits, places.proc)
+            no_gate = choice.why_no_gate(limits, places.run, by_loader=by_loader)
+        except choice.RivalError as rival:
+            why_not = str(rival)
+    no_gate = why_not or no_gate
+    if shadow and no_gate:
+        raise AsaError(f"shadow mode is not possible here: {no_gate}; `asa doctor` says more")
+    kind = Kind.SHADOW if shadow else Kind.LOADER if by_loader else Kind.PLAIN if no_gate else Kind.GATED
+    return why_not, no_gate, kind
+
+
 def _why_not_switching(places: paths.Places, *, observe: bool) -> str:
     if observe:
         return "told to"
     if sched_ext_state(places.sys) is None:
         return "this kernel has no sched_ext (no /sys/kernel/sched_ext)"
-    if os.geteuid() != 0:
-        return "not root; switching schedulers needs root"
-    return ""
-
-
-def _why_no_gate(limits: config.SwitchSettings, places: paths.Places) -> str:
-    return "the setting switch.gate is off" if limits.gate is config.Gate.OFF else unusable(places.run)
+    return "not root; switching schedulers needs root" if os.geteuid() != 0 else ""
 
 
 def _header(

@@ -105,15 +105,13 @@ class Reporter:
 
     def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:
         return tuple(
-            [
-                Waiting(
-                    scheduler=one.scheduler,
-                    ready=one.ready,
-                    memory_bytes=one.memory_bytes,
-                    since_ns=one.since_ns + offset_ns,
-                )
-                for one in (self.switcher.standbys() if self.switcher is not None else ())
-            ]
+            Waiting(
+                scheduler=one.scheduler,
+                ready=one.ready,
+                memory_bytes=one.memory_bytes,
+                since_ns=one.since_ns + offset_ns,
+            )
+            for one in (self.switcher.standbys() if self.switcher is not None else ())
         )
 
 

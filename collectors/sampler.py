@@ -37,6 +37,9 @@ It may be emulated, or starved; to spare all sources would blind the agent and h
 the dearest reader of /proc takes 4 times the middle, which is 50 us.
 """
 
+_ALWAYS = frozenset({SchedExtCollector.name})
+"""What no decision can do without: in a tick that knows of no scheduler nothing may be switched, and none stands by."""
+
 _REMEMBERED = 5  # reads whose median is judged: two that were interrupted by other tasks do not make a source slow
 _LONGEST_PERIOD = 64  # ticks; a source that takes ever so long is still asked about once a minute
 _STEADY = 10  # good reads in a row that end a failure: one that comes and goes would else be told each time
@@ -227,7 +230,8 @@ class HostSampler:
             end_ns = self._clock.monotonic_ns()
             took_ns = end_ns - start_ns
             source.took_ns.append(took_ns)
-            if (took_ns > self._budget_ns or source.period > 1) and source.judge(self._budget_of(source)):
+            dear = took_ns > self._budget_ns and source.collector.name not in _ALWAYS
+            if (dear or source.period > 1) and source.judge(self._budget_of(source)):
                 self._pace(source)
             start_ns = end_ns
         return RawSample(monotonic_ns=monotonic_ns, wall_ns=wall_ns, suspended_ns=suspended_ns, **fields)

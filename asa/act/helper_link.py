@@ -20,7 +20,7 @@ from asa.core.ports import Clock
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _CONNECT_AGAIN_S = 5.0
 _SOON_S, _LATER_S, _SELDOM_S = 1.0, 30.0, 600.0
-_AGAIN_S = {Failure.NOT_POSSIBLE: _SELDOM_S, Failure.NOT_AUTHORIZED: _SELDOM_S}  # all others: _LATER_S
+_AGAIN_S = {Failure.NOT_POSSIBLE: _SELDOM_S}  # all others: _LATER_S
 _NOT_INSTALLED = frozenset({"org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"})
 _ANSWER_S = 30.0  # the helper is started first, and clears what an earlier one left
 

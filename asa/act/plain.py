@@ -113,7 +113,7 @@ class PlainSwitcher:
     def descriptors(self) -> tuple[int, ...]:
         """The scheduler's process, and the kernel's word on sched_ext."""
         found = (self._watch.fileno(), self._process.fileno() if self._process is not None else None)
-        return tuple([descriptor for descriptor in found if descriptor is not None and descriptor >= 0])
+        return tuple(descriptor for descriptor in found if descriptor is not None and descriptor >= 0)
 
     def look_in_s(self) -> float | None:
         """Often while a scheduler comes or goes; else the next tick will do."""

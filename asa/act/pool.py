@@ -172,16 +172,14 @@ class Pool:
     def standbys(self, spare: SchedulerName | None) -> tuple[Standby, ...]:
         """What waits or loads, but for `spare`."""
         return tuple(
-            [
-                Standby(
-                    scheduler=name,
-                    ready=loaded.gated.stage is Stage.PARKED,
-                    memory_bytes=loaded.memory_bytes,
-                    since_ns=loaded.since_ns,
-                )
-                for name, loaded in self._loaded.items()
-                if name != spare
-            ]
+            Standby(
+                scheduler=name,
+                ready=loaded.gated.stage is Stage.PARKED,
+                memory_bytes=loaded.memory_bytes,
+                since_ns=loaded.since_ns,
+            )
+            for name, loaded in self._loaded.items()
+            if name != spare
         )
 
     def clear(self) -> None:

@@ -122,7 +122,7 @@ class ShadowSwitcher:
         alive = self._leaving.gated()
         if self._order is not None and self._order.gated is not None and not self._order.leaves:
             alive.append(self._order.gated)
-        return tuple([fd for gated in alive for fd in (gated.fileno(), gated.process.fileno()) if fd >= 0])
+        return tuple(fd for gated in alive for fd in (gated.fileno(), gated.process.fileno()) if fd >= 0)
 
     def look_in_s(self) -> float | None:
         """At once for what costs nothing, else when a limit passes."""

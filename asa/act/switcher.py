@@ -109,7 +109,7 @@ class GatedSwitcher:
     def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
         """Have these loaded and waiting, and no others; not while a switch is under way."""
         if self._order is None:
-            self._pool.keep(tuple([name for name in wanted if name != self._ours()]))
+            self._pool.keep(tuple(name for name in wanted if name != self._ours()))
 
     def standbys(self) -> tuple[Standby, ...]:
         """What waits, or is loading to wait."""
@@ -122,7 +122,7 @@ class GatedSwitcher:
             gated.append(self._running.gated)
         found = [descriptor for one in gated for descriptor in (one.fileno(), one.process.fileno())]
         found.append(-1 if (kernel := self._watch.fileno()) is None else kernel)
-        return tuple([descriptor for descriptor in found if descriptor >= 0])
+        return tuple(descriptor for descriptor in found if descriptor >= 0)
 
     def look_in_s(self) -> float | None:
         """Soon while something is under way; else the next tick will do."""

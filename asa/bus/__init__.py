@@ -6,8 +6,8 @@ what is here adds what a root service needs besides: nothing blocks, long messag
 when their signature is one that was asked for, and signals only from whom they were asked of.
 """
 
-from asa.bus.link import Bus, Rule
+from asa.bus.link import NO_REPLY, Bus, Rule
 from asa.bus.serve import Method, Object, Property, Request
 from asa.bus.stream import BusError, CallError, Incoming
 
-__all__ = ["Bus", "BusError", "CallError", "Incoming", "Method", "Object", "Property", "Request", "Rule"]
+__all__ = ["NO_REPLY", "Bus", "BusError", "CallError", "Incoming", "Method", "Object", "Property", "Request", "Rule"]

@@ -19,11 +19,13 @@ from jeepney import DBusAddress, HeaderFields, MessageFlag, MessageType, new_met
 from asa.bus.serve import Object, Served
 from asa.bus.stream import Arrival, BusError, CallError, Incoming, Stream
 
+NO_REPLY = "org.freedesktop.DBus.Error.NoReply"
+"""Name of the CallError of a call that was not answered in time."""
+
 Answer: TypeAlias = tuple[Any, ...] | CallError
 
 _BUS = "org.freedesktop.DBus"
 _BUS_PATH = "/org/freedesktop/DBus"
-_NO_REPLY = "org.freedesktop.DBus.Error.NoReply"
 _DO_NOT_QUEUE = 4
 _OWNED = (1, 4)  # RequestName: primary owner, already owner
 _SEND_AGAIN_S = 0.05
@@ -127,7 +129,7 @@ class Bus:
         for serial in [serial for serial, one in self._pending.items() if one.due_ns <= now_ns]:
             late = self._pending.pop(serial, None)
             if late is not None:
-                late.then(CallError(_NO_REPLY, f"{late.what} was not answered in time"))
+                late.then(CallError(NO_REPLY, f"{late.what} was not answered in time"))
 
     def send(
         self,
@@ -178,7 +180,7 @@ class Bus:
             while not answers:
                 left_s = end_s - time.monotonic()
                 if left_s <= 0:
-                    raise CallError(_NO_REPLY, f"{interface}.{member} was not answered within {limit_s:g} s")
+                    raise CallError(NO_REPLY, f"{interface}.{member} was not answered within {limit_s:g} s")
                 writing = [self] if self._stream.waits_to_send else []
                 select.select([self], writing, [], left_s)
                 self._stream.flush()

@@ -103,21 +103,19 @@ def showings(memory: PolicyState) -> tuple[Showing, ...]:
 def switched(events: Iterable[SwitchEvent], *, now_ns: int, wall_ns: int) -> tuple[Switched, ...]:
     """Events as they are shown; `now_ns` and `wall_ns` are one moment on both clocks."""
     return tuple(
-        [
-            Switched(
-                at_ns=wall_ns + event.monotonic_ns - now_ns,
-                outcome=event.outcome,
-                old=event.old,
-                new=event.new,
-                way=event.way,
-                why=event.why,
-                detail=event.detail,
-                elapsed_ns=event.elapsed_ns,
-                gap_ns=event.gap_ns,
-                ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
-            )
-            for event in events
-        ]
+        Switched(
+            at_ns=wall_ns + event.monotonic_ns - now_ns,
+            outcome=event.outcome,
+            old=event.old,
+            new=event.new,
+            way=event.way,
+            why=event.why,
+            detail=event.detail,
+            elapsed_ns=event.elapsed_ns,
+            gap_ns=event.gap_ns,
+            ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
+        )
+        for event in events
     )
 
 

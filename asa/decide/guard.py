@@ -162,18 +162,16 @@ class _Block:
             since_ns=self.since_ns,
             ticks=self.ticks + 1,
             sums=tuple(
-                [total if value is None else total + value for total, value in zip(self.sums, values, strict=True)]
+                total if value is None else total + value for total, value in zip(self.sums, values, strict=True)
             ),
-            known=tuple([count + (value is not None) for count, value in zip(self.known, values, strict=True)]),
+            known=tuple(count + (value is not None) for count, value in zip(self.known, values, strict=True)),
         )
 
     def means(self) -> _Values:
         """Of signals known in at least half of the ticks."""
         return tuple(
-            [
-                total / count if count and 2 * count >= self.ticks else None
-                for total, count in zip(self.sums, self.known, strict=True)
-            ]
+            total / count if count and 2 * count >= self.ticks else None
+            for total, count in zip(self.sums, self.known, strict=True)
         )
 
 

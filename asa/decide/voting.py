@@ -31,11 +31,10 @@ def push(window: Window, now_ns: int, probabilities: Probabilities | None, windo
     Distributions of another model (other classes) are forgotten too.
     """
     horizon_ns = now_ns - int(window_s * 1e9)
-    kept = [entry for entry in window.entries if horizon_ns < entry[0] <= now_ns]
+    kept = tuple(entry for entry in window.entries if horizon_ns < entry[0] <= now_ns)
     if probabilities is not None:
-        kept = [entry for entry in kept if entry[1].classes == probabilities.classes]
-        kept.append((now_ns, probabilities))
-    return Window(entries=tuple(kept))
+        kept = (*(entry for entry in kept if entry[1].classes == probabilities.classes), (now_ns, probabilities))
+    return Window(entries=kept)
 
 
 def vote(window: Window, *, threshold: float, decay: float, standing: Workload | None) -> Vote:

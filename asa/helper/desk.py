@@ -143,7 +143,7 @@ class Desk:
             raise RefusedError(
                 Failure.REFUSED, f"{len(names)} schedulers are more than the {MOST_READY} that may stand by"
             )
-        wanted = tuple(self.host.known(name) for name in names)
+        wanted = tuple([self.host.known(name) for name in names])
         approved = self._approved()
         for name in wanted:
             if name != EEVDF and name not in approved:

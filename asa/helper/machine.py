@@ -90,10 +90,12 @@ class Host:
         """Schedulers of the manifest that are recorded as installed, in each mode. Raises InputError."""
         modes, records = self.portfolio.modes(), self.portfolio.records()
         return tuple(
-            name if mode == DEFAULT_MODE else f"{name}:{mode}"
-            for name, known in modes.items()
-            if name in records
-            for mode in known
+            [
+                name if mode == DEFAULT_MODE else f"{name}:{mode}"
+                for name, known in modes.items()
+                if name in records
+                for mode in known
+            ]
         )
 
     def in_force(self) -> str:

@@ -26,7 +26,7 @@ USER_UNIT = "asa.service"
 PACKAGES = ("asa", "calibration", "collectors", "mapping_tables", "models", "scenarios", "scx_bin")
 """What the wheel has (pyproject.toml)."""
 
-NEEDED = ("dbus-fast", "jeepney", "msgspec", "numpy", "pyyaml")
+NEEDED = ("jeepney", "msgspec", "numpy", "pyyaml")
 """What the agent and the helper need (pyproject.toml, dependencies)."""
 
 WELCOME = ("textual",)

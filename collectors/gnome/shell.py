@@ -5,17 +5,16 @@ Asks org.gnome.Shell on the session bus (data/dbus-interfaces/org.gnome.Shell.Ex
 nothing. Waits for answers, which the agent never does: its reader is `collectors.gnome.reader`.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from dbus_fast import BusType, DBusFastError, Message, MessageFlag, MessageType, Variant
-from dbus_fast.aio import MessageBus
-
+from asa.bus import NO_REPLY, Bus, BusError, CallError
 from asa.core.errors import SetupError
 
+_BUS = "org.freedesktop.DBus"
+_BUS = "org.freedesktop.DBus"
 _NAME, _PATH, _EXTENSIONS = "org.gnome.Shell", "/org/gnome/Shell", "org.gnome.Shell.Extensions"
 _LIMIT_S = 5.0  # a Shell that draws answers within 20 ms
 
@@ -61,42 +60,36 @@ def ask(environment: Mapping[str, str], uuid: str) -> Shell | None:
     runtime = environment.get("XDG_RUNTIME_DIR")
     if not address and not runtime:
         return None
-    return asyncio.run(_ask(address or f"unix:path={runtime}/bus", uuid))
-
-
-async def _ask(address: str, uuid: str) -> Shell | None:
     try:
-        async with asyncio.timeout(_LIMIT_S):
-            bus = await MessageBus(bus_address=address, bus_type=BusType.SESSION).connect()
-    except (OSError, EOFError, DBusFastError, TimeoutError):
+        bus = Bus.open(address or f"unix:path={runtime}/bus", _LIMIT_S)
+    except BusError:
         return None  # no session, or one that is not this user's
     try:
-        async with asyncio.timeout(_LIMIT_S):
-            version = await _call(bus, "org.freedesktop.DBus.Properties", "Get", "ss", _NAME, "ShellVersion")
-            if version is None:
-                return None
-            known = await _call(bus, _EXTENSIONS, "GetExtensionInfo", "s", uuid)
-    except TimeoutError as error:
-        raise SetupError(f"GNOME Shell did not answer within {_LIMIT_S:g} s; is it standing still?") from error
+        if not _answer(bus, _BUS, "/org/freedesktop/DBus", _BUS, "NameHasOwner", _NAME):
+            return None  # a call to it would start one
+        version = _answer(bus, _NAME, _PATH, "org.freedesktop.DBus.Properties", "Get", _NAME, "ShellVersion")
+        known = None if version is None else _answer(bus, _NAME, _PATH, _EXTENSIONS, "GetExtensionInfo", uuid)
     finally:
-        bus.disconnect()
-    if not isinstance(version, Variant) or not isinstance(version.value, str) or not isinstance(known, dict):
-        raise SetupError(f"GNOME Shell answered {version!r} and {known!r}; expected a version and a dictionary")
-    return Shell(version=version.value, known={key: value.value for key, value in known.items()})
-
-
-async def _call(bus: MessageBus, interface: str, member: str, signature: str, *body: str) -> Any:
-    reply = await bus.call(
-        Message(
-            destination=_NAME,
-            path=_PATH,
-            interface=interface,
-            member=member,
-            signature=signature,
-            body=list(body),
-            flags=MessageFlag.NO_AUTOSTART,
-        )
-    )
-    if reply is None or reply.message_type is MessageType.ERROR or not reply.body:
+        bus.close()
+    if version is None:
         return None
-    return reply.body[0]
+    try:
+        (kind, text), found = version, {key: value for key, (_, value) in (known or {}).items()}
+    except (AttributeError, TypeError, ValueError):
+        kind, text, found = "", "", {}
+    if kind != "s":
+        raise SetupError(f"GNOME Shell answered {version!r} and {known!r}; expected a version and a dictionary")
+    return Shell(version=text, known=found)
+
+
+def _answer(bus: Bus, name: str, path: str, interface: str, member: str, *body: str) -> Any:
+    """The answer's first value, None for an error."""
+    try:
+        values = bus.ask(name, path, interface, member, "s" * len(body), body, limit_s=_LIMIT_S)
+    except CallError as error:
+        if error.name == NO_REPLY:
+            raise SetupError(f"GNOME Shell did not answer within {_LIMIT_S:g} s; is it standing still?") from error
+        return None
+    except BusError:
+        return None
+    return values[0] if values else None

@@ -180,18 +180,28 @@ def stage(cache: Path) -> Path:
     """
     root = staged(cache)
     root.mkdir(parents=True, exist_ok=True)
-    command = [str(Path(sys.executable).parent / "asa"), "install", "--root", str(root)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LabError(f"`asa install --root {root}` ended with {done.returncode}: {done.stderr.strip()[-300:]!r}")
+    _install(root)
     return root
 
 
-def install(box: Box, *, source: Path | None = None, limit_s: float = 300.0) -> None:
+def install(box: Box, *, source: Path | None = None) -> None:
     """Install the running ASA by its own command; with `source`, what was staged there. Raises LabError."""
     if source is None:
-        box.run([str(Path(sys.executable).parent / "asa"), "install"], timeout_s=limit_s, check=True)
-        return
+        _install(box.path)  # from outside: the box does not see what is not on the host's root file system
+    else:
+        _take(box, source)
+    box.systemctl("daemon-reload")
+    box.systemctl("reload", "dbus.service")
+
+
+def _install(root: Path) -> None:
+    command = [str(Path(sys.executable).parent / "asa"), "install", "--root", str(root)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode or done.stderr:
+        raise LabError(f"`asa install --root {root}` ended with {done.returncode}: {done.stderr.strip()[-300:]!r}")
+
+
+def _take(box: Box, source: Path) -> None:
     _check_fresh(source)
     for folder in _LARGE:
         box.run(["mkdir", "-p", f"/{folder}"], check=True)
@@ -202,8 +212,6 @@ def install(box: Box, *, source: Path | None = None, limit_s: float = 300.0) -> 
         target.mkdir(parents=True, exist_ok=True)
         for name in names:
             shutil.copy2(Path(folder) / name, target / name, follow_symlinks=False)
-    box.systemctl("daemon-reload")
-    box.systemctl("reload", "dbus.service")
 
 
 def _check_fresh(source: Path) -> None:

@@ -279,6 +279,17 @@ def test_whatever_it_takes_it_is_asked_again_and_recovers(costs):
     assert all(bench.ticks(700, takes_ms=0.1)[-64:])
 
 
+def test_who_schedules_is_read_in_each_tick():
+    clock = Hand()
+    needed = Script(clock, "sched_ext")
+    needed.takes_ms = 50
+    sampler = HostSampler([needed], clock)
+    sampler.open()
+    for _ in range(40):
+        sampler.sample()
+    assert (needed.reads, sampler.slow) == (40, {})
+
+
 def test_only_the_slow_source_is_spared():
     clock = Hand()
     slow, quick = Script(clock, "slow"), Script(clock, "quick")

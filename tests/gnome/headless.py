@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from collections import deque
@@ -49,6 +50,12 @@ enable-animations=false
 picture-uri=''
 picture-uri-dark=''
 """
+
+
+def listens(path):
+    """Whether a connection is accepted: the socket is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 class Window:
@@ -140,7 +147,7 @@ class HeadlessShell:
             config = self.folder / f"{name}.conf"
             config.write_text(_BUS.format(path=self.runtime / name))
             self._spawn([shutil.which("dbus-daemon"), "--nofork", "--nopidfile", f"--config-file={config}"])
-            until((self.runtime / name).exists, f"{name} listens")
+            until(lambda name=name: listens(self.runtime / name), f"{name} listens")
         self.bus = Bus(self.address)
         self.start_shell(answers_within_s)
         return self

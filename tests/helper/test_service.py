@@ -19,13 +19,12 @@ from stage import USER, Login, Stage, owner
 from waiting import LIMIT_S, until
 
 from asa.bus import CallError
-from asa.core.helper_api import MOST_READY, NO_END, NOBODY, WHY_CHARACTERS, Action, Failure
+from asa.core.helper_api import BUS_NAME, INTERFACE, MOST_READY, NO_END, NOBODY, PATH, WHY_CHARACTERS, Action, Failure
 
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test"),
 ]
-DISCONNECTED = "org.freedesktop.DBus.Error.NoReply"
 
 
 @pytest.fixture
@@ -231,23 +230,27 @@ def test_each_verb_asks_polkit_for_its_own_action(stage):
 def test_those_who_wait_for_a_password_are_few(stage):
     stage.polkit(lambda _: None)
     stage.helper()
+
+    def ask(bus, answers):
+        bus.send(BUS_NAME, PATH, INTERFACE, "Resume", then=answers.append, limit_s=600.0, interactive=True)
+
     users = [stage.connect(USER) for _ in range(9)]
     answers = []
     for user in users:
         for _ in range(9):
-            user.send("org.asa.Helper1", "/org/asa/Helper1", "org.asa.Helper1", "Resume", then=answers.append)
+            ask(user, answers)
     stage.turn(lambda: len(answers) >= 81 - 64, "those that are too many")
     assert {failure(one) for one in answers} == {Failure.BUSY}
     users[0].close()
     stage._buses.remove(users[0])
     late = stage.connect(USER)
-    # it gets a place as soon as the helper has heard that the first has gone: then there is no answer either
 
     def waits():
-        answered = []
-        late.send("org.asa.Helper1", "/org/asa/Helper1", "org.asa.Helper1", "Resume", then=answered.append)
+        # it gets a place as soon as the helper has heard that the first has gone: then there is no answer either
+        refusals = []
+        ask(late, refusals)
         stage.get(late, "Version")  # answered after it
-        return not answered
+        return not refusals
 
     until(waits, "a place")
 
@@ -315,8 +318,7 @@ def test_what_nobody_expects_ends_it_after_the_kernel_is_back(stage):
     helper = stage.helper("broken")
     bus, _, events, lost = leased(stage)
     switched(stage, bus, events, "scx_bpfland")
-    bus.send("org.asa.Helper1", "/org/asa/Helper1", "org.freedesktop.DBus.Properties", "Get", "ss",
-             ("org.asa.Helper1", "State"))  # fmt: skip
+    bus.send(BUS_NAME, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", (INTERFACE, "State"))
     stage.turn(lambda: lost, "the word of it")
     assert helper.wait(LIMIT_S) == 1
     assert stage.attached() == ""

@@ -25,8 +25,10 @@ sys.stdin.read()
 ASK = "exec pkcheck --action-id org.freedesktop.login1.suspend --process $$"  # active sessions may, by default
 
 
-def groups():
-    return {path.name for path in Path("/sys/fs/cgroup").rglob("asa-box-*-*") if path.is_dir()}
+def groups(owner):
+    """Control groups of that process's boxes."""
+    found = Path("/sys/fs/cgroup").rglob(f"asa-box-{owner}-*")
+    return {path.name for path in found if path.is_dir()}
 
 
 def test_its_services_run_and_nothing_else_of_the_hosts(box):
@@ -97,35 +99,34 @@ def test_two_boxes_do_not_meet(box):
 
 
 def test_nothing_is_left_of_it():
-    mounts, before = Path("/proc/self/mounts").read_text(), groups()
+    mounts, before = Path("/proc/self/mounts").read_text(), groups(os.getpid())
     with Box.start() as box:
         box.login("ada")
         sleeper = box.spawn(["sleep", "infinity"], user="ben")
-        assert groups() > before
+        assert groups(os.getpid()) > before
         pid = box.pid
     assert not Path(f"/proc/{pid}").exists()
     sleeper.communicate(timeout=30)
-    assert groups() == before
+    assert groups(os.getpid()) == before
     assert Path("/proc/self/mounts").read_text() == mounts
 
 
 def test_the_kernel_ends_it_when_its_owner_is_killed():
-    before = groups()
     with subprocess.Popen(
         [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
         pid = int(owner.stdout.readline())
         assert Path(f"/proc/{pid}/root", box_root.READY).exists()
+        assert len(groups(owner.pid)) == 1
         os.kill(owner.pid, signal.SIGKILL)
     until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the box")
     with Box.start():  # which sweeps
-        pass
-    assert groups() <= before
+        assert groups(owner.pid) == set()
 
 
 def test_one_that_cannot_boot_says_why(monkeypatch):
-    before = groups()
+    before = groups(os.getpid())
     monkeypatch.setattr(box_root, "INIT", "echo no such thing >&2; exit 4")
     with pytest.raises(LabError, match=r"ended with 4 before it was up: 'no such thing"):
         Box.start()
-    assert groups() == before
+    assert groups(os.getpid()) == before
