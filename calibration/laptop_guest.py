@@ -148,7 +148,9 @@ class Machine:
 
     def _status(self) -> dict[str, int]:
         done = self._box.run(["/usr/bin/asa", "status", "--json"], session=self.session, timeout_s=_LIMIT_S, check=True)
-        found: dict[str, int] = json.loads(done.stdout)  # and other values, which nobody asks for
+        found: dict[str, int] = json.loads(done.stdout)["agent"] or {}  # and other values, which nobody asks for
+        if "pid" not in found:
+            raise AsaError("the daemon says nothing of itself")
         return found
 
     def _rss(self, pid: int) -> int:

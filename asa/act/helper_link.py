@@ -197,6 +197,7 @@ class HelperLink:
 
     def _probes_lost(self, _: Incoming) -> None:
         self._each(self.on_gone)
+        self._each(self.on_answer)  # it was another's turn to lose them, perhaps: they are asked for again at once
 
     def _lost(self, reason: str, again_s: float) -> None:
         self.facts = None

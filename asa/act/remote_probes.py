@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Asks the root helper for its probes and keeps what comes until the collector takes it. Reads no counter."""
 
+import os
 from typing import Any
 
 import msgspec
@@ -38,8 +39,10 @@ class ProbeFetch:
         return arrived
 
     def lost(self) -> None:
-        """The helper has gone; the next one is asked anew."""
-        self._asked, self._reason = False, "the helper has gone"
+        """The helper, or its programs, have gone; it is asked anew when it is there."""
+        if self._waiting is not None:
+            os.close(self._waiting[0])
+        self._waiting, self._asked, self._reason = None, False, "the helper has gone"
 
     def _ask(self) -> None:
         if not self._asked:

@@ -372,3 +372,17 @@ def test_an_observer_asks_for_probes_alone(address, tmp_path):
     with pytest.raises(SourceError, match="taken already"):
         bench.fetch()
     bench.close()
+
+
+def test_probes_that_were_detached_are_asked_for_again(bench):
+    bench.lease()
+    bench.until(bench.fetch.news)
+    lost = []
+    bench.link.on_gone.append(lambda: lost.append(True))
+    bench.link.on_gone.append(bench.fetch.lost)
+    os.close(bench.fetch()[0])
+    bench.helper.send("ProbesLost", "who sits at the machine has changed")
+    bench.until(bench.fetch.news)
+    os.close(bench.fetch()[0])
+    assert lost == [True]
+    assert [one[0] for one in bench.helper.asked].count("Probes") == 2

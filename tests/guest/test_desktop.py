@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A desktop from end to end: GNOME Shell, ASA's extension, the daemon in the session, the helper as root, sched_ext.
+
+All of it is as `asa install` and `asa gnome install` leave it, and each is another process with its own rights: what is
+focused and typed goes over the user's bus, what is switched over the system's, and the news comes back to the shell.
+"""
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import box_shell
+import pytest
+from agents import attached, clean_machine, eventually
+
+from asa import paths
+from asa.journal import Journal
+from models.runtime import NumpyEnsemble
+from scenarios import workloads
+from scenarios.lab import box_asa
+from scenarios.lab.box import Box
+
+LIMIT_S = 120.0  # emulated, on a shared host
+CLASS, SCHEDULER, OPS = "cpu", "scx_simple", "simple"
+APP, TEXT = "org.asa.Notes", "to the kernel\n"
+ACTIVE = "the extension is active"
+
+
+def settings(classes):
+    """One class is served by a scheduler; what else a busy guest looks like must not switch."""
+    served = {name: [{"scheduler": "eevdf", "why": "test"}] for name in classes}
+    served[CLASS].insert(0, {"scheduler": SCHEDULER, "why": "test"})
+    table = {"version": 1, "machine": {"name": "a desktop"}, "provenance": "test", "classes": served}
+    whole = {
+        "table": "/home/ada/.config/asa/table.yaml",
+        "guard": {"enabled": False},  # it would compare a busy guest with a busier one
+        "standby": {"count": 0},
+        "journal": {"commit_s": 1.0},
+        "switch": {"attach_limit_s": LIMIT_S},
+    }
+    return json.dumps(table), json.dumps(whole)  # JSON is YAML
+
+
+@pytest.fixture
+def desktop(tmp_path):
+    """A box with an installed ASA, ada's session in front, her shell with the extension, and her daemon switching."""
+    with clean_machine(), Box.start() as box:
+        box_asa.install(box, source=box_asa.staged(paths.default().cache))
+        box_shell.prepare(box)
+        table, whole = settings(NumpyEnsemble.load(paths.base_model()).classes)
+        box_shell.give(box, "ada", ".config/asa/table.yaml", table)
+        box_shell.give(box, "ada", ".config/asa/asa.yaml", whole)
+        ada = box.login("ada")
+        shell = box_shell.BoxShell(box, ada, tmp_path)
+        try:
+            box.run(["asa", "gnome", "install"], session=ada, env=shell.env, timeout_s=LIMIT_S, check=True)
+            shell.start(LIMIT_S)
+            box.run(["systemctl", "--user", "start", "asa.service"], session=ada, timeout_s=LIMIT_S, check=True)
+            yield Desktop(box, ada, shell)
+            box.run(["systemctl", "--user", "stop", "asa.service"], session=ada, timeout_s=LIMIT_S, check=True)
+        finally:
+            print(Desktop(box, ada, shell).said())
+            shell.stop()
+
+
+class Desktop:
+    """What the test does there, and what it looks at."""
+
+    def __init__(self, box, session, shell):
+        self.box, self.session, self.shell = box, session, shell
+        self.run = box.path / "run/user" / str(box_shell.box_root.USERS[session.user]) / "asa"
+        self.journal = shell.home / ".local/state/asa/daemon.sqlite"
+
+    def status(self):
+        """The daemon's own words, {} when there are none: the command would cost a guest seconds each time."""
+        try:
+            return json.loads((self.run / "status.json").read_text())
+        except OSError:
+            return {}
+
+    def until(self, **wanted):
+        """Wait until its status is all of this."""
+        assert eventually(
+            lambda: all(self.status().get(name) == value for name, value in wanted.items()), LIMIT_S
+        ), f"{wanted} is not in {self.status()}"
+
+    def in_front(self):
+        """What the daemon saw of the desktop, in each sample of its journal."""
+        if not self.journal.exists():
+            return []
+        with Journal.look(self.journal) as journal:
+            samples = [sample for session in journal.sessions() for sample in journal.samples(session.number)]
+        return [sample.desktop for sample in samples if sample.desktop is not None]
+
+    @contextmanager
+    def workload(self, label):
+        """Real programs of that workload, in ada's session."""
+        entry = workloads.find(label)
+        setting = workloads.Setting(cpus=2, disk=Path("/none"), disk_mb=None, port=0, io_uring=False, lab=True)
+        programs = [
+            self.box.spawn(program.argv, session=self.session) for program in workloads.programs(entry, 0, setting)
+        ]
+        try:
+            yield
+        finally:
+            for program in programs:
+                program.kill()  # which its own program does not survive
+                program.communicate()
+
+    def said(self):
+        """What the parts said, for a test that fails."""
+        daemon = self.box.run(["journalctl", "--no-pager", "--output=cat", "_SYSTEMD_USER_UNIT=asa.service"]).stdout
+        return "\n".join((daemon[-2000:], self.box.journal(box_asa.UNIT)[-2000:], json.dumps(self.status())))
+
+
+def test_from_the_keyboard_to_the_kernel_and_back_to_the_screen(desktop):
+    shell = desktop.shell
+    desktop.until(mode="switching", scheduler="eevdf")
+    assert "desktop" not in desktop.status()["missing_sources"]
+    # the person: a window, and keys
+    window = shell.open_window("Notes", APP)
+    shell.type_keys(TEXT)
+    window.said(f"text {len(TEXT)}")
+    assert eventually(lambda: any(one.focus is not None and one.input_events for one in desktop.in_front()), LIMIT_S)
+    seen = desktop.in_front()[-1]
+    assert (seen.source, seen.window_class, seen.focus.pid) == ("gnome", APP, window.pid)
+    # the machine: a class, and its scheduler
+    with desktop.workload(CLASS):
+        desktop.until(workload=CLASS, scheduler=SCHEDULER)
+        assert attached() == OPS
+        # the administrator: takes it out by Alt-SysRq-S, and the person is told
+        Path("/proc/sysrq-trigger").write_text("S")
+        desktop.until(mode="hold", scheduler="eevdf")
+        assert attached() == ""
+        shell.notified("ASA is on hold")
+        # go on
+        desktop.box.run(["asa", "resume"], session=desktop.session, timeout_s=LIMIT_S, check=True)
+        desktop.until(mode="switching", scheduler=SCHEDULER)
+        assert attached() == OPS
+    told = json.loads(desktop.box.run(["asa", "status", "--json"], session=desktop.session, timeout_s=LIMIT_S).stdout)
+    assert (told["running"], told["agent"]["switches"]) == (True, desktop.status()["switches"])
