@@ -83,6 +83,14 @@ def install_missing(names: Sequence[str] = (), *, output: TextIO | None = None) 
     return 1 if failed else 0
 
 
+def build_loader(output: TextIO | None = None) -> None:
+    """Build scx_loader for the tests where it is not there yet. Raises SetupError."""
+    from asa.act import build
+
+    with _watcher(output or sys.stderr) as watcher:
+        build.loader(_portfolio(), paths.default().cache, watcher)
+
+
 def _portfolio() -> Portfolio:
     return Portfolio.load(paths.manifest(), paths.default().schedulers)
 

@@ -74,12 +74,14 @@ def register(commands: "Commands") -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Set everything up. Exit code 1 when a scheduler could not be built."""
     from asa import debian, paths
+    from asa.cli import schedulers
 
     if arguments.probes:
         probes()
         return 0
     if arguments.tests:
         debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)
+        schedulers.build_loader()  # first: what it compiles stays for the schedulers
     return ensure(lab=True, workloads=True)
 
 

@@ -14,18 +14,14 @@ from pathlib import Path
 from typing import Self
 
 from asa import config, paths
-from asa.act import rivals
-from asa.act.gate import unusable
+from asa.act import choice
+from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
-from asa.act.loader import LoaderSwitcher
-from asa.act.loader_bus import LoaderBus
-from asa.act.plain import PlainSwitcher
 from asa.act.pool import split
 from asa.act.portfolio import DEFAULT_MODE, Portfolio
-from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
 from asa.act.urgency import go_first
-from asa.bus import Bus, BusError
+from asa.bus import Bus
 from asa.core.decision import EEVDF, SchedulerName, Standby, SwitchEvent
 from asa.core.errors import AsaError
 from asa.core.helper_api import Failure
@@ -103,25 +99,15 @@ class Host:
         state = sched_ext_state(self.places.sys)
         return state.ops if state is not None and state.state == "enabled" else ""
 
-    def by_loader(self) -> bool:
-        """Is it scx_loader that loads schedulers here? Raises RefusedError when somebody else does."""
-        states = self._unit_states()
-        by_loader = rivals.by_loader(self.settings.switch.backend, states)
-        masters = rivals.masters(self.places.proc, states, loader_is_ours=by_loader)
-        if masters:
-            raise RefusedError(Failure.NOT_POSSIBLE, masters[0].sentence)
-        return by_loader
-
-    def _unit_states(self) -> dict[str, str]:
-        # Asked over a connection of its own: what callers send to the other one meanwhile must not get lost.
+    def kind(self) -> tuple[Kind, str]:
+        """How switches are made here, and why not by the gate. Raises RefusedError when somebody else makes them."""
+        limits = self.settings.switch
         try:
-            bus = self.connect()
-        except BusError:
-            return {}
-        try:
-            return rivals.unit_states(bus)
-        finally:
-            bus.close()
+            by_loader = choice.through_loader(limits, self.places.proc, self.connect)
+        except choice.RivalError as rival:
+            raise RefusedError(Failure.NOT_POSSIBLE, str(rival)) from rival
+        no_gate = choice.why_no_gate(limits, self.places.run, by_loader=by_loader)
+        return Kind.LOADER if by_loader else Kind.PLAIN if no_gate else Kind.GATED, no_gate
 
     def lock(self) -> StatusFile:
         """The run folder's, which an `asa run` of root holds too: never two masters. Raises RefusedError."""
@@ -177,9 +163,16 @@ class Machine:
             lock = host.lock()
             taken.callback(lock.close)
             undo = host.recovered()
-            by_loader = host.by_loader()
-            no_gate = "scx_loader loads schedulers here" if by_loader else _why_no_gate(host)
-            switcher = _switcher(host, undo, gate=not no_gate, by_loader=by_loader)
+            kind, no_gate = host.kind()
+            switcher = choice.switcher(
+                kind,
+                portfolio=host.portfolio,
+                undo=undo,
+                clock=SystemClock(),
+                limits=host.settings.switch,
+                places=host.places,
+                connect=host.connect,
+            )
             go_first()
             taken.callback(_no_longer_first)
             return cls(switcher=switcher, no_gate=no_gate, release=taken.pop_all().close)
@@ -237,28 +230,3 @@ class Machine:
 def _no_longer_first() -> None:
     if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-def _why_no_gate(host: Host) -> str:
-    off = host.settings.switch.gate is config.Gate.OFF
-    return "the setting switch.gate is off" if off else unusable(host.places.run)
-
-
-def _switcher(host: Host, undo: UndoJournal, *, gate: bool, by_loader: bool) -> Switcher:
-    portfolio, clock, limits, places = host.portfolio, SystemClock(), host.settings.switch, host.places
-    logs = places.run / "logs"
-    if by_loader:
-        return LoaderSwitcher(
-            portfolio=portfolio,
-            undo=undo,
-            clock=clock,
-            limits=limits,
-            sys=places.sys,
-            proc=places.proc,
-            loader=LoaderBus(host.connect),
-        )
-    if not gate:
-        return PlainSwitcher(portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=places.sys, logs=logs)
-    return GatedSwitcher(
-        portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=places.sys, logs=logs, run=places.run
-    )

@@ -137,7 +137,7 @@ def test_what_cannot_be_opened_is_given_back(host, monkeypatch):
     def breaks(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("asa.helper.machine._switcher", breaks)
+    monkeypatch.setattr("asa.helper.machine.choice.switcher", breaks)
     with pytest.raises(ZeroDivisionError):
         Machine.open(host)
     StatusFile(host.places.run).close()
