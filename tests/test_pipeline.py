@@ -267,8 +267,6 @@ def test_standbys_follow_what_the_machine_is_used_for():
     assert machine.state.decision.standbys[0] == ONE
     machine.battery_saver = True
     assert machine.run(1, B)[-1].standbys == ()
-    machine.battery_saver = None  # not read in this tick
-    assert machine.run(20, B)[-1].standbys == ()
     machine.battery_saver = False
     assert machine.run(30, B)[-1].standbys[0] == ONE
     assert machine.run(1, B, memory=0.5)[-1].standbys == ()
@@ -309,6 +307,17 @@ def test_battery_saver_is_a_reason_to_switch_at_once():
     decisions = machine.run(30, A)
     assert [decision.switch_to for decision in decisions if decision.switch_to is not None] == [ONE]
     assert decisions[0].switch_to == ONE or decisions[0].reason is Reason.COOLDOWN
+
+
+def test_nobody_stands_by_on_battery_saver_also_in_ticks_that_do_not_know_of_it():
+    machine = laptop()
+    machine.rules = replace(machine.rules, may_stand_by=True)
+    machine.battery_saver = True
+    machine.run(30, B)
+    machine.battery_saver = None
+    assert {decision.standbys for decision in machine.run(60, B)} == {()}
+    machine.battery_saver = False
+    assert machine.run(60, B)[-1].standbys
 
 
 def test_a_plug_that_is_loose_causes_no_more_than_a_switch_in_each_cooldown():

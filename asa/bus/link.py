@@ -171,10 +171,21 @@ class Bus:
         body: tuple[Any, ...] = (),
         *,
         limit_s: float = 2.0,
+        interactive: bool = False,
     ) -> tuple[Any, ...]:
         """Make a call and wait for its answer; what else comes is kept for `advance`. Raises CallError, BusError."""
         answers: list[Answer] = []
-        serial = self.send(destination, path, interface, member, signature, body, then=answers.append, limit_s=limit_s)
+        serial = self.send(
+            destination,
+            path,
+            interface,
+            member,
+            signature,
+            body,
+            then=answers.append,
+            limit_s=limit_s,
+            interactive=interactive,
+        )
         end_s = time.monotonic() + limit_s
         try:
             while not answers:

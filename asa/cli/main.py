@@ -31,6 +31,7 @@ COMMANDS = (
     "hold",
     "switch",
     "resume",
+    "machine",
     "journal",
     "report",
     "replay",

@@ -102,7 +102,7 @@ class Desk:
         if self.lease.machine is not None:
             raise RefusedError(Failure.BUSY, f"user {self.lease.uid} has the lease")
         if self.hold.active():
-            raise RefusedError(Failure.HELD, "an administrator wants nothing switched; `asa resume` ends that")
+            raise RefusedError(Failure.HELD, "an administrator wants nothing switched; see `asa machine status`")
 
     def _take(self, request: Request, uid: int | None) -> None:
         if uid is None:
