@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from asa import inbox as inboxes
 from asa.core.decision import Decision, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
@@ -27,6 +28,7 @@ from asa.pipeline import Rules, State, step
 
 # A descriptor that stays readable would have this real-time task starve whoever could change that.
 _MOST_WAKES, _BREATH_S = 2000, 0.005
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)  # the last only wakes it
 _LATELY = 32  # events that `asa explain` can look back on
 _TIDY_TICKS = 60
 
@@ -85,7 +87,7 @@ class Agent:
 
         SIGHUP reads the settings again, SIGUSR1 takes what the user has asked for (`asa.requests`).
         """
-        with _signals() as inbox, _tidied():
+        with inboxes.signals(*_SIGNALS) as inbox, _tidied():
             start_ns = next_ns = self.clock.monotonic_ns()
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
             try:
@@ -296,20 +298,3 @@ def _tidied() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """Signals as bytes on a descriptor, for the loop's single wait. SIGCHLD only wakes it."""
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)
-    before = {sign: signal.signal(sign, lambda *_: None) for sign in wanted}
-    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    try:
-        yield reader
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-        os.close(reader)
-        os.close(writer)

@@ -5,7 +5,9 @@ Under CI=true a skipped test is a failed one: there everything is set up, so a r
 """
 
 import os
+import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import hypothesis
@@ -17,6 +19,9 @@ hypothesis.settings.load_profile("shared")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: all that tests start would be deaf
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_BUS = """<busconfig><type>system</type><listen>unix:path={path}</listen>
+<policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/>
+<allow receive_sender="*"/></policy></busconfig>"""
 IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]
 
@@ -27,6 +32,19 @@ def ordinary_priority():
     yield
     if os.sched_getscheduler(0) != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@pytest.fixture
+def bus_address(tmp_path):
+    """Address of a dbus-daemon of the test's own, on which everybody may do everything."""
+    if shutil.which("dbus-daemon") is None:
+        pytest.skip("needs dbus-daemon; `asa setup --tests` installs it")
+    config, path = tmp_path / "bus.conf", tmp_path / "bus"
+    config.write_text(_BUS.format(path=path))
+    command = ["dbus-daemon", f"--config-file={config}", "--nofork", "--print-address"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+        yield daemon.stdout.readline().strip()
+        daemon.kill()
 
 
 @pytest.hookimpl(wrapper=True)

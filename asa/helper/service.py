@@ -9,10 +9,11 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from asa import inbox as inboxes
 from asa import paths
 from asa.bus import Bus, BusError
 from asa.core.errors import AsaError
@@ -80,7 +81,7 @@ class Service:
 
         Raises BusError when the bus goes, or somebody else has the name.
         """
-        with _signals() as inbox:
+        with inboxes.signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as inbox:
             try:
                 self._manager.patience(4 * self._host.settings.switch.stop_limit_s)
                 self._host.clear_up()
@@ -152,23 +153,6 @@ class Service:
             self._host.say(f"{error}; keeping the settings in force")
         else:
             self._host.say("settings read again; a lease keeps those that it began with")
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """Signals as bytes on a descriptor, for the loop's single wait."""
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {sign: signal.signal(sign, lambda *_: None) for sign in wanted}
-    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    try:
-        yield reader
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-        os.close(reader)
-        os.close(writer)
 
 
 def serve(address: str, config_path: Path | None, places: paths.Places, say: Callable[[str], None]) -> int:

@@ -7,8 +7,6 @@ it is told to; tests/guest/test_helper_*.py have the real one.
 
 import os
 import select
-import shutil
-import subprocess
 import time
 
 import msgspec
@@ -23,9 +21,6 @@ from asa.core.errors import SchedulerError, SourceError
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure, LeaseFacts, ProbeFacts
 from collectors.sampler import SystemClock
 
-CONFIG = """<busconfig><type>system</type><listen>unix:path={path}</listen>
-<policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/>
-<allow receive_sender="*"/></policy></busconfig>"""
 P2DQ, FLASH = SchedulerName("scx_p2dq"), SchedulerName("scx_flash")
 FACTS = LeaseFacts(way="gated", no_gate="", approved=("scx_p2dq",))
 
@@ -110,18 +105,6 @@ class Names:
         return SchedulerName(f"scx_{ops.split('_')[0]}") if ops else None
 
 
-@pytest.fixture
-def address(tmp_path):
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("needs dbus-daemon; `asa setup --tests` installs it")
-    config, path = tmp_path / "bus.conf", tmp_path / "bus"
-    config.write_text(CONFIG.format(path=path))
-    command = ["dbus-daemon", f"--config-file={config}", "--nofork", "--print-address"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
-        yield daemon.stdout.readline().strip()
-        daemon.kill()
-
-
 class Bench:
     def __init__(self, address, sys, **more):
         self.sys = sys
@@ -169,8 +152,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(address, tmp_path):
-    made = Bench(address, tmp_path / "sys")
+def bench(bus_address, tmp_path):
+    made = Bench(bus_address, tmp_path / "sys")
     yield made
     made.close()
 
@@ -214,13 +197,13 @@ def test_no_lease_is_told_once_with_the_reason(bench, name):
     assert bench.link.due_in_s() > 10  # and it is not asked for again and again
 
 
-def test_nobody_installed_the_helper(address, tmp_path):
-    bench = Bench(address, tmp_path / "sys")
+def test_nobody_installed_the_helper(bus_address, tmp_path):
+    bench = Bench(bus_address, tmp_path / "sys")
     bench.helper.bus.close()
     bench.helper = None
     bench.until(lambda: bench.said)
     assert bench.said == ["observing only: the helper is not installed; `sudo asa install`"]
-    bench.helper = StandIn(address, bench.sys)  # it is now: its name is enough, nobody waits ten minutes
+    bench.helper = StandIn(bus_address, bench.sys)  # it is now: its name is enough, nobody waits ten minutes
     bench.lease()
     bench.close()
 
@@ -313,8 +296,8 @@ def test_standbys_are_asked_for_once_and_only_approved_ones(bench):
     bench.until(lambda: not bench.switcher.standbys())
 
 
-def test_the_end_gives_the_lease_back(address, tmp_path):
-    bench = Bench(address, tmp_path / "sys")
+def test_the_end_gives_the_lease_back(bus_address, tmp_path):
+    bench = Bench(bus_address, tmp_path / "sys")
     bench.lease()
     bench.switch(P2DQ)
     os.set_blocking(bench.helper.bus.fileno(), False)
@@ -359,8 +342,8 @@ def test_a_bus_that_ends(bench):
     assert bench.event().exit.kind is ExitKind.WITHDRAWN
 
 
-def test_an_observer_asks_for_probes_alone(address, tmp_path):
-    bench = Bench(address, tmp_path / "sys", observe=True)
+def test_an_observer_asks_for_probes_alone(bus_address, tmp_path):
+    bench = Bench(bus_address, tmp_path / "sys", observe=True)
     with pytest.raises(SourceError, match="not been asked yet"):
         bench.fetch()
     bench.until(bench.fetch.news)

@@ -21,30 +21,15 @@ from jeepney.wrappers import DBusAddress
 from asa.bus import Bus, BusError, CallError, Method, Object, Property, Rule, stream
 from asa.bus.stream import Arrival, Stream
 
-CONFIG = """<busconfig><type>system</type><listen>unix:path={path}</listen>
-<policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/>
-<allow receive_sender="*"/></policy></busconfig>"""
 NAME, PATH, FACE = "org.example.Thing", "/org/example/Thing", "org.example.Thing1"
 
 
 @pytest.fixture
-def address(tmp_path):
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("needs dbus-daemon; `asa setup --tests` installs it")
-    config, path = tmp_path / "bus.conf", tmp_path / "bus"
-    config.write_text(CONFIG.format(path=path))
-    command = ["dbus-daemon", f"--config-file={config}", "--nofork", "--print-address"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
-        yield daemon.stdout.readline().strip()
-        daemon.kill()
-
-
-@pytest.fixture
-def connect(address):
+def connect(bus_address):
     opened = []
 
     def connecting():
-        opened.append(Bus.open(address))
+        opened.append(Bus.open(bus_address))
         return opened[-1]
 
     yield connecting
@@ -135,9 +120,9 @@ def test_properties_introspection_and_ping(pair):
     assert '<node name="example"/>' in text
 
 
-def test_a_real_client_understands_our_introspection(pair, address):
+def test_a_real_client_understands_our_introspection(pair, bus_address):
     server, _ = pair
-    command = ["gdbus", "introspect", "--address", address, "--dest", server.unique_name, "--object-path", PATH]
+    command = ["gdbus", "introspect", "--address", bus_address, "--dest", server.unique_name, "--object-path", PATH]
     if shutil.which("gdbus") is None:
         pytest.skip("needs gdbus (libglib2.0-bin); `asa setup --tests` installs it with gnome-shell")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
