@@ -7,6 +7,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+PROGRAM = Path("/usr/lib/asa")
+"""The program of an installed ASA."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
@@ -18,24 +21,30 @@ class Places:
     cache: Path = Path.home() / ".cache/asa"  # schedulers, kernels, builds: can be made again
     state: Path = Path.home() / ".local/state/asa"  # journals
     config: Path = Path("/etc/asa/asa.yaml")
+    shared: Path | None = None  # schedulers of an installed ASA, where they are the ones to use
 
     @property
     def schedulers(self) -> Path:
         """Folder of built schedulers and of `installed.json`, which records their hashes."""
-        return self.cache / "scx"
+        return self.shared or self.cache / "scx"
 
 
 def default() -> Places:
-    """Places for this user: root has the system's, others their own below XDG directories."""
+    """Places for this user: root has the system's, others their own below XDG directories.
+
+    Where ASA is installed, its schedulers are everybody's; root in a checkout keeps to those in its own cache.
+    """
     home = Path.home()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "asa"
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "asa"
+    shared: Path | None = installed().schedulers
     if os.geteuid() == 0:
-        return Places(cache=cache, state=state)
+        return Places(cache=cache, state=state, shared=shared if Path(__file__).is_relative_to(PROGRAM) else None)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "asa/asa.yaml"
     run = Path(runtime) / "asa" if runtime else state / "run"
-    return Places(run=run, cache=cache, state=state, config=config)
+    shared = shared if shared is not None and shared.exists() else None
+    return Places(run=run, cache=cache, state=state, config=config, shared=shared)
 
 
 def installed() -> Places:

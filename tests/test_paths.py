@@ -20,3 +20,15 @@ def test_a_shipped_file_is_looked_up_once(monkeypatch):
 
     monkeypatch.setattr(paths, "files", forbidden)
     assert paths.base_model() == first
+
+
+def test_schedulers_of_an_installed_asa_are_everybodys_but_those_of_root_in_a_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "installed", lambda: paths.Places(cache=tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 1001)
+    assert paths.default().schedulers == paths.default().cache / "scx"
+    (tmp_path / "scx").mkdir()
+    assert paths.default().schedulers == tmp_path / "scx"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert paths.default().schedulers == paths.default().cache / "scx"
+    monkeypatch.setattr(paths, "PROGRAM", paths.Path(paths.__file__).parent)
+    assert paths.default().schedulers == tmp_path / "scx"

@@ -20,6 +20,7 @@ _ERROR = "org.freedesktop.DBus.Error"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _INTROSPECTABLE = "org.freedesktop.DBus.Introspectable"
 _PEER = "org.freedesktop.DBus.Peer"
+_SHOWN = 80  # characters
 _STANDARD = f"""  <interface name="{_INTROSPECTABLE}">
     <method name="Introspect"><arg direction="out" type="s"/></method>
   </interface>
@@ -119,7 +120,7 @@ class Served:
         if served is not None:
             methods[served.interface] = served.methods
         if not methods:
-            refused.fail(f"{_ERROR}.UnknownObject", f"there is nothing at {path}")
+            refused.fail(f"{_ERROR}.UnknownObject", f"there is nothing at {_shown(path)}")
             return
         found = [
             all_[refused.member] for name, all_ in methods.items() if wanted in ("", name) and refused.member in all_
@@ -165,7 +166,7 @@ def _get(request: Request, served: Object | None) -> None:
     interface, name = request.body
     found = served.properties.get(name) if served is not None and interface in ("", served.interface) else None
     if found is None:
-        request.fail(f"{_ERROR}.UnknownProperty", f"there is no property {interface}.{name}")
+        request.fail(f"{_ERROR}.UnknownProperty", f"there is no property {_shown(interface)}.{_shown(name)}")
     else:
         request.answer((found.signature, found.read()))
 
@@ -213,6 +214,11 @@ def _split(signature: str) -> list[str]:
         parse_signature(left)
         parts.append(signature[len(signature) - before : len(signature) - len(left)])
     return parts
+
+
+def _shown(text: str) -> str:
+    # answers that nobody fetches lie in the bus and count as ours: short ones, however long the question was
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _quoted(text: str) -> str:

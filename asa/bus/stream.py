@@ -20,19 +20,21 @@ from jeepney.auth import AuthenticationError
 from jeepney.bus import get_connectable_addresses
 from jeepney.fds import FileDescriptor
 from jeepney.io.blocking import prep_socket
-from jeepney.low_level import Header, calc_msg_size, parse_signature
+from jeepney.low_level import Header, endian_map, parse_signature
 
 from asa.core.errors import AsaError
 
 LONGEST_BYTES = 65_536
 """A message beyond this is passed over unread; what we exchange has a few hundred bytes."""
 
-_HEADER_BYTES = 4096  # the longest that is looked into; the bus limits names to 255 bytes each
-_READ_BYTES = 65_536
-_MOST_READS = 16  # at a time: others want their turn in the loop
-_MOST_DESCRIPTORS = 64  # of messages that are not complete yet
+_READ_BYTES, _MOST_READS = 16_384, 2  # at a time: some hundred messages at most, others want their turn in the loop
+_DESCRIPTORS = 253  # of one message (SCM_MAX_FD); dbus-broker lets so many through
+_MOST_DESCRIPTORS = 2 * _DESCRIPTORS  # of a message that is not complete yet, and of the next one
 _MOST_WAITING_BYTES = 4 << 20  # that the bus does not take
-_CONTROL = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)
+_LONGEST_MESSAGE_BYTES = 1 << 27  # of any bus (D-Bus Specification, "Message Protocol")
+_CONTROL = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+_FIELDS = parse_signature(list("a(yv)"))
+_KNOWN_FIELDS = frozenset(HeaderFields)
 _NONSENSE = (ValueError, AssertionError, LookupError, TypeError, AttributeError, struct.error, RecursionError)
 """What jeepney raises for bytes that are not what they say."""
 
@@ -200,24 +202,62 @@ class Stream:
         passed = min(self._passing, len(data))
         self._passing -= passed
         self._buffer += data[passed:]
-        try:
-            while len(self._buffer) >= 16:
-                size = calc_msg_size(bytes(self._buffer[:16]))
-                long = size > LONGEST_BYTES
-                if len(self._buffer) < (min(size, _HEADER_BYTES) if long else size):
-                    return
-                yield self._cut(size, long=long)
-        except (KeyError, *_NONSENSE) as error:
-            raise BusError(f"the bus sent what is no message: {error}") from error
+        while len(self._buffer) >= 16:
+            try:
+                head, size = _lengths(self._buffer)
+            except _NONSENSE as error:
+                raise BusError(f"the bus sent what is no message: {error}") from error
+            long = size > LONGEST_BYTES
+            wanted = head if long else size
+            if wanted > LONGEST_BYTES:
+                self._pass_over(size)
+            elif len(self._buffer) < wanted:
+                return
+            elif (arrival := self._cut(head, size, long=long)) is not None:
+                yield arrival
 
-    def _cut(self, size: int, *, long: bool) -> Arrival:
-        # of a long one the header alone, which tells whom to answer
-        data = bytes(self._buffer[: min(size, len(self._buffer))])
-        header, end = Header.from_buffer(data)
-        del self._buffer[:size]
-        self._passing = size - len(data)
-        count = header.fields.get(HeaderFields.unix_fds, 0)
-        if count > len(self._descriptors):
-            raise ValueError("descriptors are missing")
+    def _cut(self, head: int, size: int, *, long: bool) -> Arrival | None:
+        # Of a long one the header alone, which tells whom to answer. One whose header cannot be read is passed over:
+        # whoever sent it, the bus found nothing wrong with it, and nobody is to end our connection by a message.
+        data = bytes(self._buffer[: head if long else size])
+        try:
+            header = _header(data)
+            count = header.fields.get(HeaderFields.unix_fds, 0)
+            if count > len(self._descriptors):
+                raise ValueError("descriptors are missing")
+        except _NONSENSE:
+            self._pass_over(size)
+            return None
+        self._skip(size)
         own, self._descriptors = tuple(self._descriptors[:count]), self._descriptors[count:]
-        return Arrival(header=header, data=b"" if long else data, body_at=end + -end % 8, descriptors=own)
+        return Arrival(header=header, data=b"" if long else data, body_at=head, descriptors=own)
+
+    def _pass_over(self, size: int) -> None:
+        self._skip(size)
+        for descriptor in self._descriptors:  # they came with its first byte
+            descriptor.close()
+        self._descriptors.clear()
+
+    def _skip(self, size: int) -> None:
+        self._passing = max(0, size - len(self._buffer))
+        del self._buffer[:size]
+
+
+def _lengths(first: bytearray) -> tuple[int, int]:
+    """Bytes of the header, with its padding, and of the whole message."""
+    order = endian_map[bytes(first[:1])].struct_code()
+    (body,) = struct.unpack_from(f"{order}I", first, 4)
+    (fields,) = struct.unpack_from(f"{order}I", first, 12)
+    head = 16 + fields + -fields % 8
+    if head + body > _LONGEST_MESSAGE_BYTES:
+        raise ValueError(f"{head + body} bytes are more than a bus lets through")
+    return head, head + body
+
+
+def _header(data: bytes) -> Header:
+    """As jeepney's own, but for fields that it does not know: those are to be ignored, and dbus-broker passes them."""
+    endianness = endian_map[data[:1]]
+    kind, flags, version, body_length, serial = struct.unpack_from(f"{endianness.struct_code()}BBBII", data, 1)
+    given, _ = _FIELDS.parse_data(data, 12, endianness)
+    fields = {HeaderFields(code): value for code, (_, value) in given if code in _KNOWN_FIELDS}
+    return Header(endianness, kind, flags, version, body_length, serial, fields)

@@ -4,7 +4,6 @@
 import argparse
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,9 +75,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
     printer = Printer(as_json=arguments.json)
     places = paths.default()
-    installed = paths.installed()
-    if installed.schedulers.exists():
-        places = replace(places, cache=installed.cache)
     journal = None if arguments.no_journal else arguments.journal or places.state / JOURNAL
     remote = Remote.open(SystemClock(), printer.say, observe=arguments.observe)
     try:

@@ -52,6 +52,7 @@ COMMANDS = (
     "record",
     "train",
     "bench",
+    "score",
 )
 """Modules beside this one, in the order in which help shows them."""
 

@@ -16,7 +16,7 @@ import pytest
 
 from asa import paths
 from asa.core.errors import LabError
-from scenarios.lab import guest
+from scenarios.lab import box_asa, guest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path.name for path in (ROOT / "tests/guest").glob("test_*.py"))
@@ -65,7 +65,10 @@ def passed(report):
 
 @pytest.fixture(scope="module")
 def lab():
-    return guest.ready(paths.default().cache, print)
+    cache = paths.default().cache
+    ready = guest.ready(cache, print)
+    box_asa.stage(cache)  # what is installed in the boxes of tests/guest: an installation there would take minutes
+    return ready
 
 
 @pytest.fixture(scope="module")
