@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The laptop benchmark: what daemon and helper cost on an installed machine, and whether they keep their promises.
 
-Reads of the probes are timed on this machine; install, random calls, killed daemons and memory in a guest of the lab.
+Reads of the probes are timed on this machine; install, random calls, killed clients and memory in a guest of the lab.
 Each part that fails leaves its figures unknown, with the reason. Judges nothing: `calibration.laptop_figures`.
 """
 
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,8 @@ from pathlib import Path
 from asa.core.errors import AsaError
 from calibration import laptop_guest, laptop_probes
 from calibration.laptop_figures import Figure, Name
-from calibration.laptop_guest import Found
-from scenarios.lab import guest
+from calibration.laptop_guest import Found, Fuzzed
+from scenarios.lab import box_asa, guest
 from scenarios.lab.box import Box
 from scenarios.lab.emulator import Clock
 
@@ -28,6 +29,7 @@ _COMMAND = (sys.executable, "-P", "-m", "calibration.laptop_guest")
 _MEMORY_MB = 3072
 _LIMIT_S = 1500.0  # of the guest, beside the calls
 _LIMIT_PER_CALL_S = 0.1
+_GUESTS_SHARE = 10  # one call of so many: 40 ms each there, under 1 ms here
 _IN_GUEST = frozenset({Name.RELEASE, Name.FUZZED, Name.DAEMON_RSS, Name.HELPER_RSS})
 _READS = frozenset({Name.READ, Name.READ_MAPPED, Name.READ_BUS})
 
@@ -37,7 +39,7 @@ class Options:
     """What to measure, and how much of it."""
 
     calls: int = 10_000
-    rounds: int = 3  # daemons that are killed
+    rounds: int = 3  # clients that are killed
     reads: int = 2000
     only: frozenset[Name] = frozenset(Name)
 
@@ -73,8 +75,13 @@ def measure(options: Options, cache: Path, out: Path, tell: Tell) -> Result:
     tell("the unit is judged", 0.05)
     part(frozenset({Name.SCORE}), _score)
     tell("ASA is installed and removed in a box", 0.06)
-    part(frozenset({Name.LEFT}), lambda: _left(tell))
-    part(_IN_GUEST, lambda: of_guest(_in_guest(options, cache, out, tell, result)))
+    part(frozenset({Name.LEFT}), _left)
+
+    def lab() -> list[Figure]:
+        here = _fuzzed_here(options.calls - options.calls // _GUESTS_SHARE, tell)
+        return of_guest(_in_guest(options, cache, out, tell, result), here)
+
+    part(_IN_GUEST, lab)
     result.figures = [found[name] for name in Name if name in found]
     result.took_s = time.monotonic() - began_s
     return result
@@ -99,17 +106,15 @@ def _score() -> list[Figure]:
     return [Figure(name=Name.SCORE, value=helper_security_score())]
 
 
-def _left(tell: Tell) -> list[Figure]:
-    from asa.install.figures import leftovers, look
+def _left() -> list[Figure]:
+    from asa.install.figures import uninstall_leftover_files
 
+    return [Figure(name=Name.LEFT, value=float(uninstall_leftover_files()))]
+
+
+def _fuzzed_here(calls: int, tell: Tell) -> Fuzzed:
     with Box.start() as box:
-        before = look(box.path)
-        machine = laptop_guest.Machine(box, lambda line: tell(f"a box: {line}", 0.06))
-        between = len(leftovers(before, look(box.path)))
-        machine.helper()  # which makes its own files
-        machine.uninstall()
-        left = leftovers(before, look(box.path))
-    return [Figure(name=Name.LEFT, value=float(len(left)), detail=", ".join(left[:5]) or f"of {between}")]
+        return laptop_guest.Machine(box, None, lambda line: tell(f"a box: {line}", 0.08)).fuzz(calls)
 
 
 def _in_guest(options: Options, cache: Path, out: Path, tell: Tell, result: Result) -> Found:
@@ -120,10 +125,12 @@ def _in_guest(options: Options, cache: Path, out: Path, tell: Tell, result: Resu
     path = out / "laptop.json"
     path.unlink(missing_ok=True)
     words: list[str] = []
-    command = (*_COMMAND, "--json", str(path), "--calls", str(options.calls), "--rounds", str(options.rounds))
+    tell("ASA is installed for the guest", 0.12)
+    told = ("--json", str(path), "--installed", str(box_asa.stage(cache)))
+    amounts = ("--calls", str(options.calls // _GUESTS_SHARE), "--rounds", str(options.rounds))
     tell("the guest boots", 0.15)
     ended = guest.run(
-        command,
+        (*_COMMAND, *told, *amounts),
         lab=lab,
         out=out,
         on_output=lambda line: tell(f"guest: {line}", 0.2),
@@ -137,30 +144,22 @@ def _in_guest(options: Options, cache: Path, out: Path, tell: Tell, result: Resu
     return laptop_guest.read(path)
 
 
-def of_guest(found: Found) -> list[Figure]:
-    """The figures of what a guest recorded."""
-    fuzzed = found.fuzzed
-    heard = sorted(fuzzed.heard.items(), key=lambda item: -item[1])
-    answers = ", ".join(f"{name.rpartition('.')[2]} {count}" for name, count in heard[:6])
-    broken = bool(fuzzed.crashes or fuzzed.switches or fuzzed.error)
-    detail = f"crashes={fuzzed.crashes}, switches={fuzzed.switches}; {answers}"
-    figures = [
-        Figure(name=Name.FUZZED, value=float(fuzzed.calls), detail=detail, reason=fuzzed.error, spoiled=broken),
-    ]
-    if not found.released_s:
-        return [*figures, *(Figure(name=name, value=None, reason="no round") for name in _IN_GUEST - {Name.FUZZED})]
+def of_guest(found: Found, here: Fuzzed) -> list[Figure]:
+    """The figures of what a guest recorded, and of the calls in a box `here`."""
+    both = (found.fuzzed, here)
+    heard = sum((Counter(one.heard) for one in both), Counter[str]())
+    answers = ", ".join(f"{name.rpartition('.')[2]} {count}" for name, count in heard.most_common(6))
+    crashes, switches = sum(one.crashes for one in both), sum(one.switches for one in both)
+    detail = f"crashes={crashes}, switches={switches}; {found.fuzzed.calls} with sched_ext; {answers}"
+    calls = float(found.fuzzed.calls + here.calls)
+    figures = [Figure(name=Name.FUZZED, value=calls, detail=detail, spoiled=bool(crashes or switches))]
     released = ", ".join(f"{one:.3f}" for one in found.released_s)
     return [
         *figures,
         Figure(name=Name.RELEASE, value=max(found.released_s), detail=f"{released}; guest's wall clock"),
-        _resident(Name.DAEMON_RSS, found.daemon_rss_bytes),
-        _resident(Name.HELPER_RSS, found.helper_rss_bytes),
+        Figure(name=Name.DAEMON_RSS, value=found.daemon_rss_bytes / 1e6),
+        Figure(name=Name.HELPER_RSS, value=found.helper_rss_bytes / 1e6),
     ]
-
-
-def _resident(name: Name, sizes_bytes: Sequence[int]) -> Figure:
-    detail = ", ".join(f"{size / 1e6:.1f}" for size in sizes_bytes)
-    return Figure(name=name, value=max(sizes_bytes) / 1e6, detail=detail)
 
 
 def _last(words: Sequence[str]) -> str:

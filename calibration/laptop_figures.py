@@ -39,7 +39,7 @@ _BUDGET = "the project's budget"
 GOALS: dict[Name, Goal] = {
     Name.RELEASE: Goal(
         unit="s",
-        what="from the kill -9 of a daemon whose scheduler is in force until the kernel's own is; the longest",
+        what="from the kill -9 of the lease's holder, whose scheduler is in force, until the kernel's own is; longest",
         why=_BUDGET,
         bound=LEASE_LIMIT_S,
     ),
@@ -60,8 +60,8 @@ GOALS: dict[Name, Goal] = {
     Name.LEFT: Goal(unit="files", what="what install and uninstall leave behind in a tree", why=_BUDGET, bound=0.0),
     Name.DAEMON_RSS: Goal(
         unit="MB",
-        what="most memory resident in the user's daemon (10^6 bytes, shared pages counted), the helper's probes and "
-        "switching at its service",
+        what="memory resident in the user's daemon (10^6 bytes, shared pages counted), with the lease and the helper's "
+        "probes",
         why=_BUDGET,
         bound=60.0,
     ),

@@ -60,4 +60,6 @@ class ProbeFetch:
             descriptor.close()
             self._reason = f"the helper speaks another version of asa: {error}; restart both"
             return
+        if self._waiting is not None:  # asked twice, while the helper came and went
+            os.close(self._waiting[0])
         self._waiting, self.arrived = (descriptor.to_raw_fd(), facts), True

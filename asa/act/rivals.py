@@ -61,7 +61,7 @@ class Process:
 
     pid: int
     parent: int
-    uid: int  # effective
+    uid: int  # real: who runs it, and not whose a setuid program is
     name: str  # at most 15 characters
 
 
@@ -187,7 +187,7 @@ def process_of(proc: Path, pid: int) -> Process | None:
     try:
         if fields["State"][0] in "ZX":
             return None
-        name, parent, uid = fields["Name"], int(fields["PPid"]), int(fields["Uid"].split()[1])
+        name, parent, uid = fields["Name"], int(fields["PPid"]), int(fields["Uid"].split()[0])
     except (LookupError, ValueError):
         return None
     return Process(pid=pid, parent=parent, uid=uid, name=name)

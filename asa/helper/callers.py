@@ -65,6 +65,21 @@ class Callers:
         if caller.uid is None:
             self._ask(sender, caller)  # it may have ended before anybody asked
 
+    def known_uid(self, sender: str) -> int | None:
+        """The user id where it has been told already."""
+        caller = self._callers.get(sender)
+        return None if caller is None else caller.uid
+
+    def pid_of(self, sender: str, then: Callable[[int], None]) -> None:
+        """Tell `then` which process has connected, where the bus knows. Raises BusError."""
+
+        def told(answer: tuple[object, ...] | CallError) -> None:
+            if not isinstance(answer, CallError) and len(answer) == 1 and type(answer[0]) is int:
+                then(answer[0])
+
+        member = "GetConnectionUnixProcessID"
+        self._bus.send(BUS, BUS_PATH, BUS, member, "s", (sender,), then=told, limit_s=_LIMIT_S)
+
     def _caller(self, sender: str) -> _Caller:
         return self._callers.setdefault(sender, _Caller())
 

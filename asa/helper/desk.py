@@ -27,7 +27,7 @@ from asa.helper.machine import Host, Machine, RefusedError
 from asa.helper.observers import Observers
 from asa.helper.seats import Seats
 
-_MOST_WAITING, _MOST_WAITING_EACH = 64, 8  # requests that wait for a person with a password
+_MOST_WAITING, _MOST_WAITING_EACH = 16, 8  # requests of a user, and of a connection, that wait for a password
 _ROOT = 0
 
 
@@ -111,7 +111,10 @@ class Desk:
         active = self.seats.active()
         if uid != _ROOT and active is not None and uid not in active:
             raise RefusedError(Failure.NOT_ACTIVE, f"no session of user {uid} is the one at the machine now")
-        self._lend(request, self.lease.take(request.sender, uid))
+        holder = request.sender
+        machine = self.lease.take(holder, uid)
+        self.callers.pid_of(holder, lambda pid: self.lease.follow(holder, pid))
+        self._lend(request, machine)
 
     def _lend(self, request: Request, machine: Machine) -> None:
         facts = LeaseFacts(way=machine.way, no_gate=machine.no_gate, approved=self._approved_or_none())
@@ -223,9 +226,9 @@ class Desk:
 
     def _ask(self, request: Request, action: Action, go: Callable[[], None]) -> None:
         # Later, and only if polkit says so.
-        sender = request.sender
-        if self._waiting[sender] >= _MOST_WAITING_EACH or self._waiting.total() >= _MOST_WAITING:
-            raise RefusedError(Failure.BUSY, "too many requests wait for an answer of polkit; ask again later")
+        sender, busy = request.sender, "too many requests wait for an answer of polkit; ask again later"
+        if self._waiting.get(sender, 0) >= _MOST_WAITING_EACH:
+            raise RefusedError(Failure.BUSY, busy)
         self._waiting[sender] += 1
         self._watch(sender)
 
@@ -236,7 +239,18 @@ class Desk:
             else:
                 request.fail(Failure.NOT_AUTHORIZED, verdict.reason)
 
-        self.authority.ask(sender, action, interactive=request.interactive, then=decided)
+        def known(uid: int | None) -> None:
+            if uid != _ROOT and self._waiting_of(uid) > _MOST_WAITING:
+                self._settle(sender)
+                request.fail(Failure.BUSY, busy)
+            else:
+                self.authority.ask(sender, action, interactive=request.interactive, then=decided)
+
+        self.callers.uid_of(sender, known)
+
+    def _waiting_of(self, uid: int | None) -> int:
+        # by user: nobody is to take the places of others
+        return sum(count for sender, count in self._waiting.items() if self.callers.known_uid(sender) == uid)
 
     def _settle(self, sender: str) -> None:
         self._waiting[sender] -= 1

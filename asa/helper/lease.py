@@ -4,6 +4,8 @@
 Does not know why it ends or who may have it; that is the desk's and the loop's.
 """
 
+import os
+import select
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ class Lease:
     machine: Machine | None = None
     way: str = ""  # how switches are made here, as last known
     clean: bool = True  # nothing of ours was left in the kernel
+    _process: int = -1  # pidfd of the holder
 
     def take(self, holder: str, uid: int) -> Machine:
         """For this connection. Raises RefusedError when somebody has it, AsaError when this machine cannot."""
@@ -56,12 +59,21 @@ class Lease:
             raise RefusedError(Failure.NO_LEASE, "only who has the lease may do this; call Acquire first")
         return self.machine
 
+    def follow(self, holder: str, pid: int) -> None:
+        """End with that process too: what others send may stand before the bus's word that the holder has gone."""
+        if self.machine is not None and holder == self.holder and self._process < 0:
+            with suppress(OSError):  # it has ended, which the bus tells
+                self._process = os.pidfd_open(pid)
+
     def end(self, reason: str, *, tell: bool = True) -> None:
         """The kernel back on what was there before, then word to the holder. Nothing when there is no lease."""
         machine, holder, uid = self.machine, self.holder, self.uid
         if machine is None:
             return
         self.machine, self.holder, self.uid = None, "", -1
+        if self._process >= 0:
+            os.close(self._process)
+            self._process = -1
         self.clean = self._slowly(machine.rest) and self.clean
         said = "the kernel is as it was" if self.clean else "a scheduler of ours is still in force"
         self.say(f"the lease of user {uid} ({holder}) has ended: {reason}; {said}")
@@ -74,10 +86,14 @@ class Lease:
 
     def descriptors(self) -> tuple[int, ...]:
         """Readable when `advance` has something to do."""
-        return () if self.machine is None else self.machine.descriptors()
+        if self.machine is None:
+            return ()
+        return self.machine.descriptors() if self._process < 0 else (*self.machine.descriptors(), self._process)
 
     def advance(self) -> None:
         """Advance the switch under way, and tell the holder what has come of it."""
+        if self._process >= 0 and select.select([self._process], [], [], 0)[0]:
+            self.end("its process has ended", tell=False)
         event = None if self.machine is None else self.machine.poll()
         if event is not None:
             self.say(_line(event))

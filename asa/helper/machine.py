@@ -190,7 +190,9 @@ class Machine:
     def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
         """Have these loaded and waiting, and no others, from now on."""
         self._wanted = tuple(dict.fromkeys(wanted))
-        self._kept_s = _LONG_AGO_S
+        # What is to go, goes now; what is to load waits for `poll`: one process a second, however often this is called
+        there = {one.scheduler for one in self.switcher.standbys()}
+        self.switcher.keep_ready(tuple([name for name in self._wanted if name in there]))
 
     def uses(self, name: str) -> bool:
         """Is it in force, on its way, or to be kept ready? A scheduler without a mode stands for each of its modes."""

@@ -24,6 +24,7 @@ class Observers:
     probes: Probes
     patience: Callable[[float | None], None] = lambda _: None
     _seats: dict[str, int | None] = field(default_factory=dict)  # the user for whose seat it was given; None: for more
+    _given: set[int] = field(default_factory=set)  # all of these since the programs were loaded, also who has left
 
     def __len__(self) -> int:
         return len(self._seats)
@@ -36,6 +37,8 @@ class Observers:
         finally:
             self.patience(None)
         self._seats[sender] = at_seat
+        if at_seat is not None:
+            self._given.add(at_seat)
         return handover
 
     def drop(self, sender: str) -> None:
@@ -43,17 +46,21 @@ class Observers:
         if sender in self._seats:
             del self._seats[sender]
             if not self._seats:
-                self.probes.close()
+                self._unload()
 
     def seats_changed(self, active: frozenset[int] | None) -> None:
         """These sit at the machine now; None: nobody knows."""
-        if active is not None and any(uid is not None and uid not in active for uid in self._seats.values()):
+        if active is not None and not self._given <= active:
             self.close("who sits at the machine has changed")
 
     def close(self, reason: str) -> None:
         """Detach the programs and tell everybody."""
         left, self._seats = list(self._seats), {}
-        self.probes.close()
+        self._unload()
         for sender in left:
             with suppress(BusError):  # the loop finds out by itself
                 self.bus.emit(PATH, INTERFACE, "ProbesLost", "s", (reason,), to=sender)
+
+    def _unload(self) -> None:
+        self._given.clear()
+        self.probes.close()

@@ -34,7 +34,7 @@ IDLE_S = 60.0
 """Without a lease and without a call for so long the helper ends: the bus starts it again when it is wanted."""
 
 _BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
-_SHARE_S, _BREATH_S = 0.2, 0.005  # of processor time a second, before we pause after what comes from the bus
+_SHARE_S, _DEAF_S = 0.2, 0.1  # of processor time a second for what comes from the bus; then we do not listen so long
 _SECOND_S = 1.0
 
 
@@ -52,7 +52,7 @@ class Service:
     ) -> None:
         """Raises AsaError when something that it needs is wrong; nothing on the machine has changed then."""
         self._bus, self._host, self._manager, self._idle_s = bus, host, manager, idle_s
-        self._since_s = self._used_s = 0.0  # processor time that had been used when this second began
+        self._since_s = self._used_s = self._deaf_until_s = 0.0
         self._lease = Lease(
             bus=bus,
             open_machine=open_machine or (lambda: Machine.open(host)),
@@ -90,7 +90,7 @@ class Service:
                 self._bus.own(BUS_NAME)
                 self._manager.ready()
                 while True:
-                    self._bus.advance()
+                    self._hear()
                     self._lease.advance()
                     self._probes.tick()
                     self._manager.alive()
@@ -121,16 +121,15 @@ class Service:
 
     def _wait(self, inbox: int) -> bool:
         """Sleep until there is something to do. True when it is time to end."""
-        wanted_s = [self._lease.look_in_s(), self._bus.due_in_s(), self._probes.due_in_s()]
+        deaf_s = max(0.0, self._deaf_until_s - time.monotonic())
+        wanted_s = [self._lease.look_in_s(), deaf_s or self._bus.due_in_s(), self._probes.due_in_s()]
         if self._manager.watchdog_s is not None:
             wanted_s.append(self._manager.watchdog_s / 3)
         if self._desk.idle():
             wanted_s.append(max(0.0, self._desk.called_s + self._idle_s - time.monotonic()))
         timeout_s = min((one for one in wanted_s if one is not None), default=None)
-        bus = self._bus.fileno()
-        ready = select.select([inbox, bus, *self._lease.descriptors()], [], [], timeout_s)[0]
-        if bus in ready:
-            self._breathe()
+        heard = [inbox] if deaf_s else [inbox, self._bus.fileno()]
+        ready = select.select([*heard, *self._lease.descriptors()], [], [], timeout_s)[0]
         if inbox not in ready:
             return False
         received = set(os.read(inbox, 64))
@@ -138,13 +137,17 @@ class Service:
             self._reload()
         return bool(received & {signal.SIGINT, signal.SIGTERM})
 
-    def _breathe(self) -> None:
-        # With a lease this is a real-time task: nobody is to starve the machine by calling it.
+    def _hear(self) -> None:
+        # With a lease this is a real-time task: nobody is to starve the machine, or a switch, by calling it.
         now_s, used_s = time.monotonic(), time.process_time()
+        if now_s < self._deaf_until_s:
+            return
         if now_s - self._since_s >= _SECOND_S:
-            self._since_s, self._used_s = now_s, used_s
-        elif used_s - self._used_s > _SHARE_S:
-            time.sleep(_BREATH_S)
+            self._since_s, self._used_s = now_s, 0.0
+        self._bus.advance()
+        self._used_s += time.process_time() - used_s
+        if self._used_s > _SHARE_S and self._lease.machine is not None:
+            self._deaf_until_s = time.monotonic() + _DEAF_S
 
     def _reload(self) -> None:
         try:

@@ -111,12 +111,12 @@ class Box:
             try:
                 out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired as error:
-                os.killpg(process.pid, signal.SIGKILL)
+                end(process)
                 out, err = process.communicate()
                 text = f"{argv!r} took longer than {timeout_s:.0f} s in the box: {out[-300:]!r} {err[-300:]!r}"
                 raise LabError(text) from error
             except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
+                end(process)
                 raise
         if check and process.returncode:
             raise LabError(f"{argv!r} ended with {process.returncode} in the box: {(err or out).strip()[-500:]!r}")
@@ -131,7 +131,7 @@ class Box:
         env: Mapping[str, str] | None = None,
         **options: Any,
     ) -> subprocess.Popen[str]:
-        """Start a program in the box; its pid is that of a parent, whose end is the program's too, and of their group.
+        """Start a program in the box; the pid is that of its parent. `end` kills it.
 
         `options` are those of Popen; without any, both outputs are pipes.
         """
@@ -203,7 +203,7 @@ class Box:
         if self._closed:
             return
         self._closed = True
-        init = _child(self._process.pid)
+        init = _child(self._process.pid, "unshare")
         if init:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(init, signal.SIGKILL)  # all of the namespace is gone before its parent is told
@@ -228,7 +228,7 @@ class Box:
             self._process.stdin.close()
         end_s = time.monotonic() + limit_s
         while not (self.pid and (self.path / box_root.READY).exists()):
-            self.pid = self.pid or _child(self._process.pid)
+            self.pid = self.pid or _child(self._process.pid, "unshare")
             if self._process.poll() is not None:
                 raise LabError(f"the box ended with {self._process.returncode} before it was up: {self._words()!r}")
             if time.monotonic() > end_s:
@@ -246,6 +246,21 @@ class Box:
         return {*self.run(command).stdout.split()}
 
 
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill a program that `Box.spawn` started.
+
+    By its parent's hand: one whose parent is gone is left to the process 1 outside of the box, and where that does not
+    reap what it never started (a guest's), the box could not end.
+    """
+    while process.poll() is None:
+        program = _child(process.pid, "nsenter")
+        try:
+            os.kill(program or process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        process.wait()
+
+
 def _spawn(group: Path, said: IO[bytes]) -> subprocess.Popen[bytes]:
     # Had we died before setpriv asked for the signal, it would never come: so the next step looks who the parent is.
     guard = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
@@ -258,10 +273,10 @@ def _spawn(group: Path, said: IO[bytes]) -> subprocess.Popen[bytes]:
         raise LabError(f"setpriv: {error.strerror}; install util-linux") from error
 
 
-def _child(pid: int) -> int:
-    # process 1 of the box is the only child of unshare(1), which becomes that by exec
+def _child(pid: int, name: str) -> int:
+    # what unshare(1) or nsenter(1) has started: its only child; 0 before it is one of these, and has one
     try:
-        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() != "unshare":
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() != name:
             return 0
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     except OSError:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from asa.core.errors import LabError
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
-from scenarios.lab.box import Box, Session
+from scenarios.lab.box import Box, Session, end
 
 UNIT = "asa-helper.service"
 LIMIT_S = 60.0
@@ -118,12 +118,11 @@ class Caller:
 
     def kill(self) -> None:
         """As kill -9 does it: the kernel closes its connection."""
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
 
     def close(self) -> None:
         """End it, and read what is left."""
-        self._process.kill()
+        end(self._process)
         self._process.communicate()
 
     def __enter__(self) -> Self:

@@ -37,6 +37,7 @@ _METHODS = {
     "org.freedesktop.DBus.Introspectable": {"Introspect": ""},
     "org.freedesktop.DBus.Peer": {"Ping": "", "GetMachineId": ""},
 }
+_DEAD = ("NoReply", "TimedOut", "ServiceUnknown", "NameHasNoOwner")
 _BASIC = "ybnqiuxtdsogh"
 _BITS = {"y": (8, False), "n": (16, True), "q": (16, False), "i": (32, True), "u": (32, False), "x": (64, True)}
 _BITS["t"] = (64, False)
@@ -58,6 +59,8 @@ def main() -> None:
         if not _played(bus, calls, outcome):
             bus.close()
             bus = open_dbus_connection("SYSTEM", enable_fds=True)
+        if any(outcome[f"org.freedesktop.DBus.Error.{name}"] for name in _DEAD):
+            break  # the helper has ended: no need to see that again and again
     sys.stdout.write(json.dumps(outcome) + "\n")
 
 

@@ -82,6 +82,7 @@ for folder in bpf:bpf kernel/debug:debugfs kernel/tracing:tracefs; do
     at=/sys/${folder%:*}
     [ -d $at ] && mount -t ${folder#*:} none $root$at || true
 done
+mountpoint -q /boot && mount --bind -o ro /boot $root/boot  # the kernel's options: schedulers read them
 mount -t tmpfs -o mode=755,nosuid,nodev tmpfs $root/run
 mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs $root/tmp
 mount -t tmpfs -o mode=755,nosuid tmpfs $root/dev

@@ -34,7 +34,7 @@ Tgid:\t{pid}
 Pid:\t{pid}
 PPid:\t{parent}
 TracerPid:\t0
-Uid:\t{uid}\t{uid}\t{uid}\t{uid}
+Uid:\t{uid}\t{euid}\t{euid}\t{euid}
 Gid:\t{uid}\t{uid}\t{uid}\t{uid}
 """
 
@@ -43,11 +43,14 @@ Gid:\t{uid}\t{uid}\t{uid}\t{uid}
 def run(tmp_path):
     """Puts a process into a tree like /proc; gives the tree."""
 
-    def running(pid, *words, parent=1, uid=0, group="/", state="S", name=None):
+    def running(pid, *words, parent=1, uid=0, euid=None, group="/", state="S", name=None):
         folder = tmp_path / str(pid)
         folder.mkdir()
         name = name or Path(words[0]).name[:15]
-        (folder / "status").write_text(STATUS.format(name=name, pid=pid, parent=parent, uid=uid, state=state))
+        text = STATUS.format(
+            name=name, pid=pid, parent=parent, uid=uid, euid=uid if euid is None else euid, state=state
+        )
+        (folder / "status").write_text(text)
         (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in words))
         (folder / "cgroup").write_text(f"0::{group}\n")
         return tmp_path
@@ -90,6 +93,12 @@ def test_a_loader_that_follows_the_load_is_always_a_master(run, flag):
 @pytest.mark.parametrize("words", [("scx_loader", "--auto"), ("scx-adapt",)])
 def test_a_user_cannot_stop_us_by_a_name(run, words):
     proc = run(812, *words, uid=1000)
+    assert masters(proc) == ()
+
+
+def test_nor_by_another_name_for_a_setuid_program(run):
+    """`ln -s /usr/bin/su scx_loader; ./scx_loader root -c -a` waits for a password as long as they like."""
+    proc = run(812, "./scx_loader", "root", "-c", "-a", uid=1000, euid=0)
     assert masters(proc) == ()
 
 
@@ -183,7 +192,7 @@ def test_this_process():
     mine = process_of(Path("/proc"), os.getpid())
     assert (mine.parent, mine.uid, mine.name) == (
         os.getppid(),
-        os.geteuid(),
+        os.getuid(),
         Path("/proc/self/comm").read_text().strip(),
     )
     assert mine in list(processes(Path("/proc")))

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -327,6 +328,67 @@ def garbage():
         patch.setattr(stream, "prep_socket", lambda *_: ours)
         made.__init__("unix:path=/made/up", 1.0)
     return made, theirs
+
+
+def test_nobody_ends_a_connection_by_a_header_beyond_all_limits(pair):
+    """The bus takes any length of path; a helper that ended at it would be ended by everybody."""
+    server, caller = pair
+    caller.send(server.unique_name, "/a" * 60_000, FACE, "Double", "s", ("x" * 70_000,))
+    caller.send(server.unique_name, "/a" * 20_000, FACE, "Double", "s", ("x" * 70_000,))
+    assert call(caller, server, PATH, FACE, "Double", "s", ("ab",)) == ("abab",)
+
+
+def test_answers_are_short_whatever_was_asked(pair):
+    server, caller = pair
+    got = [
+        call(caller, server, "/a" * 9_000, FACE, "Double", "s", ("ab",)),
+        call(caller, server, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", ("x" * 30_000, "y" * 30_000)),
+    ]
+    assert [type(one) for one in got] == [CallError, CallError]
+    assert max(len(one.message) for one in got) < 300
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def with_field(code, value, kind="s"):
+    """A signal with one more header field, as dbus-broker passes it on."""
+    more = struct.pack("<BB", code, len(kind)) + kind.encode() + b"\0" + value
+    data = bytearray(signal("odd"))
+    (fields,) = struct.unpack_from("<I", data, 12)
+    at = 16 + fields + -fields % 8
+    data[at:at] = more + b"\0" * (-len(more) % 8)
+    struct.pack_into("<I", data, 12, at - 16 + len(more))
+    return bytes(data)
+
+
+def test_header_fields_that_nobody_knows_are_ignored(raw):
+    made, theirs = raw
+    theirs.sendall(with_field(42, struct.pack("<I", 2) + b"hi\0") + signal("next"))
+    assert [one.body() for one in made.receive()] == [("odd",), ("next",)]
+
+
+def test_a_header_that_cannot_be_read_is_passed_over(raw, tmp_path):
+    made, theirs = raw
+    before = open_descriptors()
+    with (tmp_path / "file").open("w") as file:
+        socket.send_fds(theirs, [with_field(42, struct.pack("<I", 7), kind="h")], [file.fileno()])
+        theirs.sendall(signal("next"))
+        assert [one.body() for one in made.receive()] == [("next",)]
+    assert open_descriptors() == before
+
+
+def test_as_many_descriptors_as_a_bus_may_pass_do_no_harm(raw, tmp_path):
+    made, theirs = raw
+    before = open_descriptors()
+    with (tmp_path / "file").open("w") as file:
+        for _ in range(8):  # more than a process may have open, were they kept
+            socket.send_fds(theirs, [with_field(9, struct.pack("<I", 253), kind="u")], [file.fileno()] * 253)
+            for arrival in made.receive():
+                assert len(arrival.descriptors) == 253
+                arrival.drop()
+    assert open_descriptors() == before
 
 
 def test_a_length_that_is_no_message_is_told(raw):

@@ -41,7 +41,7 @@ put("root/ops", ops + "_1.1.4_x86_64\\n"); put("state", "enabled\\n")
 while True: time.sleep(60)
 """
 CALLER = """
-import os, select, sys
+import os, select, subprocess, sys
 from asa.bus import Bus
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
 address, uid = sys.argv[1], int(sys.argv[2])
@@ -51,9 +51,26 @@ for call in sys.argv[3:]:
     member, signature, body = eval(call)
     bus.ask(BUS_NAME, PATH, INTERFACE, member, signature, body, limit_s=60.0)
 print(bus.unique_name, flush=True)
+if os.environ.get("HEIR"):
+    print(subprocess.Popen(["sleep", "600"], pass_fds=[bus.fileno()]).pid, flush=True)
 while True:
     select.select([bus], [], [], bus.due_in_s())
     bus.advance()
+"""
+FLOOD = """
+import os, sys
+from jeepney import DBusAddress, MessageFlag, new_method_call
+from asa.bus import Bus
+from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
+address, uid = sys.argv[1], int(sys.argv[2])
+os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+message = new_method_call(
+    DBusAddress(PATH, BUS_NAME, "org.freedesktop.DBus.Properties"), "GetAll", "s", (INTERFACE,))
+message.header.flags |= MessageFlag.no_reply_expected
+line = Bus.open(address, limit_s=30.0)._stream._socket
+line.setblocking(True)
+while True:
+    line.sendall(message.serialise(serial=7) * 100)
 """
 
 
@@ -135,17 +152,26 @@ class Stage:
         self._buses.append(bus)
         return bus
 
-    def caller(self, *calls, uid=0):
-        """A process that makes these calls (member, signature, body) and stays; after they have been answered."""
-        path = str(Path(paths.__file__).parent.parent)
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-c", CALLER, self.address, str(uid), *map(repr, calls)],
-            stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        self._children.append(process)
+    def caller(self, *calls, uid=0, heir=False):
+        """A process that makes these calls (member, signature, body) and stays; after they have been answered.
+
+        With `heir` a child of it, whose pid is its next line, has its connection too.
+        """
+        process = self._process(CALLER, uid, *map(repr, calls), stdout=subprocess.PIPE, HEIR="yes" if heir else "")
         process.name = process.stdout.readline().strip()
         assert process.name, f"the caller got no answer; {self.said()}"
         return process
+
+    def flood(self, uid):
+        """A process that calls without an end, and waits for no answer."""
+        return self._process(FLOOD, uid)
+
+    def _process(self, program, uid, *words, stdout=None, **environment):
+        path = str(Path(paths.__file__).parent.parent)
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-c", program, self.address, str(uid), *words]
+        environment = {**os.environ, "PYTHONPATH": path, **environment}
+        self._children.append(subprocess.Popen(command, stdout=stdout, text=True, env=environment))
+        return self._children[-1]
 
     def turn(self, condition, what="it"):
         """Let all connections of this process work until it is so."""

@@ -13,6 +13,7 @@ from waiting import until
 from asa.act import rivals
 from asa.act.undo import UndoJournal
 from asa.bus import BusError
+from asa.core.decision import Standby
 from asa.core.errors import InputError
 from asa.core.helper_api import Failure
 from asa.helper.machine import Host, Machine, RefusedError
@@ -54,12 +55,16 @@ class Switcher:
     def __init__(self):
         self.kept = []
         self.look_s = None
+        self.waiting = ()
 
     def begin(self, target, why):
         self.kept.append(target)
 
     def keep_ready(self, wanted):
         self.kept.append(wanted)
+
+    def standbys(self):
+        return tuple(Standby(scheduler=name, ready=True, memory_bytes=0, since_ns=0) for name in self.waiting)
 
     def current(self):
         return "scx_now"
@@ -179,13 +184,34 @@ def test_standbys_load_one_after_the_other(monkeypatch):
     machine.keep_ready(("scx_a", "scx_b", "scx_a"))
     for _ in range(3):
         machine.poll()
-    assert switcher.kept == [("scx_a", "scx_b")]
+    assert switcher.kept == [(), ("scx_a", "scx_b")]
     now_s[0] += 1.0
     machine.poll()
-    assert switcher.kept == [("scx_a", "scx_b")] * 2
+    assert switcher.kept[2:] == [("scx_a", "scx_b")]
+    switcher.waiting = ("scx_a", "scx_b")
+    machine.keep_ready(("scx_b", "scx_c"))
+    assert switcher.kept[3:] == [("scx_b",)]
     machine.keep_ready(())
+    assert switcher.kept[4:] == [()]
+
+
+def test_orders_in_quick_succession_start_no_more_processes(monkeypatch):
+    now_s = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    switcher = Switcher()
+    machine = Machine(switcher=switcher)
+    for number in range(100):
+        machine.keep_ready((f"scx_{number}",))
+        machine.poll()
+    assert [kept for kept in switcher.kept if kept] == [("scx_0",)]
+    now_s[0] += 1.0
     machine.poll()
-    assert switcher.kept[-1] == ()
+    assert [kept for kept in switcher.kept if kept] == [("scx_0",), ("scx_99",)]
+
+
+def test_it_looks_when_the_switcher_wants_to():
+    switcher = Switcher()
+    machine = Machine(switcher=switcher)
     assert machine.look_in_s() == 1.0
     switcher.look_s = 0.002
     assert machine.look_in_s() == 0.002

@@ -21,6 +21,8 @@ from waiting import LIMIT_S, until
 from asa.bus import CallError
 from asa.core.helper_api import BUS_NAME, INTERFACE, MOST_READY, NO_END, NOBODY, PATH, WHY_CHARACTERS, Action, Failure
 
+DAEMON = 1  # a user that every machine has
+
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test"),
@@ -239,8 +241,13 @@ def test_those_who_wait_for_a_password_are_few(stage):
     for user in users:
         for _ in range(9):
             ask(user, answers)
-    stage.turn(lambda: len(answers) >= 81 - 64, "those that are too many")
+    stage.turn(lambda: len(answers) >= 81 - 16, "those that are too many")
     assert {failure(one) for one in answers} == {Failure.BUSY}
+    others = []  # of another user, who is to have places all the same
+    for _ in range(8):
+        ask(stage.connect(DAEMON), others)
+    stage.get(users[0], "Version")  # answered after them
+    assert others == []
     users[0].close()
     stage._buses.remove(users[0])
     late = stage.connect(USER)
@@ -270,6 +277,41 @@ def test_who_leaves_the_seat_loses_the_lease(stage):
         stage.turn(lambda: isinstance(stage.call(bus, "Acquire"), tuple), "the lease again")
     finally:
         login.end()
+
+
+def test_with_its_process_it_ends_whatever_the_bus_says(stage):
+    """A connection may outlive its process, and the bus's word may wait behind what others send."""
+    stage.helper()
+    holder = stage.caller(("Acquire", "", ()), ("Switch", "ss", ("scx_bpfland", "")), heir=True)
+    until(lambda: stage.attached() == "bpfland", stage.said)
+    heir = int(holder.stdout.readline())
+    try:
+        holder.kill()
+        until(lambda: "its process has ended" in stage.said(), stage.said)
+        assert stage.attached() == ""
+        bus = "org.freedesktop.DBus"
+        assert stage.connect().ask(bus, "/", bus, "NameHasOwner", "s", (holder.name,), limit_s=LIMIT_S) == (True,)
+    finally:
+        os.kill(heir, signal.SIGKILL)
+
+
+def test_nobody_keeps_a_processor_busy_by_calling_it(stage):
+    """Under a lease the helper goes before everything else, so what comes from the bus gets a share of its time."""
+    helper = stage.helper()
+    leased(stage)
+    began_s = cpu_s(helper)
+    flood = stage.flood(USER)
+    stage.turn(lambda: cpu_s(helper) > began_s + 0.5, "the flood")
+    before_s, began_s = cpu_s(helper), time.monotonic()
+    stage.turn(lambda: time.monotonic() - began_s > 3.0, "some time")
+    share = (cpu_s(helper) - before_s) / (time.monotonic() - began_s)
+    assert flood.poll() is None
+    assert share < 0.6
+
+
+def cpu_s(process):
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_it_ends_in_order_when_told_to(stage):
