@@ -369,3 +369,20 @@ def test_probes_that_were_detached_are_asked_for_again(bench):
     os.close(bench.fetch()[0])
     assert lost == [True]
     assert [one[0] for one in bench.helper.asked].count("Probes") == 2
+
+
+def test_probes_that_came_twice_are_kept_once(tmp_path):
+    """The helper was asked, went, and the next one was asked: both answered."""
+    asked, on_answer = [], []
+    fetch = ProbeFetch(SimpleNamespace(on_answer=on_answer, probes=asked.append))
+    facts = ProbeFacts(backend="core", layout=1, cpus=1, row_bytes=8, fields=(), lacking={})
+    first, second = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+    on_answer[0]()
+    fetch.lost()
+    on_answer[0]()
+    for descriptor, answered in ((first, asked[0]), (second, asked[1])):
+        answered((FileDescriptor(descriptor), msgspec.json.encode(facts).decode()))
+    assert fetch() == (second, facts)
+    os.close(second)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(first)
