@@ -8,9 +8,11 @@ it is told to; tests/guest/test_helper_*.py have the real one.
 import os
 import select
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
+from jeepney.fds import FileDescriptor
 
 from asa.act.helper_link import HelperLink
 from asa.act.remote import RemoteSwitcher

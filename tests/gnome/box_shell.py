@@ -8,17 +8,17 @@ Call `prepare` before the user logs in.
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gnome"))
-
-import headless  # it lies in a folder of its own, because tests of other parts use it too
+import headless
 from buses import Bus
 from waiting import until
 
 from collectors.gnome.extension import UUID
 from scenarios.lab import box_root
+
+SERVICES = ("org.freedesktop.PackageKit", "org.gnome.Shell.CalendarServer", "org.gnome.Shell.Screencast")
+"""What the shell would have the buses start and does without: an emulated guest has better to do."""
 
 _WINDOW = "opt/window.py"  # in the box: users of it may not be let into the folder of the tests
 _BUS_RULES = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -39,8 +39,11 @@ _NOTES = "JSON.stringify(Main.messageTray.getSources().flatMap(s => s.notificati
 
 
 def prepare(box):
-    """Let the test, which is root, on to the buses of users."""
+    """Let the test, which is root, on to the buses of users; no `SERVICES`."""
     (box.path / "etc/dbus-1/session-local.conf").write_text(_BUS_RULES)
+    for folder in (box.path / "usr/share/dbus-1/services", box.path / "usr/share/dbus-1/system-services"):
+        for name in SERVICES:
+            (folder / f"{name}.service").unlink(missing_ok=True)
     shutil.copy(Path(headless.__file__).with_name("window.py"), box.path / _WINDOW)
 
 
@@ -58,6 +61,8 @@ def give(box, user, path, text):
 class BoxShell(headless.HeadlessShell):
     """The shell of a `session` of `box`; `folder` takes what programs print. ASA's extension is not installed by it."""
 
+    MONITOR = "640x480"
+
     def __init__(self, box, session, folder):
         self.folder = folder
         self.home = box.path / "home" / session.user
@@ -71,6 +76,7 @@ class BoxShell(headless.HeadlessShell):
             "GTK_A11Y": "none",
             "NO_AT_BRIDGE": "1",
             "LIBGL_ALWAYS_SOFTWARE": "1",
+            "GALLIUM_DRIVER": "softpipe",  # compiles nothing: an emulated guest is at it for longer than it then draws
             "GSK_RENDERER": "cairo",
         }
         self.extension_folder = self.home / ".local/share/gnome-shell/extensions" / UUID
