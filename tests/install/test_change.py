@@ -88,7 +88,7 @@ def test_a_second_time_there_is_nothing_to_do(root):
         lambda path: path.write_text("changed"),
         lambda path: path.chmod(0o777),
         lambda path: os.chown(path, 1, 0),
-        lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
+        lambda path: (path.unlink(), path.with_name("other").write_text("not ours"), path.symlink_to("other")),
         lambda path: path.unlink(),
     ],
     ids=["content", "mode", "owner", "symlink", "gone"],
@@ -102,6 +102,8 @@ def test_a_spoilt_program_file_is_put_right(root, spoil):
     facts = path.lstat()
     assert (path.read_text(), facts.st_mode, facts.st_uid) == ("a", 0o100644, 0)
     assert [path for path, what in told.items() if what is not What.SAME] == [f"{PROGRAM}/asa/a.py"]
+    other = path.with_name("other")
+    assert not other.exists() or other.read_text() == "not ours"
 
 
 def test_an_upgrade_takes_away_what_the_older_version_had(root):
