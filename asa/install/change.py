@@ -29,6 +29,7 @@ STATE = (PurePosixPath("/var/lib/asa"), PurePosixPath("/run/asa"))
 _BESIDE = (PurePosixPath("/etc/systemd/user/graphical-session.target.wants"), PurePosixPath("/var/lib"))
 _SHARED = PurePosixPath("/run/scx")  # schedulers' sockets, also of those that somebody starts by hand
 _PACKAGE = PurePosixPath("/var/lib/dpkg/info/asa.list")
+_LOCKS = Path("/run")  # files of root's alone: a folder, or what others can read, they could lock for ever
 _ROOT = 0
 
 
@@ -51,22 +52,43 @@ class Step:
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """One at a time. Raises SetupError when another installation is under way, or a Debian package is there."""
+def alone(root: Path, locks: Path = _LOCKS) -> Iterator[None]:
+    """One at a time in each root. Who is not root only looks, and takes no lock.
+
+    Raises SetupError when another installation is under way, or a Debian package is there.
+    """
     if below(root, _PACKAGE).exists():
         raise SetupError("the Debian package asa is installed; use apt to upgrade or remove it")
+    if not root.is_dir():
+        raise SetupError(f"{root}: not a folder; name one that is there")
+    if os.geteuid() != _ROOT:
+        yield
+        return
+    lock = locks / f"asa-install-{hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]}.lock"
+    descriptor = _locked(lock)
     try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise SetupError(f"{root}: {error.strerror}; name a folder that is there") from error
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SetupError("another installation is under way; wait for its end") from error
         yield
     finally:
-        os.close(folder)
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(lock: Path) -> int:
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SetupError(f"{lock}: {error.strerror}; mend that and run it again") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise SetupError("another installation is under way; wait for its end") from error
+        os.close(descriptor)  # the one before has just ended, and taken the file along
 
 
 def plan(root: Path, items: tuple[Item, ...], old: Record | None) -> list[Step]:

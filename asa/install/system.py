@@ -14,6 +14,7 @@ from asa.install.record import below
 
 PYTHON = "/usr/bin/python3"
 _LIMIT_S = 60.0
+_MASK = Path("/run/systemd/system") / HELPER_UNIT
 _WORDS = 200  # characters
 
 
@@ -51,9 +52,13 @@ class System:
         return self._try(*self._global("disable"), remedy=f"`systemctl --global disable {USER_UNIT}`")
 
     def stop(self) -> list[str]:
-        """End users' daemons, then the helper, which puts the kernel back on its own scheduler."""
+        """End users' daemons, then the helper, which puts the kernel back on its own scheduler.
+
+        Until `reload` nobody's call starts it again: the bus would, and cancel our order to stop it.
+        """
         notes = [note for user in self._users() for note in self._of(user, "stop", USER_UNIT)]
         if self._booted:
+            notes += self._try("systemctl", "mask", "--runtime", HELPER_UNIT, remedy="call nothing of ASA meanwhile")
             notes += self._try("systemctl", "stop", HELPER_UNIT, remedy=f"`systemctl stop {HELPER_UNIT}`")
         return notes
 
@@ -64,6 +69,8 @@ class System:
         notes = self._try("systemctl", "daemon-reload", remedy="`systemctl daemon-reload`")
         bus = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
         notes += self._try("busctl", "--system", "call", *bus, remedy="`systemctl reload dbus`")
+        if _MASK.is_symlink():
+            notes += self._try("systemctl", "unmask", "--runtime", HELPER_UNIT, remedy=f"remove {_MASK}")
         if restart:
             notes += self._try("systemctl", "try-restart", HELPER_UNIT, remedy=f"`systemctl restart {HELPER_UNIT}`")
         for user in self._users():

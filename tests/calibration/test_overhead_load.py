@@ -13,7 +13,7 @@ from calibration.overhead_load import build, last_cpu, ping_pong, switches_per_s
 
 RATE = 20_000
 IDLE_SWITCHES_PER_S = 1_000  # of the idle task, one in each period of a millisecond: it has no count of its own
-SPAN_S, SPANS = 1.0, 15
+SPAN_S, SPANS = 1.0, 45
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 and os.environ.get("CI") != "true",

@@ -95,6 +95,8 @@ class HeadlessShell:
     `env` is the environment of programs in its session, `address` its session bus, `home` and `runtime` its folders.
     """
 
+    MONITOR = "1280x720"
+
     def __init__(self, folder, *, with_extension=True):
         self.folder = Path(folder)
         self.home = self.folder / "home"
@@ -154,7 +156,7 @@ class HeadlessShell:
 
     def start_shell(self, answers_within_s=LIMIT_S):
         """The shell alone, after `kill_shell`."""
-        command = ["gnome-shell", "--headless", "--virtual-monitor", "1280x720", "--wayland", "--unsafe-mode"]
+        command = ["gnome-shell", "--headless", "--virtual-monitor", self.MONITOR, "--wayland", "--unsafe-mode"]
         command += ["--wayland-display", "wayland-asa", "--no-x11"]
         (self.runtime / "wayland-asa").unlink(missing_ok=True)
         (self.runtime / "wayland-asa.lock").unlink(missing_ok=True)

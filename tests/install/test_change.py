@@ -199,13 +199,26 @@ def test_what_cannot_be_removed_is_told_and_can_be_tried_again(root, monkeypatch
 
 
 def test_one_at_a_time_and_never_beside_the_package(root):
-    descriptor = os.open(root, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(SetupError, match="another installation is under way"), change.alone(root):
+    locks = root / "locks"
+    locks.mkdir()
+    with change.alone(root, locks):
+        (lock,) = locks.iterdir()
+        assert lock.stat().st_mode == 0o100600  # nobody else can take it
+        with pytest.raises(SetupError, match="another installation is under way"), change.alone(root, locks):
+            pass
+        with change.alone(locks, locks):  # another root
+            pass
+    assert list(locks.iterdir()) == []
+    lock.touch()  # of one that was killed
+    with change.alone(root, locks):
         pass
-    os.close(descriptor)
-    with change.alone(root):
+    with pytest.raises(SetupError, match="not a folder"), change.alone(root / "none", locks):
         pass
+    folder = os.open(root, os.O_RDONLY)  # anybody can do this to /
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with change.alone(root, locks):
+        pass
+    os.close(folder)
     (root / "var/lib/dpkg/info/asa.list").write_text("/usr/bin/asa\n")
     with pytest.raises(SetupError, match="the Debian package asa is installed; use apt"), change.alone(root):
         pass

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from asa.install.figures import leftovers, look
-from scenarios.lab.box import Box
+from scenarios.lab.box import Box, end
 from scenarios.lab.box_asa import UNIT, helper_pid
 
 pytestmark = [
@@ -79,6 +80,21 @@ def test_installed_by_its_own_command_it_works_and_goes_without_a_trace(box):
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
     box.run(["asa", "uninstall"], timeout_s=300, check=True)
     no_longer_in_use(box, session)
+    assert ours(before, box) == []
+
+
+def test_it_goes_while_somebody_calls_the_helper_on_and_on(box):
+    """The bus starts it for each call, which cancels an order to stop it."""
+    before = look(box.path)
+    box.run([str(ASA), "install"], timeout_s=300, check=True)
+    calls = f"while :; do busctl --system call {NAME} {OBJECT} org.freedesktop.DBus.Peer Ping; done >/dev/null 2>&1"
+    caller = box.spawn(["sh", "-c", calls], user="eve")
+    until(lambda: helper_pid(box) > 0, "the helper")
+    assert box.run(["asa", "uninstall"], timeout_s=300, check=True).stderr == ""
+    assert box.show(UNIT, "LoadState") == "not-found"
+    assert box.show(UNIT, "ActiveState") == "inactive"
+    assert caller.poll() is None
+    end(caller)
     assert ours(before, box) == []
 
 
