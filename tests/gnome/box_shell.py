@@ -16,6 +16,7 @@ from waiting import until
 
 from collectors.gnome.extension import UUID
 from scenarios.lab import box_root
+from scenarios.lab.box import end
 
 SERVICES = ("org.freedesktop.PackageKit", "org.gnome.Shell.CalendarServer", "org.gnome.Shell.Screencast")
 """What the shell would have the buses start and does without: an emulated guest has better to do."""
@@ -118,3 +119,7 @@ class BoxShell(headless.HeadlessShell):
             process = self._box.spawn(command, session=self._session, env=self.env, **options)
         self._processes.append(process)
         return process
+
+    @staticmethod
+    def _end(process):
+        end(process)
