@@ -29,6 +29,7 @@ _PREFIX = "asa-box-"
 _RUNS = "asa-box-runs"  # below the box's control group: what is run in it without a session
 _END_LIMIT_S = 30.0
 _POLL_S = 0.02
+_PROGRAM = Path(__file__).resolve().parents[2]  # the running ASA: its checkout, or where it is installed
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # first argument: the control group to join, which must be done from outside; then what to become
 _JOIN = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
@@ -266,7 +267,7 @@ def _spawn(group: Path, said: IO[bytes]) -> subprocess.Popen[bytes]:
     guard = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
     join = ["sh", "-c", _JOIN, str(group)]
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--cgroup"]
-    command = [*guard, *join, *apart, "sh", "-c", box_root.INIT]
+    command = [*guard, *join, *apart, "sh", "-c", box_root.INIT, "asa-box", str(_PROGRAM)]
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True)
     except OSError as error:

@@ -98,6 +98,10 @@ ln -s /proc/self/fd $root/dev/fd
 ln -s /proc/self/fd/0 $root/dev/stdin
 ln -s /proc/self/fd/1 $root/dev/stdout
 ln -s /proc/self/fd/2 $root/dev/stderr
+if [ ! -e "$root$1" ]; then  # the running ASA, where it lies on what the box does not take
+    mkdir -p "$root$1"
+    mount --bind -o ro "$1" "$root$1"
+fi
 hostname asa-box
 cd $root
 pivot_root . mnt

@@ -99,9 +99,9 @@ def test_a_hand_over_is_one_switch_and_takes_the_time_it_is_said_to(program):
         elapsed_ns, made = time.monotonic_ns() - start_ns, switches_of(pids) - before
     assert policies == {os.SCHED_FIFO}
     assert made == pytest.approx(batches * per_batch + warm_up, rel=0.02)
-    # The median batch is no longer than the mean of all, to which real-time throttling and interrupts add: so it may be
-    # shorter, but not by as much as a time or a count that is wrong by a factor of two would make it.
-    assert 0.6 * elapsed_ns / made < took_ns <= 1.05 * elapsed_ns / made
+    # The median batch is near the mean of all, to which real-time throttling, interrupts and a busy host add in some; but
+    # not by as much as a time or a count that is wrong by a factor of two would make it.
+    assert 0.6 * elapsed_ns / made < took_ns <= 1.5 * elapsed_ns / made
     assert gone(program)
 
 

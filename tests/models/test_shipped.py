@@ -4,6 +4,7 @@
 from pathlib import Path
 
 from asa import paths
+from asa.act.portfolio import Portfolio
 from asa.cli.train import recordings
 from asa.decide import table
 from models import artefact, dataset, features
@@ -37,8 +38,5 @@ def test_every_class_is_recorded_three_times_here_and_in_the_lab():
 def test_every_class_has_a_ranking_in_every_table():
     classes = artefact.load(paths.base_model()).header.classes
     for path in sorted(paths.mapping_tables().glob("*.yaml")):
-        known = dict.fromkeys(KNOWN, ("default",))
-        assert set(classes) <= set(table.load(path, known).rankings), path
-
-
-KNOWN = ("eevdf", "scx_bpfland", "scx_cosmos", "scx_flash", "scx_lavd", "scx_p2dq", "scx_rusty", "scx_simple")
+        modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
+        assert set(classes) <= set(table.load(path, modes).rankings), path
