@@ -78,7 +78,9 @@ def test_the_paced_load_makes_its_rate(program, rate):
         # one undisturbed span has to be among several.
         for _ in range(SPANS):
             own, machine = paced(pids)
-            if own == pytest.approx(rate, rel=0.1):
+            if own == pytest.approx(
+                rate, rel=0.1, abs=600
+            ):  # half of what leaving out the idle task would make it wrong
                 break
         else:
             pytest.fail(f"{own:.0f} switches/s in the last of {SPANS} spans, wanted {rate}")
@@ -99,8 +101,8 @@ def test_a_hand_over_is_one_switch_and_takes_the_time_it_is_said_to(program):
         elapsed_ns, made = time.monotonic_ns() - start_ns, switches_of(pids) - before
     assert policies == {os.SCHED_FIFO}
     assert made == pytest.approx(batches * per_batch + warm_up, rel=0.02)
-    # The median batch is near the mean of all, to which real-time throttling, interrupts and a busy host add in some; but
-    # not by as much as a time or a count that is wrong by a factor of two would make it.
+    # The median batch is near the mean of all, to which real-time throttling, interrupts and a busy host add in some;
+    # but not by as much as a time or a count that is wrong by a factor of two would make it.
     assert 0.6 * elapsed_ns / made < took_ns <= 1.5 * elapsed_ns / made
     assert gone(program)
 
