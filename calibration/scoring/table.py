@@ -30,10 +30,12 @@ SOURCES: Mapping[str, str] = {
     "doi:10.1007/s00530-007-0081-1: shooting suffers greatly from low rates, moving less",
     "tick": "The tick loop, spark.lucko.me/docs/guides/The-tick-loop: a game server's tick has 50 ms, later the world "
     "slows down",
-    "seow": "S. Seow, Designing and Engineering Time, 2008: durations that differ by less than 20 % are not told apart",
+    "seow": "S. Seow, Designing and Engineering Time, 2008: durations that differ by less than 20 % are not told apart "
+    "(by a review of the book)",
     "g1010": "ITU-T G.1010 (2001), appendix I: voice bears a delay variation of 1 ms and a loss of 3 %, streamed audio "
-    "and video a loss of 1 %",
-    "y1541": "ITU-T Y.1541, class 0: delay variation of at most 50 ms for real-time traffic",
+    "and video a loss of 1 % (from memory, not looked up)",
+    "y1541": "ITU-T Y.1541, class 0: delay variation of at most 50 ms for real-time traffic "
+    "(from memory, not looked up)",
     "ours": "our choice, not found in the literature",
 }
 
