@@ -3,7 +3,6 @@
 
 import argparse
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +56,10 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    from asa.cli.run import killed_like_interrupted
+
+    with killed_like_interrupted():
         return _run(arguments)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(arguments: argparse.Namespace) -> int:

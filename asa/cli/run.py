@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,12 +75,8 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
-    # the loop has its own handlers; an ordinary kill before that must clean up too, as Ctrl-C does
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with killed_like_interrupted():
         return _run(arguments)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -127,6 +125,16 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
     return 0
+
+
+@contextmanager
+def killed_like_interrupted() -> Iterator[None]:
+    """SIGTERM as Ctrl-C: the loop has its own handlers, but an ordinary kill before it must clean up too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def add_ebpf(command: argparse.ArgumentParser) -> None:
