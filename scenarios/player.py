@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Plays workloads: starts their programs, watches them, and ends every process they made.
 
-Reads /proc (who belongs to us, which ports are open, is this the lab) and writes one scratch folder, which is removed
-at the end. Each program leads its own session and carries a mark in its environment, so that its descendants are
-found again whatever group, session or parent they moved to. What to start comes from `scenarios.workloads`.
+Reads /proc (which ports are open, is this the lab) and writes one scratch folder, which is removed at the end. Whose
+a process is, `scenarios.crew` knows; what to start comes from `scenarios.workloads`.
 """
 
 import ctypes
 import os
-import secrets
 import shlex
 import shutil
 import signal
@@ -28,13 +26,11 @@ from asa.core.decision import Workload
 from asa.core.errors import AsaError
 from asa.core.ports import Clock
 from scenarios import workloads
+from scenarios.crew import Crew, StuckError, last_words
 from scenarios.workloads import Program, Setting
 
-_MARK = "ASA_PLAYER"  # environment variable that names the player a process belongs to
 _DISK_MB = 256  # larger than any device's own cache of the moment, small enough to be written in a second
 _LOOK_S = 0.02
-_TERM_LIMIT_S = 10.0  # an emulated fio needs seconds to sum up
-_KILL_LIMIT_S = 20.0
 _IO_URING_SETUP = 425  # the same number on every architecture we run on (asm-generic/unistd.h)
 
 
@@ -97,7 +93,7 @@ class Player:
         self._stage = stage
         self._scratch = scratch
         self._setting = setting
-        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._crew = Crew(stage.proc)
         self._running: list[_Running] = []
 
     @classmethod
@@ -159,41 +155,18 @@ class Player:
         The programs get SIGTERM and 10 s to clean up, what is left then gets SIGKILL. Raises PlayerError when
         something survives that (a task stuck in the kernel).
         """
-        for running in self._running:
-            running.process.terminate()
-        deadline = time.monotonic() + _TERM_LIMIT_S
-        while any(r.process.poll() is None for r in self._running) and time.monotonic() < deadline:
-            time.sleep(_LOOK_S)
-        deadline = time.monotonic() + _KILL_LIMIT_S
-        while left := self.members():
-            if time.monotonic() > deadline:
-                raise PlayerError(program=f"processes {left}", reason="do not end, even after SIGKILL; see dmesg")
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for running in self._running:
-                running.process.poll()
-            time.sleep(_LOOK_S)
-        for running in self._running:
-            running.process.wait()
+        try:
+            self._crew.end()
+        except StuckError as error:
+            raise PlayerError(
+                program=f"processes {list(error.pids)}", reason="do not end, even after SIGKILL; see dmesg"
+            ) from error
         self._running.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def members(self) -> list[int]:
         """Process ids of the programs and all their living descendants (zombies left out)."""
-        sessions = {running.process.pid for running in self._running}
-        mark = self._mark.encode()
-        found = []
-        for entry in self._stage.proc.iterdir():
-            if not entry.name.isdecimal():
-                continue
-            with suppress(OSError):  # it ended meanwhile, or is not ours to look into
-                state, _parent, _group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-                if state in "ZX":
-                    continue
-                if int(session) in sessions or mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-        return found
+        return self._crew.members()
 
     def __enter__(self) -> Self:
         return self
@@ -238,22 +211,12 @@ class Player:
             raise PlayerError(program=str(self._setting.disk), reason=reason) from error
 
     def _launch(self, program: Program, log: Path) -> subprocess.Popen[bytes]:
-        name, _, value = self._mark.partition("=")
-        source = Path(os.devnull)
+        source = None
         if program.stdin:
             source = log.with_suffix(".stdin")
             source.write_text(program.stdin)
         try:
-            with log.open("ab") as output, source.open("rb") as stdin:
-                return subprocess.Popen(
-                    ("setpriv", "--pdeathsig", "TERM", *program.argv),
-                    stdin=stdin,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=self._scratch,
-                    env={**os.environ, name: value, "LC_ALL": "C"},
-                    start_new_session=True,
-                )
+            return self._crew.launch(program.argv, cwd=self._scratch, output=log, stdin=source)
         except OSError as error:
             raise PlayerError(program=program.argv[0], reason=f"cannot be started: {error.strerror}") from error
 
@@ -270,7 +233,7 @@ class Player:
                 return
             if time.monotonic() > deadline:
                 what = "is not up" if port is None else f"does not listen on port {port}"
-                words = _last_words(running.log)
+                words = last_words(running.log)
                 raise PlayerError(
                     program=running.program.argv[0], reason=f"{what} after {limit_s:.0f} s", last_words=words
                 )
@@ -349,14 +312,7 @@ def play_script(
 
 def _ended(running: _Running, code: int) -> PlayerError:
     reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-    return PlayerError(program=running.program.argv[0], reason=reason, last_words=_last_words(running.log))
-
-
-def _last_words(log: Path, lines: int = 2, characters: int = 300) -> str:
-    with suppress(OSError):
-        text = log.read_bytes()[-4096:].decode(errors="replace")
-        return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-lines:])[-characters:]
-    return ""
+    return PlayerError(program=running.program.argv[0], reason=reason, last_words=last_words(running.log))
 
 
 def _free_port() -> int:

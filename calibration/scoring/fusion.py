@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from calibration.scoring.curves import Direction, ScoreError, stability_score, value_score
-from calibration.scoring.metrics import Application, Metric, Role, Summary
+from calibration.scoring.metrics import Application, Metric, Summary
 from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT
+from scenarios.application import Role
 
 _QUANTILES = {Summary.P95: 0.95, Summary.P99: 0.99}
 

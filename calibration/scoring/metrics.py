@@ -9,16 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from calibration.scoring.curves import Direction, ScoreError
+from scenarios.application import Role
 
 K_VALUE = math.log(9.0)
 """Puts 0.9 and 0.1 at the two edges of the sweet spot (gamma 1)."""
-
-
-class Role(StrEnum):
-    """Who an application of a scenario is for."""
-
-    INTERACTIVE = "interactive"  # the person looks at it
-    BACKGROUND = "background"  # the person waits for it
 
 
 class Summary(StrEnum):

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from calibration.scoring.metrics import K_VALUE, Application, Metric, Role
+from calibration.scoring.metrics import K_VALUE, Application, Metric
 from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT, SOURCES
+from scenarios.application import Role
 
 _HEAD = """\
 # Scores

@@ -8,7 +8,8 @@ here (`asa score show --markdown`).
 from collections.abc import Mapping
 
 from calibration.scoring.curves import Direction
-from calibration.scoring.metrics import Application, Metric, Role, Summary
+from calibration.scoring.metrics import Application, Metric, Summary
+from scenarios.application import Role
 
 ROLE_WEIGHT: Mapping[Role, float] = {Role.INTERACTIVE: 0.7, Role.BACKGROUND: 0.3}
 """In a scenario: what a person looks at counts more than what a person waits for. Our choice; the paper gives none."""

@@ -16,8 +16,8 @@ from calibration.scoring.fusion import (
     metric_score,
     scenario_score,
 )
-from calibration.scoring.metrics import Role
 from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED
+from scenarios.application import Role
 
 NOISE = 1e-9
 ALL = [metric for application in APPLICATIONS.values() for metric in application.metrics]

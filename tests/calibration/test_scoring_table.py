@@ -7,8 +7,9 @@ import pytest
 
 from calibration.scoring.curves import Direction, ScoreError
 from calibration.scoring.fusion import Measured, metric_score
-from calibration.scoring.metrics import Role, Summary
+from calibration.scoring.metrics import Summary
 from calibration.scoring.table import APPLICATIONS, ROLE_WEIGHT, SOURCES
+from scenarios.application import Role
 
 ALL = [(application, metric) for application in APPLICATIONS.values() for metric in application.metrics]
 IDS = [f"{application.name}.{metric.name}" for application, metric in ALL]

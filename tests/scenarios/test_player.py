@@ -15,7 +15,7 @@ import pytest
 
 from asa.core.decision import Workload
 from collectors.sampler import SystemClock
-from scenarios import player, workloads
+from scenarios import crew, workloads
 from scenarios.player import Moment, Phase, Player, PlayerError, Stage, find_stage, play_script
 from scenarios.workloads import WORKLOADS, Entry, Program, Variant
 
@@ -164,7 +164,7 @@ def test_descendants_that_escape_are_ended_too(monkeypatch, stage, no_orphans):
 
 @pytest.mark.apps
 def test_program_that_ignores_sigterm_is_killed(monkeypatch, stage, no_orphans):
-    monkeypatch.setattr(player, "_TERM_LIMIT_S", 0.3)
+    monkeypatch.setattr(crew, "_TERM_LIMIT_S", 0.3)
     shell(monkeypatch, "trap '' TERM; echo armed; while :; do sleep 0.1; done")
     with Player.start("test", seed=0, stage=stage) as playing:
         (log,) = eventually(lambda: [path for path in stage.folder.glob("*/0.log") if "armed" in path.read_text()])
