@@ -83,8 +83,8 @@ class Crew:
             if not entry.name.isdecimal():
                 continue
             with suppress(OSError):  # it ended meanwhile, or is not ours to look into
-                state, parent, _group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-                if state in "ZX":
+                state, parent, _group, session = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:4]
+                if state in b"ZX":
                     continue
                 pid = int(entry.name)
                 parents[pid] = int(parent)

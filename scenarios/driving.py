@@ -12,11 +12,14 @@ What it prints on standard error are its last words when it ends in an error. SI
 
 import json
 import os
+import select
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -30,7 +33,8 @@ class Driver:
         self.cache = Path(orders["cache"])  # what `prepare` made
         self.seed = str(orders["seed"])  # text for random.Random, of this application in this session
         self.cpus = int(orders["cpus"])
-        self._ending = threading.Event()
+        self._ending = False
+        self._woken, self._waker = os.pipe()  # not an Event: a signal that comes inside its `wait` would lock it up
         self._writing = threading.Lock()
 
     @classmethod
@@ -43,10 +47,11 @@ class Driver:
         driver = cls(json.loads(sys.argv[-1]))
 
         def end(_number: int, _frame: object) -> None:
-            first = not driver._ending.is_set()
-            driver._ending.set()
-            if interrupt and first:
-                raise SystemExit(0)
+            first, driver._ending = not driver._ending, True
+            if first:
+                os.write(driver._waker, b".")  # stays unread, so it ends every pause from now on
+                if interrupt:
+                    raise SystemExit(0)
 
         signal.signal(signal.SIGTERM, end)
         return driver
@@ -54,11 +59,11 @@ class Driver:
     @property
     def ending(self) -> bool:
         """True once it was asked to end."""
-        return self._ending.is_set()
+        return self._ending
 
     def pause(self, seconds: float) -> bool:
-        """Wait; False when it was asked to end meanwhile."""
-        return not self._ending.wait(seconds)
+        """Wait; False when it was asked to end meanwhile. May be called by threads."""
+        return not select.select([self._woken], [], [], max(0.0, seconds))[0]
 
     def ready(self, versions: Mapping[str, str]) -> None:
         """Say that it works now, and what with: program -> version."""
@@ -72,10 +77,24 @@ class Driver:
     def _print(self, line: Mapping[str, object]) -> None:
         data = json.dumps(line).encode() + b"\n"
         with self._writing:
-            os.write(1, data)
+            while data:  # a disk that is almost full takes only a part
+                data = data[os.write(1, data) :]
 
 
 def fail(words: str) -> NoReturn:
     """End in an error, with the reason in one line."""
     print(words, file=sys.stderr, flush=True)
     sys.exit(1)
+
+
+def missing(words: str) -> NoReturn:
+    """End because something is not installed; `words` name the package."""
+    print(words, file=sys.stderr, flush=True)
+    sys.exit(127)
+
+
+def need_fonts() -> None:
+    """End if no font is installed: browsers and offices crash then, and do not say why."""
+    with suppress(FileNotFoundError):  # no fontconfig to ask
+        if not subprocess.run(("fc-list",), stdout=subprocess.PIPE, check=False).stdout.strip():
+            missing("no fonts are installed; run: apt-get install fonts-dejavu-core")

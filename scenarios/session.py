@@ -5,6 +5,7 @@ Writes one scratch folder, removed at the end with every process that belongs to
 that is read when asked for, so that nobody wakes up for each sample.
 """
 
+import errno
 import json
 import os
 import random
@@ -26,7 +27,13 @@ from scenarios.crew import Crew, StuckError, last_words
 
 _LOOK_S = 0.02
 _PACKAGES = Path(__file__).resolve().parents[1]  # a driver may run under another Python than ours
-_NO_SPACE = "No space left on device"  # strerror(ENOSPC) under LC_ALL=C, in whatever words a program puts it
+_NO_SPACE = os.strerror(errno.ENOSPC)  # under LC_ALL=C, in whatever words a program puts it
+_FULL_BYTES = 1 << 20  # with less than this a program could not even say so
+_NOT_THE_USERS = {
+    "DBUS_SESSION_BUS_ADDRESS": "disabled:",  # left out, libdbus would start a bus that stays
+    **{f"XDG_{kind}_HOME": "" for kind in ("CACHE", "CONFIG", "DATA", "STATE")},  # "": below HOME
+}
+_NOT_FOUND = 127  # exit code of shells, setpriv(1) and `scenarios.driving.missing`
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -48,7 +55,7 @@ def check_installed(application: Application) -> None:
             reason = f"{program} is not installed; run: apt-get install {' '.join(application.packages)}"
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
     for module in application.modules:
-        if find_spec(module) is None:
+        if find_spec(module.partition(".")[0]) is None:
             reason = f"the Python module {module} is not installed; run: pip install 'asa[bench]'"
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
 
@@ -69,6 +76,7 @@ class Session:
         self._ready = False
         self._heard_s = time.monotonic()
         self._fresh: list[Measurement] = []
+        self._wrong: str | None = None
         self._driver: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -79,13 +87,12 @@ class Session:
         ends. Raises ApplicationError; nothing is left behind then.
         """
         check_installed(application)
-        application.prepare(place, lambda _line: None)
         try:
+            application.prepare(place, lambda _line: None)
             folder.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f"asa-{application.name}-", dir=folder))
         except OSError as error:
-            reason = f"{folder}: no scratch folder: {error.strerror}"
-            raise ApplicationError(application=application.name, failure=Failure.UNPREPARED, reason=reason) from error
+            raise _from_system(application, error, Failure.UNPREPARED, "cannot be prepared") from error
         given = parameters(application, seed=seed, place=place)
         session = cls(application=application, scratch=scratch, given=given, crew=Crew())
         try:
@@ -108,14 +115,14 @@ class Session:
 
     def check(self) -> None:
         """Take in what it has said. Raises ApplicationError when it has ended, or hangs."""
-        self._listen()
         driver = self._driver
         code = None if driver is None else driver.poll()
+        self._listen()
+        if self._wrong is not None:
+            raise self._error(Failure.CRASHED, self._wrong)
         if code is not None:
-            self._listen()
-            full = _NO_SPACE in last_words(self._errors, 20, 4096)
             ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-            raise self._error(Failure.NO_SPACE if full else Failure.CRASHED, f"its driver {ended}")
+            raise self._error(self._why(code), f"its driver {ended}")
         silent_s = time.monotonic() - self._heard_s
         if self._ready and silent_s > self.application.silence_limit_s:
             raise self._error(Failure.SILENT, f"has measured nothing for {silent_s:.0f} s")
@@ -138,9 +145,7 @@ class Session:
         try:
             self._crew.end()
         except StuckError as error:
-            raise ApplicationError(
-                application=self.application.name, failure=Failure.STUCK, reason=str(error)
-            ) from error
+            raise self._error(Failure.STUCK, str(error)) from error
         self._listen()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -163,40 +168,47 @@ class Session:
         }
         scratch = str(self._scratch)
         home = {"HOME": scratch, "TMPDIR": scratch, "XDG_RUNTIME_DIR": scratch, "PYTHONPATH": str(_PACKAGES)}
+        home |= _NOT_THE_USERS
         try:
             self._driver = self._crew.launch(
-                (*application.command(place, self.parameters), json.dumps(orders)),
+                (*_ordinary(), *application.command(place, self.parameters), json.dumps(orders)),
                 cwd=self._scratch,
                 output=self._output,
                 errors=self._errors,
                 env={**home, **application.environment(place)},
             )
         except OSError as error:
-            reason = f"its driver cannot be started: {error.strerror}"
-            raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason) from error
+            raise _from_system(application, error, Failure.MISSING, "its driver cannot be started") from error
+
+    def _why(self, code: int) -> Failure:
+        with suppress(FileNotFoundError):  # it was stopped
+            if _NO_SPACE in last_words(self._errors, 20, 4096) or shutil.disk_usage(self._scratch).free < _FULL_BYTES:
+                return Failure.NO_SPACE
+        return Failure.MISSING if code == _NOT_FOUND else Failure.CRASHED
 
     def _listen(self) -> None:
         with suppress(FileNotFoundError):  # the scratch folder is gone: it was stopped
             with self._output.open("rb") as file:
                 file.seek(self._offset)
                 new = file.read()
-            whole = new.rpartition(b"\n")[0]
+            *whole, rest = new.split(b"\n")
+            self._offset += len(new) - len(rest)
             if whole:
-                self._offset += len(whole) + 1
                 self._heard_s = time.monotonic()
-                for line in whole.split(b"\n"):
-                    self._take(line)
+            for line in whole:
+                self._take(line)
 
     def _take(self, text: bytes) -> None:
         try:
             line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError as error:
+        except msgspec.DecodeError:
             said = text[:200].decode(errors="replace")
-            raise self._error(Failure.CRASHED, f"printed {said!r}, which is no line of a driver") from error
+            self._wrong = self._wrong or f"printed {said!r}, which is no line of a driver"
+            return
         if line.ready is not None:
             self._ready, self.versions = True, line.ready
         elif line.metric not in self.application.metrics:
-            raise self._error(Failure.CRASHED, f"measured {line.metric!r}, which is none of its metrics")
+            self._wrong = self._wrong or f"measured {line.metric!r}, which is none of its metrics"
         else:
             self._fresh.append(Measurement(at_ns=line.at_ns, metric=line.metric, value=line.value))
 
@@ -204,6 +216,19 @@ class Session:
         return ApplicationError(
             application=self.application.name, failure=failure, reason=reason, last_words=last_words(self._errors)
         )
+
+
+def _ordinary() -> tuple[str, ...]:
+    """A prefix that keeps a program from real-time policies and negative nice, with which browsers and sound servers
+    would escape the scheduler under observation. Root may do both by a capability, so that is taken away."""
+    caps = ("setpriv", "--inh-caps=-sys_nice", "--bounding-set=-sys_nice") if os.geteuid() == 0 else ()
+    return ("prlimit", "--rtprio=0", "--nice=0", "--", *caps)
+
+
+def _from_system(application: Application, error: OSError, failure: Failure, what: str) -> ApplicationError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    reason = f"{what}: {error.filename or ''}: {error.strerror}"
+    return ApplicationError(application=application.name, failure=Failure.NO_SPACE if full else failure, reason=reason)
 
 
 def _text(application: Application, seed: int) -> str:
