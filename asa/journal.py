@@ -6,8 +6,8 @@ frames and decisions can be derived again; a recording carries the workload's tr
 --shadow`) also has what each tick cost. Nothing is thinned out: when the file passes its bound the oldest samples go
 first.
 
-Version 2 of the file has the table `cost`, version 3 what a replay needs besides: what the agent was told, and which
-tick heard of an event. An older file gets them when it is opened for writing; read, it has nothing of it.
+Version 2 of the file has the table `cost`, version 3 what a replay needs besides (what the agent was told, which tick
+heard of an event), version 4 the marks of a recorded scenario. An older file gets them when it is opened for writing.
 """
 
 import lzma
@@ -24,31 +24,29 @@ import msgspec
 
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError
+from asa.core.mark import Mark
 from asa.core.sample import RawSample
 
 _Row = TypeVar("_Row")
-_SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 4
 _OLDEST_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
-_TABLES = """
-CREATE TABLE session (id INTEGER PRIMARY KEY, header BLOB NOT NULL);
-CREATE TABLE sample (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE decision (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE event (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX sample_session ON sample (session);
-CREATE INDEX decision_session ON decision (session);
-CREATE INDEX event_session ON event (session);
-"""
+
+
+def _rows(name: str, more: str = "") -> tuple[str, str]:
+    # a table of what sessions have, and its index
+    columns = f"id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL{more}"
+    return f"CREATE TABLE {name} ({columns})", f"CREATE INDEX {name}_session ON {name} (session)"
+
+
 _STEPS = {  # version -> what made it of the one before
-    2: (
-        "CREATE TABLE cost (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL)",
-        "CREATE INDEX cost_session ON cost (session)",
+    1: (
+        "CREATE TABLE session (id INTEGER PRIMARY KEY, header BLOB NOT NULL)",
+        *(statement for name in ("sample", "decision", "event") for statement in _rows(name)),
     ),
-    3: (
-        "CREATE TABLE told (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL, sample INTEGER)",
-        "CREATE INDEX told_session ON told (session)",
-        "ALTER TABLE event ADD COLUMN heard_ns INTEGER",
-    ),
+    2: _rows("cost"),
+    3: (*_rows("told", ", sample INTEGER"), "ALTER TABLE event ADD COLUMN heard_ns INTEGER"),
+    4: _rows("mark"),
 }
 _OF_A_TICK = ("sample", "decision", "event", "cost")
 
@@ -64,7 +62,9 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str = ""  # in force at the start
     label: str = ""  # the true workload of a recording, "" in live sessions
     seed: int | None = None  # parameters of the recorded workload
-    parameters: str = ""  # its programs as they were started
+    parameters: str = ""  # its programs as they were started; of a scenario: application -> parameters, as JSON
+    tier: str = ""  # of a scenario: real or lab
+    programs: dict[str, str] = {}  # of a scenario: program -> version
     mode: str = ""  # of the agent: switching, observing or shadow; "" in recordings and before version 2
     # What the agent went by at its start, so that a replay comes to the same decisions; empty before version 3.
     settings: str = ""  # asa.config.Settings as JSON
@@ -119,9 +119,9 @@ class Journal:
     """A journal file, opened for writing (and reading) or from a packed recording for reading only."""
 
     def __init__(
-        self, connection: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = _SCHEMA_VERSION
+        self, db: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = _SCHEMA_VERSION
     ) -> None:
-        self._db = connection
+        self._db = db
         self._version = version
         self._size_bytes = size_bytes
         self._commit_ns = commit_ns
@@ -145,7 +145,7 @@ class Journal:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-                db.executescript(_TABLES + ";\n".join(step for steps in _STEPS.values() for step in steps))
+                db.executescript(";\n".join(step for steps in _STEPS.values() for step in steps))
             elif owner != _APPLICATION_ID or not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
                 db.close()
                 raise JournalError(f"{path}: not a journal of this version ({version}); move it away to start anew")
@@ -234,11 +234,7 @@ class Journal:
                 self._insert("told", Told(monotonic_ns=at_ns, order=order), sample=self._sample)
             if sizes is not None and sizes != self._sizes:
                 self._sizes = {str(name): size for name, size in sizes.items()}
-                self._insert(
-                    "told",
-                    Told(monotonic_ns=at_ns, sizes={str(name): size for name, size in sizes.items()}),
-                    sample=self._sample,
-                )
+                self._insert("told", Told(monotonic_ns=at_ns, sizes=dict(self._sizes)), sample=self._sample)
             if self._last_commit_ns is None:
                 self._last_commit_ns = at_ns
             if at_ns - self._last_commit_ns >= self._commit_ns:
@@ -260,6 +256,10 @@ class Journal:
     def tell(self, told: Told) -> None:
         """Append what the next ticks go by; written to disk with their batch. Raises JournalError."""
         self._append("told", (told,), sample=self._sample)
+
+    def mark(self, marks: Iterable[Mark]) -> None:
+        """Append the marks of a recorded scenario; written to disk with the batch. Raises JournalError."""
+        self._append("mark", marks)
 
     def commit(self) -> None:
         """Write the batch out and keep the size bound. Raises JournalError when the disk does not take it."""
@@ -283,6 +283,7 @@ class Journal:
                     self._db.execute(f"DELETE FROM {table} WHERE id < ?", (bound,))  # noqa: S608
             self._db.execute("DELETE FROM told WHERE sample < (SELECT min(id) FROM sample)")
             self._db.execute("DELETE FROM session WHERE id < (SELECT min(session) FROM sample)")
+            self._db.execute("DELETE FROM mark WHERE session < (SELECT min(session) FROM sample)")
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
 
     def sessions(self) -> list[Session]:
@@ -311,6 +312,11 @@ class Journal:
         """What the agent was told in one session, in order."""
         if self._version >= 3:
             yield from self.read("told", session, Told)
+
+    def marks(self, session: int) -> Iterator[Mark]:
+        """The marks of one session, in order; nothing but for recorded scenarios."""
+        if self._version >= 4:
+            yield from self.read("mark", session, Mark)
 
     def heard(self, session: int) -> Iterator[tuple[int | None, SwitchEvent]]:
         """Events of one session, each with the time of the sample in whose tick it was heard, if that is known."""
@@ -360,11 +366,8 @@ class Journal:
 
     def _insert(self, table: str, body: object, **columns: int) -> int:
         names, values = ", ".join(("session", "body", *columns)), ", ".join("?" * (2 + len(columns)))
-        cursor = self._db.execute(
-            f"INSERT INTO {table} ({names}) VALUES ({values})",  # noqa: S608
-            (self._session, self._encoder.encode(body), *columns.values()),
-        )
-        return int(cursor.lastrowid or 0)
+        row = (self._session, self._encoder.encode(body), *columns.values())
+        return int(self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({values})", row).lastrowid or 0)  # noqa: S608
 
 
 def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:

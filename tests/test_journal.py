@@ -22,6 +22,7 @@ from asa.core.decision import (
     Workload,
 )
 from asa.core.errors import JournalError
+from asa.core.mark import Mark, Phase
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.journal import Costs, Journal, SessionHeader, Told
 
@@ -29,6 +30,7 @@ SIMPLE = SchedulerName("scx_simple")
 HOLD = Order(kind=OrderKind.HOLD, until_ns=2**62, until="14:30")
 RESUME = Order(kind=OrderKind.RESUME, scheduler=SIMPLE)
 RECORDINGS = Path(__file__).resolve().parent.parent / "models/recordings"
+MARK = Mark(monotonic_ns=1, phase=Phase.STARTING, interactive="web")
 HEADER = SessionHeader(started_ns=1, asa_version="0", host="test", kernel="6.18", cpus=2, label="cpu", seed=3)
 
 
@@ -147,6 +149,36 @@ def test_what_the_agent_was_told_and_when_it_heard(tmp_path):
         assert [told.sizes for told in journal.told(number + 1)] == [{"scx_simple": 6}]
 
 
+def test_marks_of_a_recorded_scenario(tmp_path):
+    marks = [MARK, Mark(monotonic_ns=2, phase=Phase.RUNNING, interactive="web", background="blender")]
+    header = msgspec.structs.replace(HEADER, tier="real", programs={"blender": "3.4"})
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        number = journal.begin(header)
+        journal.add(sample(0))
+        journal.mark(marks)
+        journal.begin(HEADER)
+        journal.pack(tmp_path / "j.journal.xz")
+        for opened in (journal, Journal.unpack(tmp_path / "j.journal.xz")):
+            assert list(opened.marks(number)) == marks
+            assert list(opened.marks(number + 1)) == []
+            assert opened.sessions()[0].header == header
+
+
+def test_a_journal_of_version_3_gets_the_marks_when_it_is_written_to(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with Journal.open(path) as journal:
+        first = journal.begin(HEADER)
+        journal.add(sample(0))
+    with sqlite3.connect(path) as db:
+        db.executescript("DROP TABLE mark; PRAGMA user_version = 3")
+    with Journal.look(path) as journal:
+        assert list(journal.marks(first)) == []
+        assert len(list(journal.samples(first))) == 1
+    with Journal.open(path) as journal:
+        journal.mark((MARK,))
+    assert version_of(path) == 4
+
+
 def test_what_was_told_goes_with_its_ticks(tmp_path):
     with Journal.open(tmp_path / "j.sqlite", size_mb=1.0, commit_s=1e5) as journal:
         number = journal.begin(HEADER)
@@ -239,6 +271,7 @@ def test_a_journal_of_version_1_gets_the_costs_when_it_is_written_to(tmp_path):
         assert list(journal.costs(sessions[0].number)) == []
         assert list(journal.told(sessions[0].number)) == []
         assert list(journal.heard(sessions[0].number)) == []
+        assert list(journal.marks(sessions[0].number)) == []
     assert version_of(path) == 1  # a look changes nothing
     for second in range(2):  # the second time it is of this version already
         with Journal.open(path) as journal:
@@ -246,11 +279,13 @@ def test_a_journal_of_version_1_gets_the_costs_when_it_is_written_to(tmp_path):
             journal.add(sample(second))
             journal.add(sample(second + 1), None, (EVENT,), (HOLD,))
             journal.add_costs(costs(second))
+            journal.mark((MARK,))
+            assert list(journal.marks(number)) == [MARK]
             assert list(journal.costs(number)) == [costs(second)]
             assert list(journal.told(number)) == [Told(monotonic_ns=(second + 1) * 10**9, order=HOLD)]
             assert list(journal.heard(number)) == [((second + 1) * 10**9, EVENT)]
             assert [len(list(journal.samples(session.number))) for session in sessions] == samples
-    assert version_of(path) == 3
+    assert version_of(path) == 4
 
 
 def test_a_journal_of_version_1_that_cannot_be_changed_stays_whole(tmp_path):
@@ -297,7 +332,7 @@ def test_a_look_at_what_is_no_journal(tmp_path):
     with pytest.raises(JournalError, match="not a journal of this version"):
         Journal.look(tmp_path / "other.sqlite")
     with sqlite3.connect(old_journal(tmp_path / "newer.sqlite")) as db:
-        db.execute("PRAGMA user_version = 4")
+        db.execute("PRAGMA user_version = 5")
     for way in (Journal.look, Journal.open):
-        with pytest.raises(JournalError, match=r"not a journal of this version \(4\)"):
+        with pytest.raises(JournalError, match=r"not a journal of this version \(5\)"):
             way(tmp_path / "newer.sqlite")

@@ -56,6 +56,8 @@ files:
 examples:
   asa setup
       All but what only tests need.
+  asa setup --bench
+      And the applications of the benchmark.
   asa setup --probes
       The eBPF programs alone.
 """
@@ -67,6 +69,7 @@ def register(commands: "Commands") -> None:
         "setup", help="install schedulers, the lab, and the programs of the workloads", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
+    command.add_argument("--bench", action="store_true", help="the real programs of `asa bench run` too (1 GB)")
     command.add_argument("--probes", action="store_true", help="nothing but the eBPF programs (`make bpf`)")
     command.set_defaults(run=run)
 
@@ -82,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tests:
         debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)
         schedulers.build_loader()  # first: what it compiles stays for the schedulers
+    if arguments.tests or arguments.bench:
+        _applications()
     return ensure(lab=True, workloads=True)
 
 
@@ -99,6 +104,21 @@ def ensure(*, lab: bool, workloads: bool) -> int:
     if lab:
         guest.ready(cache, print)
     return schedulers.install_missing()
+
+
+def _applications() -> None:
+    """Install the benchmark's programs, and make what they work on. Raises SetupError, ApplicationError."""
+    from asa import debian, paths
+    from scenarios import catalogue
+    from scenarios.application import Tier
+    from scenarios.session import place_for
+
+    cache = paths.default().cache
+    for tier in Tier:
+        known = catalogue.applications(tier).values()
+        debian.install(sorted({name for one in known for name in one.packages}), report=print, cache=cache)
+        for one in known:
+            one.prepare(place_for(one, cache=cache, tier=tier), print)
 
 
 def probes() -> None:

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from asa.cli import record
-from asa.core.errors import InputError, JournalError
+from asa.cli import record, record_display
+from asa.core.errors import AsaError, InputError, JournalError
+from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader
-from scenarios import recorder
+from scenarios import recorder, scenario_recorder
 
 
 def asa(*words):
@@ -26,6 +27,9 @@ def quick(monkeypatch):
     """No warm-up, and no waiting for a quiet machine: what is tested is the command."""
     fast = functools.partial(recorder.Recorder, warmup_s=0.1, most_busy_before=1.0, most_steal=1.0)
     monkeypatch.setattr(recorder, "Recorder", fast)
+    limits = {"rest_s": 0.2, "most_busy_before": 1.0, "most_steal": 1.0, "noise_limit_pct": 1000.0}
+    fast = functools.partial(scenario_recorder.ScenarioRecorder, **limits)
+    monkeypatch.setattr(scenario_recorder, "ScenarioRecorder", fast)
 
 
 @pytest.fixture
@@ -71,6 +75,47 @@ def test_campaign_goes_on_and_packs(quick, tmp_path, capsys):
     assert "2 samples" in out[0]
 
 
+@pytest.mark.apps
+def test_a_scenario_goes_on_and_packs(quick, tmp_path, capsys):
+    path, packed = tmp_path / "r.journal", tmp_path / "r.journal.xz"
+    words = ("--scenario", "idle", "--for", 3, "--journal", path, "--ebpf", "off")
+    assert asa(*words, "--sessions", 1, "--seed", 4, "--pack", packed) == 0
+    assert "1/1 idle seed 4 kept" in capsys.readouterr().out
+    assert asa(*words, "--sessions", 1, "--seed", 4, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["result"] == "skipped"
+    with Journal.unpack(packed) as opened:
+        (session,) = opened.sessions()
+        marks = list(opened.marks(session.number))
+        samples = list(opened.samples(session.number))
+    assert (session.header.label, session.header.seed, session.header.tier) == ("idle", 4, "real")
+    assert [mark.phase for mark in marks] == list(Phase)
+    running_ns = marks[3].monotonic_ns - marks[2].monotonic_ns
+    assert running_ns >= 3e9
+    assert len(samples) >= 3
+
+
+@pytest.mark.parametrize("words", [("--label", "cpu"), ("--scenario", "idle", "--tier", "real"), ("--list",)])
+def test_in_lab_takes_scenarios_alone(words, tmp_path):
+    with pytest.raises(AsaError, match="--in-lab plays the stand-ins of --scenario"):
+        asa(*words, "--in-lab", tmp_path)
+
+
+def test_in_lab_with_nothing_left_boots_nothing(tmp_path, capsys):
+    header = SessionHeader(
+        started_ns=1, asa_version="0.1", host="lab", kernel="6", cpus=4, label="idle", seed=0, tier="lab"
+    )
+    with Journal.open(tmp_path / "r.sqlite") as opened:
+        opened.begin(header)
+        opened.pack(tmp_path / "r.journal.xz")
+    assert asa("--scenario", "idle", "--sessions", 1, "--in-lab", tmp_path) == 0
+    assert f"0 sessions kept, 0 not, 1 were in {tmp_path} already" in capsys.readouterr().err
+
+
+def test_unknown_scenario(tmp_path):
+    with pytest.raises(InputError, match="--scenario: 'S99' is not accepted"):
+        asa("--scenario", "S99", "--journal", tmp_path / "r.journal")
+
+
 def test_dropped_session_fails_the_command(quick, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert asa("--label", "idle", "--for", 1, "--journal", tmp_path / "r.journal") == 1
@@ -114,7 +159,7 @@ def test_senseless_words(words):
 def test_plain_lines_where_rich_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with record._display() as show:
+    with record_display.display() as show:
         show.start("cpu", 1, 2, 9)
         show.outcome(recorder.Outcome(workload="cpu", seed=1, result=recorder.Result.DROPPED, reason="too noisy"))
     assert capsys.readouterr().out == "2/9 cpu seed 1 dropped: too noisy\n"
@@ -123,8 +168,8 @@ def test_plain_lines_where_rich_is_missing(monkeypatch, capsys):
 def test_bar_where_there_is_a_terminal(monkeypatch, capsys):
     pytest.importorskip("rich")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with record._display() as show:
-        assert isinstance(show, record._Bar)
+    with record_display.display() as show:
+        assert isinstance(show, record_display.Bar)
         show.start("cpu", 1, 1, 1)
         show.outcome(recorder.Outcome(workload="cpu", seed=1, result=recorder.Result.KEPT, samples=46))
     assert "cpu seed 1 kept (46 samples)" in capsys.readouterr().out

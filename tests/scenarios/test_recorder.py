@@ -140,7 +140,7 @@ def test_missed_seconds_are_left_out_and_too_many_drop_the_session(recorder, wor
     world.cost_ns = 2_500_000_000
     outcome = recorder.record("cpu", seed=1, seconds=20)
     assert outcome.result is Result.DROPPED
-    assert "only 7 of 21 samples" in outcome.reason
+    assert "only 7 samples of 20 s" in outcome.reason
     assert stored(journal) == []
 
 

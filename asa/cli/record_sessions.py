@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `asa record` records with: this machine's collectors, and a recorder for workloads or for scenarios."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.config import Ebpf
+    from asa.journal import Journal
+    from collectors.sampler import HostSampler
+    from scenarios.application import Application, Tier
+    from scenarios.catalogue import Scenario
+    from scenarios.recorder import Recorder
+    from scenarios.scenario_recorder import ScenarioRecorder
+
+
+@contextmanager
+def under(scheduler: str | None) -> Iterator[None]:
+    """Inside, it is in force; None leaves things as they are. Raises AsaError."""
+    if scheduler is None:
+        yield
+        return
+    from asa import paths
+    from asa.act.in_force import Forcing
+    from asa.core.decision import SchedulerName
+    from scenarios.player import find_stage
+
+    places = paths.default()
+    in_lab = find_stage(cache=places.cache, proc=places.proc).lab
+    owners = [places.cache.stat().st_uid] if in_lab else []  # who built the schedulers on the host
+    with Forcing(places, owners=owners) as forcing, forcing.hold(SchedulerName(scheduler)):
+        yield
+
+
+@contextmanager
+def of_workloads(journal: "Journal", ebpf: "Ebpf | None") -> "Iterator[Recorder]":
+    """Opens the collectors; inside, an ordinary kill is as Ctrl-C."""
+    from asa import paths
+    from collectors.sampler import SystemClock
+    from scenarios.player import Player, find_stage
+    from scenarios.recorder import Recorder, machine
+
+    places = paths.default()
+    stage = find_stage(cache=places.cache, proc=places.proc)
+    with _sampler(ebpf) as sampler:
+        yield Recorder(
+            journal=journal,
+            sampler=sampler,
+            clock=SystemClock(),
+            play=lambda label, seed: Player.start(label, seed=seed, stage=stage),
+            machine=machine(lab=stage.lab, cpus=stage.cpus, proc=places.proc),
+        )
+
+
+@contextmanager
+def of_scenarios(journal: "Journal", ebpf: "Ebpf | None", tier: "Tier | None") -> "Iterator[ScenarioRecorder]":
+    """The same for the benchmark's scenarios; without a tier the stand-ins in the lab, elsewhere the programs."""
+    from asa import paths
+    from collectors.sampler import SystemClock
+    from scenarios import catalogue
+    from scenarios.application import Tier
+    from scenarios.player import find_stage
+    from scenarios.recorder import machine
+    from scenarios.scenario_recorder import ScenarioRecorder
+    from scenarios.session import default_folder, place_for
+
+    places = paths.default()
+    stage = find_stage(cache=places.cache, proc=places.proc)
+    played = tier or (Tier.LAB if stage.lab else Tier.REAL)
+    known = {scenario.label: scenario for scenario in catalogue.SCENARIOS}
+
+    def find(label: str) -> "tuple[Scenario, tuple[Application, ...]]":
+        return known[label], catalogue.parts(known[label], played)
+
+    with _sampler(ebpf) as sampler:
+        yield ScenarioRecorder(
+            journal=journal,
+            sampler=sampler,
+            clock=SystemClock(),
+            machine=machine(lab=stage.lab, cpus=stage.cpus, proc=places.proc),
+            tier=played,
+            tries=3,
+            find=find,
+            place=lambda application: place_for(application, cache=places.cache, tier=played),
+            folder=default_folder(places.cache, lab=stage.lab),
+            proc=places.proc,
+            report=lambda line: print(f"asa: {line}", file=sys.stderr, flush=True),
+        )
+
+
+@contextmanager
+def _sampler(ebpf: "Ebpf | None") -> "Iterator[HostSampler]":
+    from msgspec.structs import replace
+
+    from asa import config, paths
+    from asa.act.urgency import go_first
+    from collectors.sampler import HostSampler, SystemClock, standard
+
+    places = paths.default()
+    collect = config.load(places.config).collect
+    if ebpf is not None:
+        collect = replace(collect, ebpf=ebpf)
+    go_first()  # as the agent does: what it would see is what is recorded
+    # Ctrl-C ends the programs on the way out; so must an ordinary kill
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with closing(HostSampler(standard(places.proc, places.sys, collect), SystemClock())) as sampler:
+            sampler.open()
+            for source, reason in sampler.missing.items():
+                print(f"asa: {source}: {reason}; recorded without it", file=sys.stderr)
+            yield sampler
+    finally:
+        signal.signal(signal.SIGTERM, before)
