@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa evaluate`: what the benchmark is worth, by its kept results and the dataset, without measuring anything."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from calibration.evaluate_scenarios import Compared, Figure
+    from models.recorded_table import Facts
+
+_TEXT = """\
+Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
+is none and one where there is, and whether results and recordings are complete.
+"""
+_MORE = """\
+exit status:
+  0  the figures were printed, whether their goals are met or not
+  1  kept results cannot be read
+
+examples:
+  asa evaluate scenarios
+      Figures with their goals, and each scenario's comparison.
+  asa evaluate scenarios --json
+      The figures alone, a JSON object a line; value is null for what no kept result tells.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "evaluate", help="judge by kept results, without measuring", description=_TEXT, epilog=_MORE
+    )
+    actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
+    scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")
+    scenarios.add_argument(
+        "--results", type=Path, metavar="DIR", help="runs of `asa bench run`, a folder each (default: the package's)"
+    )
+    scenarios.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="a Parquet file of `asa dataset build`, or a folder of packed journals (default: the package's)",
+    )
+    scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
+    scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
+    scenarios.set_defaults(run=_scenarios)
+
+
+def _scenarios(arguments: argparse.Namespace) -> int:
+    """Raises AsaError."""
+    _need("pyarrow", "scipy")
+    import calibration
+    from asa import paths
+    from asa.core.decision import EEVDF
+    from calibration import evaluate_results
+    from calibration.evaluate_scenarios import SIMPLE, compare, figures
+    from scenarios.application import Tier
+
+    folder = arguments.results or Path(calibration.__file__).parent / "results"
+    dataset = arguments.dataset or paths.base_model().parent.parent / "recordings" / "scenarios"
+    runs = evaluate_results.read(folder)
+    found = figures(runs, _facts(dataset))
+    lab = [run for run in runs if run.tier == Tier.LAB]
+    sides = [
+        (f"{EEVDF} against itself", compare(lab, (EEVDF, 1), (EEVDF, 2))),
+        (f"{EEVDF} against {SIMPLE}", compare(lab, (EEVDF, 1), (SIMPLE, 1))),
+    ]
+    if arguments.plot is not None:
+        _need("matplotlib")
+        from calibration.evaluate_plot import draw
+
+        draw(arguments.plot, sides)
+    if not arguments.json:
+        _print(found, sides)
+    for figure in found:
+        print(json.dumps(_plain(figure)))
+    return 0
+
+
+def _facts(path: Path) -> "Sequence[Facts] | None":
+    from models import recorded, recorded_table
+
+    if path.is_dir():
+        journals = sorted(path.glob(f"*.journal{recorded.PACKED}"))
+        return recorded_table.facts(recorded_table.table(recorded.sessions(journals))) if journals else None
+    return recorded_table.read(path) if path.exists() else None
+
+
+def _print(found: "Sequence[Figure]", sides: "Sequence[tuple[str, Sequence[Compared]]]") -> None:
+    from asa.cli import bench_output
+    from calibration.evaluate_scenarios import GOALS
+
+    for title, compared in sides:
+        if compared:
+            print(title)
+            bench_output.table(
+                ("scenario", "pairs", "score", "95 %", "effect", "p", ""), [_row(one) for one in compared]
+            )
+    rows = []
+    for figure in found:
+        goal = GOALS[figure.name]
+        value = "unknown" if figure.value is None else f"{figure.value:.3g} {goal.unit}"
+        bound = f"{goal.sign} {goal.bound:g} {goal.unit}"
+        rows.append((figure.name, value, bound, "yes" if figure.ok else "no", figure.detail or figure.reason))
+    bench_output.table(("figure", "value", "goal", "met", ""), rows)
+
+
+def _row(one: "Compared") -> tuple[str, ...]:
+    test = one.test
+    between = "" if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
+    effect = "" if test.effect is None else f"{test.effect:+.1f}"
+    p = "" if one.adjusted is None else f"{one.adjusted:.2g}{' *' if one.significant else ''}"
+    metrics = ", ".join(f"{name} x{ratio:.2f}" for name, ratio in one.metrics)
+    return one.label, str(test.pairs), f"{test.mean:+.3f}", between, effect, p, metrics
+
+
+def _plain(figure: "Figure") -> dict[str, object]:
+    from calibration.evaluate_scenarios import GOALS
+
+    goal = GOALS[figure.name]
+    value = None if figure.value is None else round(figure.value, 4)
+    body: dict[str, object] = {"name": figure.name, "value": value, "unit": goal.unit, "goal": goal.bound}
+    body |= {"sign": goal.sign, "ok": figure.ok, "what": goal.what}
+    return body | {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
+
+
+def _need(*modules: str) -> None:
+    from importlib.util import find_spec
+
+    from asa.core.errors import AsaError
+
+    for module in modules:
+        if find_spec(module) is None:
+            raise AsaError(f"this needs {module}; install asa's extras `bench` and `train`")
