@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures of the scale benchmark come out of hand-made turns as by hand; its texts are what their formats want."""
+
+import argparse
+import json
+import math
+import re
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from scipy import stats
+
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.cli import bench_scale
+from asa.core.errors import AsaError
+from calibration import scale
+from calibration.overhead_report import Machine
+from calibration.scale import Options, Result, usable
+from calibration.scale_figures import _T, better, differs, figures, mean
+from calibration.scale_plot import picture
+from calibration.scale_report import as_json, cells, document, failures_as_json, prometheus, warnings
+from calibration.scale_samples import METRICS, Found, Mode, Turn, read, write
+
+MS = 1_000_000
+MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa bench scale")
+
+
+def turn(scheduler, number, wakeup_ms, jobs=200, missed=0):
+    late = {"samples": 500, "p50_ns": MS, "p99_ns": round(wakeup_ms * MS), "worst_ns": 90 * MS}
+    readings = dict.fromkeys(Mode, late)
+    readings |= {
+        Mode.THROUGHPUT: {"jobs": jobs, "elapsed_ns": 2_000 * MS},
+        Mode.DEADLINES: {"periods": 240, "missed": missed},
+    }
+    return Turn(scheduler=scheduler, round=number, readings=readings)
+
+
+def found(cpus=4, **changes):
+    whole = {
+        "kernel": "6.18",
+        "cpus": cpus,
+        "versions": {"eevdf": "6.18", "scx_a": "1.0"},
+        "turns": (
+            *(turn("scx_a", number, late, missed=24) for number, late in enumerate((1.0, 2.0, 3.0), 1)),
+            *(turn("eevdf", number, late) for number, late in enumerate((19.0, 20.0, 21.0), 1)),
+        ),
+        "troubles": (),
+    }
+    return Found(**(whole | changes))
+
+
+def result(*guests, troubles=()):
+    options = Options(repeats=3)
+    return Result(began_s=0.0, options=options, emulator="QEMU 10.0", found=list(guests), troubles=list(troubles))
+
+
+def by_name(made):
+    return {(figure.metric.name, figure.cpus, figure.scheduler): figure for figure in made}
+
+
+def test_figures_are_what_a_hand_makes_of_the_turns():
+    made = by_name(figures([found()]))
+    assert len(made) == 2 * len(METRICS)
+    late = made["wakeup_p99", 4, "scx_a"]
+    assert late.value == pytest.approx(0.002)
+    assert late.error == pytest.approx(4.303 * 0.001 / math.sqrt(3))
+    assert late.turns == 3
+    assert made["throughput", 4, "scx_a"].value == pytest.approx(100.0)
+    assert made["deadlines_missed", 4, "scx_a"].value == pytest.approx(0.1)
+    assert made["deadlines_missed", 4, "eevdf"].value == 0.0
+
+
+def test_the_quantiles_are_students():
+    assert [round(stats.t.ppf(0.975, degrees), 3) for degrees in range(1, len(_T) + 1)] == list(_T)
+    assert mean([]) == (None, None)
+    assert mean([5.0]) == (5.0, None)
+    many = [float(number % 2) for number in range(200)]
+    assert mean(many)[1] == pytest.approx(_T[-1] * stats.sem(many))
+
+
+def test_what_was_not_measured_is_unknown():
+    made = by_name(figures([found(turns=(turn("eevdf", 1, 5.0),))]))
+    assert made["wakeup_p99", 4, "scx_a"].value is None
+    assert (made["wakeup_p99", 4, "eevdf"].value, made["wakeup_p99", 4, "eevdf"].error) == (0.005, None)
+    assert json.loads(as_json(made["wakeup_p99", 4, "scx_a"]))["value"] is None
+    assert cells(made["wakeup_p99", 4, "scx_a"])[3:] == ("unknown", "")
+    empty = Turn(scheduler="eevdf", round=1, readings={Mode.PIPE: {"samples": 0}, Mode.DEADLINES: {"periods": 0}})
+    assert all(figure.value is None for figure in figures([found(turns=(empty,))]))
+
+
+def test_schedulers_differ_when_their_intervals_lie_apart_and_the_metric_says_who_is_better():
+    made = by_name(figures([found()]))
+    ours, own = made["wakeup_p99", 4, "scx_a"], made["wakeup_p99", 4, "eevdf"]
+    assert differs(ours, own)
+    assert better(ours, own)
+    assert not better(own, ours)
+    assert not differs(ours, ours)
+    faster = by_name(figures([found(turns=(turn("scx_a", 1, 1.0, jobs=300), turn("eevdf", 1, 1.0)))]))
+    assert better(faster["throughput", 4, "scx_a"], faster["throughput", 4, "eevdf"])
+    assert not differs(faster["throughput", 4, "scx_a"], faster["throughput", 4, "eevdf"])  # one turn each
+
+
+def test_the_document_has_each_metric_and_marks_what_differs():
+    text = document(result(found(2), found(4)), MACHINE, image="x.svg", gauges="x.prom")
+    assert all(f"## {metric.name}, {metric.unit}" in text for metric in METRICS)
+    assert "| scx_a | **2.00 ± 2.48** | **2.00 ± 2.48** |" in text
+    assert "| scx_a | _10.0 ± 0.0_ | _10.0 ± 0.0_ |" in text
+    assert "| eevdf | 20.0 ± 2.5 | 20.0 ± 2.5 |" in text
+    assert "![Each metric against the core count](x.svg)" in text
+    assert "[x.prom](x.prom)" in text
+    assert "Doubtful" not in text
+    troubled = result(found(2, turns=(), troubles=("round 1: scx_a: it fell",)))
+    assert warnings(troubled) == ["2 CPUs: round 1: scx_a: it fell"]
+    assert warnings(result(found(2), troubles=("8 CPUs: no boot",))) == ["8 CPUs: no boot"]
+    text = document(troubled, MACHINE, image="x.svg", gauges="x.prom")
+    assert "**Doubtful**: 2 CPUs: round 1: scx_a: it fell." in text
+    assert "| scx_a | unknown |" in text
+
+
+def test_json_lines_have_names_of_their_own_and_units():
+    lines = [json.loads(as_json(figure)) for figure in figures([found(2), found(4)])]
+    assert len({line["name"] for line in lines}) == len(lines)
+    line = next(line for line in lines if line["name"] == "scale_wakeup_p99_ms_scx_a_4_cpus")
+    assert (line["value"], line["unit"], line["goal"], line["ok"], line["error"]) == (2.0, "ms", None, None, 2.484338)
+    failed = [json.loads(failures_as_json(result(found(troubles=troubles)))) for troubles in ((), ("x",))]
+    assert [(line["value"], line["ok"]) for line in failed] == [(0, True), (1, False)]
+
+
+_NAME, _LABEL = r"[a-zA-Z_:][a-zA-Z0-9_:]*", r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*"'
+_SAMPLE = re.compile(rf"({_NAME})\{{({_LABEL}(?:,{_LABEL})*)\}} (\S+)")
+
+
+def exposition(text):
+    """Prometheus' text format, strictly: HELP, TYPE, then all samples of that name. Gives {name: {labels: value}}."""
+    assert text.endswith("\n")
+    families, lines = {}, iter(text.splitlines())
+    name = None
+    for line in lines:
+        if line.startswith("#"):
+            name, words = re.fullmatch(rf"# HELP ({_NAME}) (.+)", line).groups()
+            assert words.strip() == words
+            assert next(lines) == f"# TYPE {name} gauge"
+            assert name not in families
+            families[name] = {}
+            continue
+        sample, labels, value = _SAMPLE.fullmatch(line).groups()
+        key = tuple(sorted(re.findall(_LABEL, labels)))
+        assert sample == name
+        assert key not in families[name]
+        families[name][key] = float(value)
+    assert all(families.values())
+    return families
+
+
+def test_the_gauges_are_prometheus_text_in_base_units():
+    families = exposition(prometheus(figures([found(2), found(4)])))
+    assert len(families) == 2 * len(METRICS)
+    assert families["asa_scale_wakeup_p99_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.002)
+    assert families["asa_scale_wakeup_p99_error_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.00248434)
+    assert families["asa_scale_throughput_jobs_per_second"]['cpus="2"', 'scheduler="eevdf"'] == 100.0
+    assert families["asa_scale_deadlines_missed_ratio"]['cpus="2"', 'scheduler="scx_a"'] == pytest.approx(0.1)
+    one = exposition(prometheus(figures([found(turns=(turn("eevdf", 1, 5.0),))])))
+    assert not [name for name in one if "_error_" in name]  # of one turn there is none
+    assert prometheus(figures([found(turns=())])) == ""
+
+
+def test_the_picture_has_a_dot_for_each_figure():
+    made = figures([found(2), found(4)])
+    root = ElementTree.fromstring(picture(made))  # noqa: S314  # ours
+    dots = root.findall(".//{*}g/{*}circle")
+    assert len(dots) == len(made)
+    titles = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {f"{metric.name}, {metric.unit}" for metric in METRICS} <= titles
+    assert {"eevdf", "scx_a", "2 CPUs", "4 CPUs"} <= titles
+    width, height = map(float, root.get("viewBox").split()[2:])
+    assert all(0 < float(dot.get("cx")) < width and 0 < float(dot.get("cy")) < height for dot in dots)
+    ElementTree.fromstring(picture(figures([found(turns=())])))  # noqa: S314
+
+
+def test_records_survive_their_file(tmp_path):
+    path = tmp_path / "found.json"
+    write(found(), path)
+    assert read(path) == found()
+    path.write_text('{"kernel": 1}')
+    with pytest.raises(AsaError, match=r"found\.json: no samples of the scale benchmark: Expected `str`"):
+        read(path)
+
+
+def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, monkeypatch):
+    def guest(lab, cpus, *_):
+        if cpus == 4:
+            raise AsaError("no boot")
+        return found(cpus)
+
+    emulator = SimpleNamespace(version=(10, 0))
+    monkeypatch.setattr(scale.guest, "ready", lambda *_: SimpleNamespace(emulator=emulator))
+    monkeypatch.setattr(scale, "_in_guest", guest)
+    made = scale.measure(Options(cpus=(2, 4, 8)), paths.Places(cache=tmp_path, state=tmp_path), lambda *_: None)
+    assert [one.cpus for one in made.found] == [2, 8]
+    assert made.troubles == ["4 CPUs: no boot"]
+    with pytest.raises(AsaError, match="4 CPUs: no boot"):
+        scale.measure(Options(cpus=(4,)), paths.Places(cache=tmp_path, state=tmp_path), lambda *_: None)
+
+
+def test_schedulers_are_checked_before_a_guest_boots(tmp_path):
+    portfolio = Portfolio.load(paths.manifest(), tmp_path)
+    assert usable(portfolio, ()) == ("eevdf",)
+    assert usable(portfolio, ("eevdf",)) == ("eevdf",)
+    with pytest.raises(AsaError, match="scx_none: not in the manifest"):
+        usable(portfolio, ("eevdf", "scx_none"))
+    with pytest.raises(AsaError, match="scx_flash: not installed"):
+        usable(portfolio, ("scx_flash",))
+    with pytest.raises(AsaError, match="named twice: eevdf, eevdf"):
+        usable(portfolio, ("eevdf", "eevdf"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--cpus", "2,2"),
+        ("--cpus", "17"),
+        ("--cpus", "x"),
+        ("--repeat", "0"),
+        ("--seconds", "nan"),
+        ("--seconds", "61"),
+    ],
+)
+def test_the_command_refuses_what_cannot_be_run(words, capsys):
+    parser = argparse.ArgumentParser()
+    bench_scale.register(parser.add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["scale", *words])
+    assert words[1] in capsys.readouterr().err
