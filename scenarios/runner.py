@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Plays the trials of a benchmark's plan on this machine, one after another (in a guest: `python -m scenarios.runner`).
+
+A trial: the scheduler in force, the interactive application and then the background load, both ready, a warm-up that
+does not count, the measured window, the end. What fails is a result with the program's own words, never the end of the
+run. Does not decide what is played (`scenarios.runner_plan`) and scores nothing.
+"""
+
+import math
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+import asa
+from asa import paths
+from asa.act.in_force import Check, Forcing
+from asa.core.decision import SchedulerName
+from asa.core.errors import AsaError
+from scenarios import runner_folder
+from scenarios.application import Application, ApplicationError, Failure, Measurement, Tier
+from scenarios.catalogue import applications
+from scenarios.noise import Noise, Scan, between
+from scenarios.runner_plan import Outcome, Result, Series, Trial
+from scenarios.session import Session, default_folder, place_for
+
+_LOOK_S = 0.25
+SCHEDULER = "scheduler"
+"""The failure of a trial whose scheduler did not come up, or was lost."""
+
+
+class Forces(Protocol):
+    """What a trial needs of `asa.act.in_force.Forcing`."""
+
+    def hold(self, scheduler: SchedulerName) -> AbstractContextManager[Check]:
+        """Inside, it is in force."""
+        ...
+
+    def version(self, scheduler: SchedulerName) -> str:
+        """Of its program."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where and how trials are played. `again` is how often a disturbed one is repeated."""
+
+    applications: Mapping[str, Application]
+    tier: Tier
+    cache: Path
+    scratch: Path
+    forcing: Forces
+    seconds: float
+    warm_up_s: float
+    again: int = 2
+    proc: Path = Path("/proc")
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What is played in a guest, for `main`."""
+
+    trials: tuple[Trial, ...]
+    seconds: float
+    warm_up_s: float
+    out: str
+
+
+def play_all(
+    trials: Sequence[Trial],
+    stage: Stage,
+    keep: Callable[[Result], None],
+    begin: Callable[[Trial, int], None] = lambda _trial, _attempt: None,
+) -> None:
+    """Play them in turn; `begin` is called before each attempt, `keep` with each result as it comes."""
+    for trial in trials:
+        attempt = 1
+        while True:
+            begin(trial, attempt)
+            result = play(trial, stage, attempt)
+            if result.outcome is not Outcome.DISTURBED or attempt > stage.again:
+                break
+            attempt += 1
+        keep(result)
+
+
+def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
+    """One attempt. Never raises for what went wrong with scheduler or applications: that is in the result."""
+    found = _Found()
+    started_ns, begin_s = time.time_ns(), time.monotonic()
+    outcome, reason, failure, application, words = Outcome.DONE, "", "", "", ""
+    try:
+        with ExitStack() as stack:
+            _play(trial, stage, found, stack)
+        series = found.series()
+        if found.noise is not None and stage.tier is Tier.REAL:
+            reason = found.noise.complaint()
+            if reason:
+                outcome, failure = Outcome.DISTURBED, Failure.DISTURBED
+    except ApplicationError as error:
+        outcome, failure, application = Outcome.FAILED, error.failure, error.application
+        reason, words, series = error.reason, error.last_words, []
+    except AsaError as error:
+        outcome, failure, reason, series = Outcome.FAILED, SCHEDULER, str(error), []
+    return Result(
+        trial=trial,
+        outcome=outcome,
+        attempts=attempt,
+        started_ns=started_ns,
+        took_s=round(time.monotonic() - begin_s, 3),
+        window_s=found.window_s,
+        host=socket.gethostname(),
+        kernel=os.uname().release,
+        cpus=len(os.sched_getaffinity(0)),
+        asa_version=asa.__version__,
+        scheduler_version=found.scheduler_version,
+        versions={one.application.name: dict(one.versions) for one in found.sessions},
+        parameters={one.application.name: dict(one.parameters) for one in found.sessions},
+        noise=found.noise,
+        series=series,
+        failure=failure,
+        application=application,
+        reason=reason,
+        last_words=words,
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a trial has given so far."""
+
+    scheduler_version: str = ""
+    sessions: list[Session] = field(default_factory=list)
+    window_ns: tuple[int, int] | None = None
+    noise: Noise | None = None
+
+    @property
+    def window_s(self) -> float | None:
+        return None if self.window_ns is None else round((self.window_ns[1] - self.window_ns[0]) / 1e9, 6)
+
+    def members(self) -> list[int]:
+        return [pid for session in self.sessions for pid in session.members()]
+
+    def series(self) -> list[Series]:
+        """Of the window. Raises ApplicationError for figures that cannot be."""
+        assert self.window_ns is not None  # noqa: S101  # set before a trial ends well
+        start_ns, end_ns = self.window_ns
+        found = []
+        for session in self.sessions:
+            name = session.application.name
+            taken: dict[str, list[Measurement]] = {metric: [] for metric in session.application.metrics}
+            for one in session.measurements():
+                if start_ns <= one.at_ns < end_ns:
+                    taken[one.metric].append(one)
+                    if not (math.isfinite(one.value) and one.value >= 0.0):
+                        reason = f"measured {one.value!r} of {one.metric}"
+                        raise ApplicationError(application=name, failure=Failure.CRASHED, reason=reason)
+            found += [
+                Series(
+                    application=name,
+                    metric=metric,
+                    at_s=[round((one.at_ns - start_ns) / 1e9, 6) for one in samples],
+                    values=[one.value for one in samples],
+                )
+                for metric, samples in taken.items()
+            ]
+        return found
+
+
+def _play(trial: Trial, stage: Stage, found: _Found, stack: ExitStack) -> None:
+    scheduler = SchedulerName(trial.scheduler)
+    in_force = stack.enter_context(stage.forcing.hold(scheduler))
+    found.scheduler_version = stage.forcing.version(scheduler)
+
+    def check() -> None:
+        in_force()
+        for session in found.sessions:
+            session.check()
+
+    for name in filter(None, (trial.interactive, trial.background)):
+        application = stage.applications[name]
+        place = place_for(application, cache=stage.cache, tier=stage.tier)
+        session = Session.start(application, seed=trial.seed, place=place, folder=stage.scratch)
+        stack.enter_context(session)
+        found.sessions.append(session)
+        session.await_ready(also=check)
+    _last(stage.warm_up_s, check)
+    before = Scan.take(found.members(), stage.proc)
+    start_ns = time.monotonic_ns()
+    _last(stage.seconds, check)
+    found.window_ns = start_ns, time.monotonic_ns()
+    found.noise = between(before, Scan.take(found.members(), stage.proc))
+
+
+def _last(seconds: float, check: Callable[[], None]) -> None:
+    end_s = time.monotonic() + seconds
+    check()
+    while (left_s := end_s - time.monotonic()) > 0.0:
+        time.sleep(min(_LOOK_S, left_s))
+        check()
+
+
+def prepare(names: Sequence[str], stage: Stage, report: Callable[[str], None]) -> None:
+    """Make what the applications need before the first trial. One that cannot be made fails its own trials later."""
+    for name in names:
+        application = stage.applications[name]
+        report(f"{name} is prepared")
+        with suppress(ApplicationError):
+            application.prepare(place_for(application, cache=stage.cache, tier=stage.tier), report)
+
+
+def main(words: Sequence[str]) -> int:
+    """In a guest: play what a file orders; says `begin ID`, and `end ID` once the result lies in its folder."""
+    orders = msgspec.json.decode(Path(words[0]).read_bytes(), type=Orders)
+    places = paths.default()
+    with Forcing(places, owners=[places.cache.stat().st_uid]) as forcing:  # who built the schedulers on the host
+        stage = Stage(
+            applications=applications(Tier.LAB),
+            tier=Tier.LAB,
+            cache=places.cache,
+            scratch=default_folder(places.cache, lab=True),
+            forcing=forcing,
+            seconds=orders.seconds,
+            warm_up_s=orders.warm_up_s,
+            again=0,
+        )
+
+        def keep(result: Result) -> None:
+            runner_folder.write(Path(orders.out) / f"{result.trial.id}.json", result)
+            print(f"end {result.trial.id}", flush=True)
+
+        play_all(orders.trials, stage, keep, lambda trial, _: print(f"begin {trial.id}", flush=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The folder of a run: plan.json, and trials/ID.json for each trial that was played. What makes a run resumable.
+
+Files appear whole or not at all. One run works in a folder at a time.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from asa.core.errors import AsaError
+from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial
+
+_PLAN, _TRIALS, _LOCK = "plan.json", "trials", "lock"
+
+
+class Folder:
+    """A run's folder, locked. A context."""
+
+    def __init__(self, path: Path, asked: Asked, make: Callable[[str], Plan]) -> None:
+        """Begin a run by `make(name)`, or go on with the one that is there.
+
+        Raises AsaError when it holds another plan, another run works there, or it cannot be written.
+        """
+        self.path = path
+        try:
+            (path / _TRIALS).mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise AsaError(f"{path}: {error.strerror}; name another folder by --out") from error
+        try:
+            self._take_lock()
+            self.plan = self._begin(asked, make)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def results(self) -> dict[str, Result]:
+        """By the trial's id. A file that cannot be read is as good as none: its trial is played again."""
+        found = {}
+        for trial in self.plan.trials:
+            result = read_result(self._file(trial))
+            if result is not None and result.trial == trial:
+                found[trial.id] = result
+        return found
+
+    def left(self) -> list[Trial]:
+        """What has yet to be played, failed ones again, in the plan's order."""
+        known = self.results()
+        return [
+            trial
+            for trial in self.plan.trials
+            if (result := known.get(trial.id)) is None or result.outcome is Outcome.FAILED
+        ]
+
+    def keep(self, result: Result) -> None:
+        """Raises AsaError when the disk is full."""
+        write(self._file(result.trial), result)
+
+    def close(self) -> None:
+        """Let another run in."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _file(self, trial: Trial) -> Path:
+        return self.path / _TRIALS / f"{trial.id}.json"
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AsaError(f"{self.path}: another run works there; name another folder by --out") from error
+
+    def _begin(self, asked: Asked, make: Callable[[str], Plan]) -> Plan:
+        path = self.path / _PLAN
+        try:
+            plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        except FileNotFoundError:
+            plan = make(secrets.token_hex(4))
+            write(path, plan)
+            return plan
+        except (OSError, msgspec.DecodeError) as error:
+            raise AsaError(f"{path}: is no plan of a run: {error}; name another folder by --out") from error
+        if plan.asked != asked or plan.trials != make(plan.run).trials:
+            differing = [
+                f"{name} {getattr(plan.asked, name)!r}"
+                for name in Asked.__struct_fields__
+                if getattr(plan.asked, name) != getattr(asked, name)
+            ]
+            has = f" of {', '.join(differing)}" if differing else ""
+            raise AsaError(f"{self.path}: holds another plan{has}; name another folder by --out")
+        return plan
+
+
+def read_result(path: Path) -> Result | None:
+    """None when it is not there, or is no result."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Result)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write(path: Path, value: Any) -> None:
+    """As JSON, whole or not at all. Raises AsaError."""
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(value) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise AsaError(f"{path}: cannot be written: {error.strerror}; the same command goes on from here") from error

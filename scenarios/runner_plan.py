@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run of the benchmark as values: what was asked for, the trials in their order, and what became of each.
+
+Pure. Runs are paired: within a repeat all schedulers play the same parameters, in random order, scenario by scenario,
+and each application is played once alone under the kernel's own scheduler, which relative metrics are compared with.
+"""
+
+import random
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from asa.core.decision import EEVDF
+from scenarios.application import Tier
+from scenarios.catalogue import SCENARIOS, Scenario
+from scenarios.noise import Noise
+
+_ALONE = {one.label: one for one in SCENARIOS if one.number is None}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides a plan. A scheduler that is named twice is played twice: it is then compared with itself."""
+
+    tier: Tier
+    scenarios: tuple[str, ...]  # labels
+    schedulers: tuple[str, ...]
+    repeats: int
+    seed: int
+    seconds: float
+    warm_up_s: float
+    cpus: int
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario played once under one scheduler. `id` is a file's name too."""
+
+    id: str
+    order: int  # from 1
+    repeat: int  # from 1
+    scenario: str  # S16, or the label of what has no number
+    interactive: str
+    background: str
+    scheduler: str
+    copy: int  # 1, and counted up where a scheduler was asked for more than once
+    seed: int  # of its applications
+
+    @property
+    def label(self) -> str:
+        """`web+blender`, `web`, `blender` or `idle`."""
+        return _label(self.interactive, self.background)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A run. `run` is its name in results, drawn when it began."""
+
+    version: int = 1
+    run: str
+    asked: Asked
+    trials: tuple[Trial, ...]
+
+
+class Outcome(StrEnum):
+    """What became of a trial."""
+
+    DONE = "done"
+    DISTURBED = "disturbed"  # measured, but the machine was busy with something else each time
+    FAILED = "failed"
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """All samples of a metric in the measured window; times since its start."""
+
+    application: str
+    metric: str
+    at_s: list[float]
+    values: list[float]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial as it went. `failure` is one of scenarios.application.Failure, "scheduler" or "guest"; "" for none."""
+
+    trial: Trial
+    outcome: Outcome
+    attempts: int
+    started_ns: int  # of the last attempt, CLOCK_REALTIME
+    took_s: float  # with starts and stops
+    window_s: float | None = None
+    host: str = ""
+    kernel: str = ""
+    cpus: int = 0
+    asa_version: str = ""
+    scheduler_version: str = ""
+    versions: dict[str, dict[str, str]] = {}  # application -> program -> version
+    parameters: dict[str, dict[str, object]] = {}  # application -> what the seed drew
+    noise: Noise | None = None
+    series: list[Series] = []
+    failure: str = ""
+    application: str = ""  # that failed
+    reason: str = ""
+    last_words: str = ""
+
+
+def make(asked: Asked, scenarios: Sequence[Scenario], run: str) -> Plan:
+    """The trials of `scenarios`; the same request and scenarios give the same trials in the same order."""
+    rng = random.Random(asked.seed)  # noqa: S311
+    trials: list[Trial] = []
+    for repeat in range(1, asked.repeats + 1):
+        blocks = _blocks(asked.schedulers, scenarios)
+        rng.shuffle(blocks)
+        for scenario, played in blocks:
+            rng.shuffle(played)
+            for scheduler, copy in played:
+                trials.append(_trial(asked, scenario, scheduler, copy, repeat, len(trials) + 1))
+    return Plan(run=run, asked=asked, trials=tuple(trials))
+
+
+def session_seed(seed: int, repeat: int) -> int:
+    """Of all applications of one repeat: the same whatever they play beside, and under which scheduler."""
+    return random.Random(f"{seed} {repeat}").getrandbits(31)  # noqa: S311
+
+
+def _blocks(schedulers: Sequence[str], scenarios: Sequence[Scenario]) -> list[tuple[Scenario, list[tuple[str, int]]]]:
+    asked = [(name, schedulers[: place + 1].count(name)) for place, name in enumerate(schedulers)]
+    blocks = {one.label: (one, list(asked)) for one in scenarios}
+    for one in scenarios:
+        for part in filter(None, (one.interactive, one.background)):
+            played = blocks.setdefault(part, (_ALONE[part], []))[1]
+            if (EEVDF, 1) not in played:
+                played.append((EEVDF, 1))
+    return list(blocks.values())
+
+
+def _trial(asked: Asked, scenario: Scenario, scheduler: str, copy: int, repeat: int, order: int) -> Trial:
+    again = f"-{copy}" if copy > 1 else ""
+    return Trial(
+        id=f"{repeat:03}-{scenario.label}-{scheduler.replace(':', '.')}{again}",
+        order=order,
+        repeat=repeat,
+        scenario=scenario.name,
+        interactive=scenario.interactive,
+        background=scenario.background,
+        scheduler=scheduler,
+        copy=copy,
+        seed=session_seed(asked.seed, repeat),
+    )
+
+
+def _label(interactive: str, background: str) -> str:
+    return Scenario(interactive=interactive, background=background, number=None).label
