@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bpf deb wheel bench bench-overhead bench-switch bench-laptop lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -20,7 +20,7 @@ run: $(VENV)/.done ## the agent at work: on this machine where it can switch, el
 
 test: check ## every check and every test, the lab's too
 	@$(ASA) setup --tests
-	python -m pytest --reruns 1
+	python -m pytest --reruns 1 --durations=40
 
 check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 	@pre-commit run --all-files --show-diff-on-failure
@@ -40,7 +40,7 @@ deb: bpf ## build/asa_*.deb, the Debian package
 wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
 	@hatchling build -t wheel -d build
 
-bench: bench-overhead bench-switch bench-laptop ## every benchmark
+bench: bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 
 bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
 	@$(ASA) bench overhead
@@ -50,6 +50,20 @@ bench-switch: setup ## what a switch takes, each way, in the lab, into docs/swit
 
 bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
 	@$(ASA) bench laptop
+
+bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
+	@$(ASA) bench scale
+
+bench-stand-ins: bench-setup ## the lab's stand-ins beside the real programs, into docs/stand-ins.md (15 minutes; nothing else may run)
+	@$(ASA) bench stand-ins
+
+bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into calibration/results, and what they are worth (hours)
+	@$(ASA) bench run --tier real --scenario all --out calibration/results/real
+	$(ASA) bench run --tier lab --scenario all --scheduler eevdf,eevdf,scx_simple --repeat 6 --jobs 2 --out calibration/results/lab
+	$(ASA) evaluate scenarios
+
+bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)
+	@$(ASA) setup --bench
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }

@@ -10,11 +10,14 @@ import signal
 import subprocess
 from pathlib import Path
 
-import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
-hypothesis.settings.load_profile("shared")
+IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
+if not IN_LAB:  # no test there uses it, and emulated it takes seconds to import
+    import hypothesis
+
+    hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
+    hypothesis.settings.load_profile("shared")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: all that tests start would be deaf
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,7 +25,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 _BUS = """<busconfig><type>system</type><listen>unix:path={path}</listen>
 <policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/>
 <allow receive_sender="*"/></policy></busconfig>"""
-IN_LAB = "virtme_" in Path("/proc/cmdline").read_text()
 collect_ignore = [] if IN_LAB else ["guest"]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
 
-`asa bench switch` is `asa.cli.bench_switch`, `asa bench laptop` is `asa.cli.bench_laptop`.
+Each other bench is a module `asa.cli.bench_NAME` beside this one.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import bench_laptop, bench_output, bench_switch
+from asa.cli import bench_laptop, bench_output, bench_run, bench_scale, bench_stand_ins, bench_switch
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -22,9 +22,11 @@ _SHORTEST_S, _LONGEST_S = 1.0, 86_400.0
 _MOST_ROUNDS = 1_000
 
 _TEXT = """\
-Measures what ASA costs, against goals and the figures of the paper: `overhead` the agent and its probes on
-this machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed
-machine. Nothing else should run meanwhile. Figures come as JSON lines on standard output.
+Measures schedulers, and what ASA costs, against goals and the figures of the paper: `run` the benchmark's
+applications under each scheduler, `scale` schedulers against numbers of CPUs in the lab, `stand-ins` the
+lab's stand-ins beside the programs that they stand for; `overhead` the agent and its probes on this
+machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine.
+Nothing else should run meanwhile. Figures come as JSON lines on standard output.
 """
 _MORE = """\
 exit status:
@@ -32,6 +34,8 @@ exit status:
   1  it could not measure
 
 files:
+  docs/scale.md              what `scale` writes, with its picture and gauges
+  docs/stand-ins.md          what `stand-ins` writes
   docs/overhead.md           what `overhead` writes, with overhead.svg
   docs/switching-figures.md  what `switch` writes, with its picture
   docs/laptop-figures.md     what `laptop` writes
@@ -46,8 +50,11 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("bench", help="measure what ASA costs this machine", description=_TEXT, epilog=_MORE)
+    command = commands.add_parser("bench", help="measure schedulers, and what ASA costs", description=_TEXT, epilog=_MORE)
     benches = command.add_subparsers(dest="bench", metavar="BENCH", required=True)
+    bench_run.register(benches)
+    bench_scale.register(benches)
+    bench_stand_ins.register(benches)
     overhead = benches.add_parser(
         "overhead", help="CPU time, memory, nanoseconds a switch (root; leave the host alone)"
     )

@@ -50,8 +50,10 @@ COMMANDS = (
     "schedulers",
     "lab",
     "record",
+    "dataset",
     "train",
     "bench",
+    "evaluate",
     "score",
 )
 """Modules beside this one, in the order in which help shows them."""

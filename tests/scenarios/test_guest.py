@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs tests/guest inside the lab, on a kernel with sched_ext.
 
-One guest for each file, as many at a time as this machine has pairs of cores: a fault that takes the guest's kernel
-with it spoils one file. What fails is played again, alone in a fresh guest, twice at most: an emulated guest stands
-still for seconds now and then when the host is busy, and what such a pause broke passes then. What fails three times
-has failed.
+One guest for each file, as many at a time as this machine has cores (an emulated guest keeps less than one busy): a
+fault that takes the guest's kernel with it spoils one file. What fails is played again, alone in a fresh guest, twice
+at most: an emulated guest stands still for seconds now and then when the host is busy, and what such a pause broke
+passes then. What fails three times has failed.
 """
 
+import compileall
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,17 @@ import pytest
 
 from asa import paths
 from asa.core.errors import LabError
+from scenarios import catalogue
+from scenarios.application import Tier
 from scenarios.lab import box_asa, guest
+from scenarios.session import place_for
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path.name for path in (ROOT / "tests/guest").glob("test_*.py"))
-AT_A_TIME = max(1, (os.cpu_count() or 1) // 2)
+LONG = ("faults", "soak", "desktop", "helper_box", "switching", "agent_faults")  # begun first: none is waited for alone
+CODE = ("asa", "calibration", "collectors", "models", "scenarios", "tests")
+AT_A_TIME = os.cpu_count() or 1
+PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # tests/guest uses no plug-in, and emulated they take seconds to load
 LIMIT_S = 1200.0
 CASE_LIMIT_S = 600.0
 AGAIN = 2
@@ -40,7 +47,7 @@ def play(lab, out, what, show, limit_s):
         show(f"{out.name}: {line}")
 
     try:
-        result = guest.run(command, lab=lab, out=out, on_output=take, memory_mb=3072, limit_s=limit_s)
+        result = guest.run(command, lab=lab, out=out, on_output=take, memory_mb=3072, limit_s=limit_s, env=PLAIN)
     except LabError as error:
         return list(what), [*lines[-40:], str(error)]
     bad = failed(report)
@@ -69,7 +76,11 @@ def passed(report):
 def lab():
     cache = paths.default().cache
     ready = guest.ready(cache, print)
+    for name in CODE:  # whatever PYTHONDONTWRITEBYTECODE says: each process in a guest would compile it, emulated
+        compileall.compile_dir(ROOT / name, quiet=2)
     box_asa.stage(cache)  # what is installed in the boxes of tests/guest: an installation there would take minutes
+    for stand_in in catalogue.applications(Tier.LAB).values():  # a guest sees the cache read-only
+        stand_in.prepare(place_for(stand_in, cache=cache, tier=Tier.LAB), print)
     return ready
 
 
@@ -85,8 +96,9 @@ def outcomes(lab, tmp_path_factory, pytestconfig):
     def one(name):
         return play(lab, folder / name.removesuffix(".py"), [f"tests/guest/{name}"], show, LIMIT_S)
 
+    order = sorted(FILES, key=lambda name: name[len("test_") : -len(".py")] not in LONG)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        first = dict(zip(FILES, pool.map(one, FILES), strict=True))
+        first = dict(zip(order, pool.map(one, order), strict=True))
     for turn in range(AGAIN):
         for name, (bad, _) in first.items():
             if bad:
