@@ -50,7 +50,9 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("bench", help="measure schedulers, and what ASA costs", description=_TEXT, epilog=_MORE)
+    command = commands.add_parser(
+        "bench", help="measure schedulers, and what ASA costs", description=_TEXT, epilog=_MORE
+    )
     benches = command.add_subparsers(dest="bench", metavar="BENCH", required=True)
     bench_run.register(benches)
     bench_scale.register(benches)
