@@ -50,6 +50,7 @@ class State:
     """What one tick hands to the next. `standing` outlives the agent; it is another object only when it changed."""
 
     sample: RawSample | None = None
+    seen: features.Window = field(default_factory=features.Window)
     window: voting.Window = field(default_factory=voting.Window)
     memory: policy.PolicyState = field(default_factory=policy.PolicyState)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
@@ -80,7 +81,8 @@ def step(
     for order in orders:
         memory, standing = policy.obey(memory, standing, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
-    probabilities = _recognise(rules.classifier, derived, sample)
+    seen = _seen(previous.seen, derived, sample)
+    probabilities = _recognise(rules.classifier, seen, sample)
     # CLOCK_MONOTONIC stood still while the machine slept: what was seen before looks young
     window = voting.Window() if derived is None else previous.window
     window = voting.push(window, sample.monotonic_ns, probabilities, rules.voting.window_s)
@@ -107,6 +109,7 @@ def step(
         decision = replace(decision, standbys=readiness.chosen)
     return State(
         sample=sample,
+        seen=seen,
         window=window,
         memory=memory,
         readiness=readiness,
@@ -116,10 +119,19 @@ def step(
     )
 
 
-def _recognise(classifier: Classifier, derived: Rates | None, sample: RawSample) -> Probabilities | None:
-    if derived is None or sample.cpu is None:
+def _seen(before: features.Window, derived: Rates | None, sample: RawSample) -> features.Window:
+    if derived is None:
+        return features.Window()  # as with the votes
+    if sample.cpu is None:
+        return before
+    return features.push(before, sample.monotonic_ns, derived, len(sample.cpu.cores))
+
+
+def _recognise(classifier: Classifier, seen: features.Window, sample: RawSample) -> Probabilities | None:
+    # without the processors' counters nothing was taken in at this tick
+    if not seen.times_ns or seen.times_ns[-1] != sample.monotonic_ns:
         return None
-    return classifier.predict(features.frame(derived, len(sample.cpu.cores)))
+    return classifier.predict(features.frame(seen))
 
 
 def _stand_by(

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The model on disk: one compressed NumPy archive of plain arrays and a JSON header, no pickle, nothing executable.
 
-Reads and writes `.npz`; checks all of it before anyone uses it: format, schema, shapes, types, finite values, trees
-that end, and a SHA-256 over everything. The hash finds accidents (it lies in the same file); that a wrong file can do
-no more than misjudge is for the other checks. It neither trains nor predicts.
+A model has one head, which knows whole labels, or several, which know a factor each (what is used in front, what works
+behind); a head is three members over the same features. Reads and writes `.npz`; checks all of it before anyone uses
+it: format, schema, shapes, types, finite values, trees that end, and a SHA-256 over everything. The hash finds
+accidents (it lies in the same file); that a wrong file can do no more than misjudge is for the other checks. It
+neither trains nor predicts.
 """
 
 import hashlib
+import itertools
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +27,15 @@ from numpy.typing import NDArray
 from asa.core.errors import ModelError
 from models import features
 
-FORMAT = "asa-ensemble-1"
+FORMAT = "asa-ensemble-2"  # 1 had one head and no open world
 MEMBERS = ("xgboost", "forest", "svm")
+IDLE = "idle"  # the label when every factor is none
+WHOLE = "workload"  # the name of a flat model's only head
+MOST_HEADS = 4
 
 Array = NDArray[Any]
 
-_LARGEST_BYTES = 64 << 20  # unpacked; ours has about 2 MB, so a larger one is a mistake or a decompression bomb
+_LARGEST_BYTES = 64 << 20  # unpacked; ours has 2 to 20 MB, so a larger one is a mistake or a decompression bomb
 _HEADER = "header"
 # What zipfile and numpy's header reader raise on garbage; the latter also tokenises what looks like Python 2's.
 _DAMAGE = (
@@ -47,24 +54,64 @@ _DAMAGE = (
 )
 
 
+class Score(StrEnum):
+    """By what a model tells a use that it has never seen; more is more familiar."""
+
+    PROBABILITY = "probability"  # of the most probable class
+    ENERGY = "energy"  # log of the sum of exp(margin) over the boosted trees' classes, the least of the heads
+    KINSHIP = "kinship"  # the kernel's value for the nearest support vector, 0..1, the least of the heads
+
+
+class OpenWorld(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A frame whose score is below `least` is of no class that the model knows."""
+
+    score: Score
+    least: float
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a head knows and how its members count."""
+
+    name: str
+    classes: tuple[str, ...]  # "" is none of them
+    weights: tuple[float, ...]  # in the order of MEMBERS, sum 1
+    temperature: float = 1.0  # of the blend: p^(1/T), then divided by their sum
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the arrays mean and where they come from."""
+    """What the arrays mean and where they come from. A flat model has `weights`, one of several heads has `heads`."""
 
     format: str
     schema: int  # of `models.features`
     features: tuple[str, ...]
-    classes: tuple[str, ...]
-    weights: tuple[float, ...]  # in the order of MEMBERS, sum 1
+    classes: tuple[str, ...]  # whole labels; with several heads: `labels(heads)`
+    weights: tuple[float, ...] = ()
+    temperature: float = 1.0
+    heads: tuple[Part, ...] = ()
+    open_world: OpenWorld | None = None  # None: everything is known
     trained: str  # ISO 8601 date and time, UTC
     seed: int
     dataset_sha256: str
     versions: dict[str, str]
     sha256: str = ""  # over the arrays and this header without the field
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All heads, at least one: a flat model's only one knows the labels themselves."""
+        if self.heads:
+            return self.heads
+        return (Part(name=WHOLE, classes=self.classes, weights=self.weights, temperature=self.temperature),)
+
+
+def labels(heads: Sequence[Part]) -> tuple[str, ...]:
+    """All combinations of the heads' classes, the last head's changing fastest: `web+blender`, `web`, `idle`."""
+    combinations = itertools.product(*(head.classes for head in heads))
+    return tuple("+".join(name for name in names if name) or IDLE for names in combinations)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trees:
-    """All trees of both kinds in flat arrays; N nodes, T trees, K classes, F features.
+    """All trees of both kinds of a head in flat arrays; N nodes, T trees, K classes, F features.
 
     A split goes left where `x[slot] < threshold` (float32). Slots 0..F-1 hold the features with a missing value as
     -inf (goes left), F..2F-1 as +inf (goes right), 2F..3F-1 filled; slot 3F marks a leaf.
@@ -73,6 +120,7 @@ class Trees:
     slot: Array  # uint16 (N,)
     threshold: Array  # float32 (N,), 0 at leaves
     child: Array  # int32 (N,): a split's left child, the right one follows it; at a leaf its row in the leaf table
+    cover: Array  # float32 (N,): sum of hessians at a node of a boosted tree, 0 in a forest; explains, never predicts
     root: Array  # int32 (T,)
     group: Array  # uint8 (T,): the class a boosted tree adds to, K for a forest tree
     base: Array  # float32 (K,): margin before any boosted tree
@@ -82,7 +130,10 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The support vector machine, one class against the rest; S support vectors, all classes share them."""
+    """The support vector machine, one class against the rest; S support vectors, all classes share them.
+
+    Also what a linear machine over Nystroem's map comes to: its landmarks are the vectors.
+    """
 
     mean: Array  # float64 (F,): z = float32((x - mean) / scale)
     scale: Array  # float64 (F,)
@@ -94,21 +145,28 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The members that know one factor, or the whole label; K classes."""
+
+    trees: Trees
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Artefact:
     """A whole model, checked when it came from `load`."""
 
     header: Header
     fill: Array  # float32 (F,): what stands for a missing value in forest and machine, the training median
-    trees: Trees
-    machine: Machine
+    heads: tuple[Head, ...]  # in the order of `header.parts`
 
 
-# name -> (dtype, shape with letters for what the header or the array itself says)
-_LAYOUT: dict[str, tuple[str, str]] = {
-    "fill": ("float32", "F"),
+# of a head: name -> (dtype, shape with letters for what the header or the array itself says)
+LAYOUT: dict[str, tuple[str, str]] = {
     "trees.slot": ("uint16", "N"),
     "trees.threshold": ("float32", "N"),
     "trees.child": ("int32", "N"),
+    "trees.cover": ("float32", "N"),
     "trees.root": ("int32", "T"),
     "trees.group": ("uint8", "T"),
     "trees.base": ("float32", "K"),
@@ -122,6 +180,7 @@ _LAYOUT: dict[str, tuple[str, str]] = {
     "machine.gamma": ("float64", "1"),
     "machine.sigmoid": ("float64", "K2"),
 }
+FILL = "fill"
 
 
 def save(artefact: Artefact, path: Path) -> None:
@@ -147,14 +206,15 @@ def load(path: Path) -> Artefact:
         header, arrays = _read(path)
     except OSError as error:
         raise ModelError(f"{name}: cannot be read: {error.strerror or error}; train one or name another") from error
+    except _Foreign as error:
+        raise ModelError(f"{name}: format {error.args[0]!r}, this version reads {FORMAT!r}; train again") from error
     except _DAMAGE as error:
         words = " ".join(str(error).split())[:120]  # msgspec's ValidationError is a ValueError too
         raise _damaged(name, words or type(error).__name__) from error
-    if header.format != FORMAT:
-        raise ModelError(f"{name}: format {header.format!r}, this version reads {FORMAT!r}; train again")
     if header.schema != features.SCHEMA or header.features != features.NAMES:
         raise ModelError(
-            f"{name}: features of schema {header.schema!r}, this version has {features.SCHEMA}; train again"
+            f"{name}: {len(header.features)} features of schema {header.schema!r}, this version has others: "
+            f"{len(features.NAMES)} of schema {features.SCHEMA}; train again"
         )
     if header.sha256 != _digest(msgspec.structs.replace(header, sha256=""), arrays):
         raise _damaged(name, "its contents do not give the recorded SHA-256")
@@ -176,6 +236,16 @@ def spread(child: Array, split: Array, root: Array) -> tuple[Array, Array]:
     return tree, depth
 
 
+class _Foreign(Exception):  # noqa: N818  it says what the file is, not what went wrong
+    """The format of a file that is an artefact, but not one of ours."""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """The one field that every format has: another one's may not fit `Header`."""
+
+    format: str
+
+
 def _damaged(name: str, why: str) -> ModelError:
     return ModelError(f"{name}: not a sound model artefact: {why}; fetch or train it again")
 
@@ -188,13 +258,23 @@ def _read(path: Path) -> tuple[Header, dict[str, Array]]:
         with zipfile.ZipFile(file) as archive:
             if sum(member.file_size for member in archive.infolist()) > _LARGEST_BYTES:
                 raise ValueError(f"it unpacks to more than {_LARGEST_BYTES} bytes")
-            expected = sorted(f"{name}.npy" for name in (_HEADER, *_LAYOUT))
-            if sorted(archive.namelist()) != expected:
-                raise ValueError("its arrays are not those of a model")
+            present = sorted(archive.namelist())
         file.seek(0)
         with np.load(file, allow_pickle=False) as stored:
-            header = msgspec.json.decode(_bytes_of(stored[_HEADER]), type=Header)
-            return header, {name: stored[name] for name in _LAYOUT}
+            if f"{_HEADER}.npy" not in present:
+                raise ValueError("its arrays are not those of a model")
+            text = _bytes_of(stored[_HEADER])
+            if (kind := msgspec.json.decode(text, type=_Kind)).format != FORMAT:
+                raise _Foreign(kind.format)
+            header = msgspec.json.decode(text, type=Header)
+            names = _names(len(header.parts))
+            if present != sorted(f"{name}.npy" for name in (_HEADER, *names)):
+                raise ValueError("its arrays are not those of a model")
+            return header, {name: stored[name] for name in names}
+
+
+def _names(heads: int) -> tuple[str, ...]:
+    return (FILL, *(f"{number}.{name}" for number in range(min(heads, MOST_HEADS)) for name in LAYOUT))
 
 
 def _bytes_of(array: Array) -> bytes:
@@ -204,21 +284,23 @@ def _bytes_of(array: Array) -> bytes:
 
 
 def _arrays(artefact: Artefact) -> dict[str, Array]:
-    def value(name: str) -> Array:
-        part, _, field = name.rpartition(".")
-        holder = getattr(artefact, part) if part else artefact
-        return np.ascontiguousarray(getattr(holder, field))
-
-    return {name: value(name) for name in _LAYOUT}
+    found = {FILL: np.ascontiguousarray(artefact.fill)}
+    for number, head in enumerate(artefact.heads):
+        for name in LAYOUT:
+            part, _, field = name.partition(".")
+            found[f"{number}.{name}"] = np.ascontiguousarray(getattr(getattr(head, part), field))
+    return found
 
 
 def _assemble(header: Header, arrays: Mapping[str, Array]) -> Artefact:
     def part(prefix: str) -> dict[str, Array]:
         return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-    return Artefact(
-        header=header, fill=arrays["fill"], trees=Trees(**part("trees.")), machine=Machine(**part("machine."))
-    )
+    heads = [
+        Head(trees=Trees(**part(f"{number}.trees.")), machine=Machine(**part(f"{number}.machine.")))
+        for number in range(len(header.parts))
+    ]
+    return Artefact(header=header, fill=arrays[FILL], heads=tuple(heads))
 
 
 def _digest(header: Header, arrays: Mapping[str, Array]) -> str:
@@ -231,50 +313,79 @@ def _digest(header: Header, arrays: Mapping[str, Array]) -> str:
 
 
 def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
-    _check_header(header, name)
-    sizes = {"F": len(header.features), "K": len(header.classes), "1": 1, "2": 2}
-    for key, (dtype, letters) in _LAYOUT.items():
+    try:
+        _check_header(header)
+        sizes = {"F": len(header.features)}
+        _check_shapes({FILL: ("float32", "F")}, arrays, sizes)
+        for number, part in enumerate(header.parts):
+            head = {field: arrays[f"{number}.{field}"] for field in LAYOUT}
+            sizes = {"F": len(header.features), "K": len(part.classes), "1": 1, "2": 2}
+            _check_shapes(LAYOUT, head, sizes)
+            if (head["machine.scale"] <= 0).any():
+                raise ValueError("machine.scale is not positive")
+            if (head["trees.cover"] < 0).any():
+                raise ValueError("trees.cover is negative")
+            _check_trees(head, sizes)
+    except ValueError as error:
+        raise _damaged(name, str(error)) from error
+    except KeyError as error:
+        raise _damaged(name, f"it has no {error}") from error
+
+
+def _check_header(header: Header) -> None:
+    _check_names("classes", header.classes)
+    if len(header.heads) == 1 or len(header.heads) > MOST_HEADS or (header.heads and header.weights):
+        raise ValueError(f"weights of its own or 2 to {MOST_HEADS} heads are needed, not {len(header.heads)}")
+    for part in header.parts:
+        _check_names(f"classes of {part.name!r}", part.classes)
+        weights = part.weights
+        if len(weights) != len(MEMBERS) or min(weights) < 0 or not abs(sum(weights) - 1) < 1e-6:
+            raise ValueError(f"weights {weights!r} are not {len(MEMBERS)} shares of 1")
+        if not 0.01 <= part.temperature <= 100.0:  # also keeps nan out
+            raise ValueError(f"temperature {part.temperature!r} is not between 0.01 and 100")
+    if header.heads and header.classes != labels(header.heads):
+        raise ValueError("its classes are not the combinations of its heads'")
+    if header.open_world is not None and not np.isfinite(header.open_world.least):
+        raise ValueError(f"the open world's least {header.open_world.least!r} is not finite")
+
+
+def _check_names(what: str, names: tuple[str, ...]) -> None:
+    if not 2 <= len(names) <= 200 or len(set(names)) != len(names):
+        raise ValueError(f"{what} {names!r} are not 2 to 200 different ones")
+
+
+def _check_shapes(layout: Mapping[str, tuple[str, str]], arrays: Mapping[str, Array], sizes: dict[str, int]) -> None:
+    for key, (dtype, letters) in layout.items():
         array = arrays[key]
         if array.dtype != np.dtype(dtype) or array.ndim != len(letters):
-            raise _damaged(name, f"{key} is {array.dtype} of {array.ndim} dimensions, not {dtype} of {len(letters)}")
+            raise ValueError(f"{key} is {array.dtype} of {array.ndim} dimensions, not {dtype} of {len(letters)}")
         for letter, length in zip(letters, array.shape, strict=True):
             if sizes.setdefault(letter, length) != length:
-                raise _damaged(name, f"{key} has shape {array.shape}, expected {sizes[letter]} for {letter}")
+                raise ValueError(f"{key} has shape {array.shape}, expected {sizes[letter]} for {letter}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _damaged(name, f"{key} holds a number that is not finite")
-    if (arrays["machine.scale"] <= 0).any():
-        raise _damaged(name, "machine.scale is not positive")
-    _check_trees(arrays, sizes, name)
+            raise ValueError(f"{key} holds a number that is not finite")
 
 
-def _check_header(header: Header, name: str) -> None:
-    if not 2 <= len(header.classes) <= 200 or len(set(header.classes)) != len(header.classes):
-        raise _damaged(name, f"classes {header.classes!r} are not 2 to 200 different ones")
-    weights = header.weights
-    if len(weights) != len(MEMBERS) or min(weights) < 0 or not abs(sum(weights) - 1) < 1e-6:
-        raise _damaged(name, f"weights {weights!r} are not {len(MEMBERS)} shares of 1")
-
-
-def _check_trees(arrays: Mapping[str, Array], sizes: Mapping[str, int], name: str) -> None:
+def _check_trees(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
     slot, child, root = arrays["trees.slot"], arrays["trees.child"], arrays["trees.root"]
     leaf = 3 * sizes["F"]
     if (slot > leaf).any() or (arrays["trees.group"] > sizes["K"]).any():
-        raise _damaged(name, "a tree names a feature or class that is not there")
+        raise ValueError("a tree names a feature or class that is not there")
     nodes = np.arange(len(slot))
     split = slot < leaf
     # children after their parent: no cycle; each node entered once: neither loops nor trees that share branches
     if (child[split] <= nodes[split]).any() or (child[split] + 1 >= len(slot)).any():
-        raise _damaged(name, "a child index is out of range or before its parent")
+        raise ValueError("a child index is out of range or before its parent")
     if len(root) == 0 or (root < 0).any() or (root >= len(slot)).any():
-        raise _damaged(name, "a root index is out of range")
+        raise ValueError("a root index is out of range")
     entered = np.bincount(np.concatenate([root, child[split], child[split] + 1]), minlength=len(slot))
     if (entered != 1).any():
-        raise _damaged(name, "the nodes do not form separate trees")
+        raise ValueError("the nodes do not form separate trees")
     tree_of, _ = spread(child, split, root)
     forest = arrays["trees.group"] == sizes["K"]
     if not forest.any():
-        raise _damaged(name, "it has no forest")
+        raise ValueError("it has no forest")
     rows = np.where(forest, sizes["M"], sizes["L"])[tree_of]
     ends = ~split
     if (child[ends] < 0).any() or (child[ends] >= rows[ends]).any():
-        raise _damaged(name, "a leaf names a row that is not in its table")
+        raise ValueError("a leaf names a row that is not in its table")

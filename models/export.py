@@ -7,10 +7,12 @@ above the threshold rounded down.
 """
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
-from models.artefact import Array, Artefact, Header, Machine, Trees
+from asa.core.errors import ModelError
+from models.artefact import Array, Artefact, Head, Header, Machine, Trees
 from models.ensemble import Fitted, Members
 
 
@@ -22,16 +24,27 @@ class _Forest:
         self.slot: list[int] = []
         self.threshold: list[float] = []
         self.child: list[int] = []
+        self.cover: list[float] = []
         self.root: list[int] = []
         self.group: list[int] = []
 
-    def add(self, group: int, left: Array, right: Array, slot: Array, threshold: Array, row: Array) -> None:
+    def add(
+        self,
+        group: int,
+        left: Array,
+        right: Array,
+        slot: Array,
+        threshold: Array,
+        row: Array,
+        cover: Array | None = None,
+    ) -> None:
         """Append one tree given by its library's arrays; `left` is -1 at a leaf, `row` its row in the leaf table."""
         self.root.append(len(self.slot))
         self.group.append(group)
         queue = [0]
         self._reserve(1)
         for position, node in enumerate(queue, start=self.root[-1]):  # the queue grows while it is read
+            self.cover[position] = 0.0 if cover is None else float(cover[node])
             if left[node] < 0:
                 self.slot[position], self.child[position] = self.leaf, int(row[node])
                 continue
@@ -44,26 +57,42 @@ class _Forest:
         self.slot += [0] * count
         self.threshold += [0.0] * count
         self.child += [0] * count
+        self.cover += [0.0] * count
         return first
 
 
 def to_artefact(fitted: Fitted, header: Header) -> Artefact:
-    """Arrays of the whole ensemble; `header` says the rest (its weights must be `fitted.weights`)."""
-    members, classes = fitted.members, len(header.classes)
+    """Arrays of a flat ensemble; `header` says the rest (its weights must be `fitted.weights`)."""
+    return factored_artefact((fitted,), header)
+
+
+def factored_artefact(fitted: Sequence[Fitted], header: Header) -> Artefact:
+    """Arrays of one ensemble a head, in the order of `header.parts`; all trained on the same rows' features."""
+    fill = fitted[0].members.fill
+    if any(not np.array_equal(fill, other.members.fill) for other in fitted):
+        raise ModelError("the heads fill missing values differently: train them on the same rows")
+    heads = [
+        Head(trees=_trees(one.members, len(part.classes)), machine=_machine(one))
+        for one, part in zip(fitted, header.parts, strict=True)
+    ]
+    return Artefact(header=header, fill=fill, heads=tuple(heads))
+
+
+def _trees(members: Members, classes: int) -> Trees:
     forest = _Forest(len(members.fill))
     base, boosted_leaf = _add_boosted(forest, members)
     forest_leaf = _add_forest(forest, members, classes)
-    trees = Trees(
+    return Trees(
         slot=np.array(forest.slot, dtype=np.uint16),
         threshold=np.array(forest.threshold, dtype=np.float32),
         child=np.array(forest.child, dtype=np.int32),
+        cover=np.array(forest.cover, dtype=np.float32),
         root=np.array(forest.root, dtype=np.int32),
         group=np.array(forest.group, dtype=np.uint8),
         base=base,
         boosted_leaf=boosted_leaf,
         forest_leaf=forest_leaf,
     )
-    return Artefact(header=header, fill=members.fill, trees=trees, machine=_machine(fitted))
 
 
 def _add_boosted(forest: _Forest, members: Members) -> tuple[Array, Array]:
@@ -79,7 +108,8 @@ def _add_boosted(forest: _Forest, members: Members) -> tuple[Array, Array]:
         goes_left = np.array(tree["default_left"], dtype=bool)
         slot = np.array(tree["split_indices"]) + np.where(goes_left, 0, features)
         left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
-        forest.add(group, left, right, slot, value, np.searchsorted(leaves, value))
+        cover = np.array(tree["sum_hessian"], dtype=np.float32)
+        forest.add(group, left, right, slot, value, np.searchsorted(leaves, value), cover)
     return base, leaves
 
 

@@ -18,7 +18,7 @@ import msgspec
 from asa.core.decision import Workload
 from asa.core.mark import Mark, Phase
 from scenarios import noise
-from scenarios.application import Application, ApplicationError, Failure, Place, Report
+from scenarios.application import Application, ApplicationError, Failure, Place, Report, Role
 from scenarios.catalogue import Scenario
 from scenarios.recorder import DroppedError, Rhythm, SessionRecorder, Take
 from scenarios.resting import RESTING
@@ -27,20 +27,17 @@ from scenarios.session import Session, check_installed
 _LOOK_S = 0.02
 
 
-class _Marks:
-    """Marks as they are made."""
+class Marks:
+    """Marks as they are made. A machine at rest has no application to name, even while its housekeeping plays."""
 
-    def __init__(self, now_ns: Callable[[], int], scenario: Scenario) -> None:
+    def __init__(self, now_ns: Callable[[], int]) -> None:
         self.made: list[Mark] = []
         self._now_ns = now_ns
-        self._scenario = scenario
 
     def make(self, phase: Phase, there: Sequence[Application]) -> int:
         """From now on. Returns the time."""
-        names = {application.name for application in there}
-        front, back = (
-            name if name in names else "" for name in (self._scenario.interactive, self._scenario.background)
-        )
+        names = {application.role: application.name for application in there if application is not RESTING}
+        front, back = (names.get(role, "") for role in (Role.INTERACTIVE, Role.BACKGROUND))
         mark = Mark(monotonic_ns=self._now_ns(), phase=phase, interactive=front, background=back)
         self.made.append(mark)
         return mark.monotonic_ns
@@ -59,7 +56,10 @@ class ScenarioRecorder(SessionRecorder):
     noise_limit_pct: float = noise.LIMIT_PCT
 
     def _prepare(self, label: Workload) -> None:
-        for application in self._parts(label)[1]:
+        self._make_ready(self._parts(label))
+
+    def _make_ready(self, applications: Sequence[Application]) -> None:
+        for application in applications:
             check_installed(application)
             try:
                 application.prepare(self.place(application), self.report)
@@ -68,32 +68,26 @@ class ScenarioRecorder(SessionRecorder):
                 reason = f"cannot be prepared: {error}"
                 raise ApplicationError(application=application.name, failure=failure, reason=reason) from error
 
-    def _parts(self, label: Workload) -> tuple[Scenario, tuple[Application, ...]]:
-        scenario, applications = self.find(label)
-        return scenario, applications or (RESTING,)
+    def _parts(self, label: Workload) -> tuple[Application, ...]:
+        return self.find(label)[1] or (RESTING,)
 
     def _take(self, label: Workload, seed: int, seconds: int) -> Take:
-        scenario, applications = self._parts(label)
+        applications = self._parts(label)
         rhythm = Rhythm(self.sampler, self.clock, self.wait)
-        marks = _Marks(self.clock.monotonic_ns, scenario)
+        marks = Marks(self.clock.monotonic_ns)
         marks.make(Phase.BEFORE, ())
         rhythm.go_on(self.rest_s)
         with ExitStack() as stack:
             sessions: list[Session] = []
-            for number, application in enumerate(applications, 1):
-                marks.make(Phase.STARTING, applications[:number])
-                place = self.place(application)
-                session = Session.start(application, seed=seed, place=place, folder=self.folder)
-                stack.callback(session.stop)
-                sessions.append(session)
-                session.await_ready(also=lambda: _look(rhythm, sessions))
+            for application in applications:
+                self._start(application, seed, sessions, stack, rhythm, marks)
             began_ns = marks.make(Phase.RUNNING, applications)
             with self._quiet(sessions):
-                rhythm.go_on(seconds, lambda: _look(None, sessions))
+                rhythm.go_on(seconds, lambda: look(None, sessions))
             ended_ns = self.clock.monotonic_ns()
             parameters = {session.application.name: session.parameters for session in sessions}
             programs = {name: text for session in sessions for name, text in session.versions.items()}
-            self._end(sessions, rhythm, marks)
+            self._end(list(sessions), sessions, rhythm, marks)
         marks.make(Phase.AFTER, ())
         rhythm.go_on(self.rest_s)
         return Take(
@@ -104,10 +98,29 @@ class ScenarioRecorder(SessionRecorder):
             programs=programs,
         )
 
-    def _end(self, sessions: list[Session], rhythm: Rhythm, marks: _Marks) -> None:
+    def _start(
+        self,
+        application: Application,
+        seed: int,
+        sessions: list[Session],
+        stack: ExitStack,
+        rhythm: Rhythm,
+        marks: Marks,
+    ) -> None:
+        # beside those in `sessions`, which it joins; samples go on meanwhile
+        marks.make(Phase.STARTING, [*(one.application for one in sessions), application])
+        place = self.place(application)
+        session = Session.start(application, seed=seed, place=place, folder=self.folder)
+        stack.callback(session.stop)
+        sessions.append(session)
+        session.await_ready(also=lambda: look(rhythm, sessions))
+
+    def _end(self, going: Sequence[Session], sessions: list[Session], rhythm: Rhythm, marks: Marks) -> None:
+        # one after the other, out of `sessions`
         with ThreadPoolExecutor(1) as pool:  # an application may take seconds to end; samples go on meanwhile
-            for number, session in enumerate(sessions):
-                marks.make(Phase.ENDING, [left.application for left in sessions[number:]])
+            for session in going:
+                marks.make(Phase.ENDING, [left.application for left in sessions])
+                sessions.remove(session)
                 stopped: Future[None] = pool.submit(session.stop)
                 while not stopped.done():
                     self.wait(_LOOK_S)
@@ -129,7 +142,8 @@ def _members(sessions: Sequence[Session]) -> list[int]:
     return [pid for session in sessions for pid in session.members()]
 
 
-def _look(rhythm: Rhythm | None, sessions: Sequence[Session]) -> None:
+def look(rhythm: Rhythm | None, sessions: Sequence[Session]) -> None:
+    """Take a sample that is due, if there is a rhythm to keep, and raise ApplicationError if one does not work."""
     if rhythm is not None:
         rhythm.poll()
     for session in sessions:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa explain`: why this scheduler, now: the votes, the ranking and who is out of it, the guard's figures, switches.
+"""`asa explain`: why this scheduler, now: the votes, the ranking and who is out of it, the guard's figures, switches,
+and the features that the last recognition was carried by.
 
-All of it comes from the running agent's status; with `--journal` the switches come from a journal, also without an
-agent.
+All but the features comes from the running agent's status; with `--journal` the switches come from a journal, also
+without an agent. Features are told from a journal: that one, or the agent's own.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from asa.cli.explain_features import Recognition
     from asa.cli.main import Commands
     from asa.status import Place, Showing, Status, Switched
 
@@ -23,6 +25,7 @@ _LATENCIES = {"run-queue-p99": "run queue p99", "wakeup-p99": "wakeup p99", "tim
 _TEXT = """\
 Explains the present choice: the votes for each class, the mapping table's ranking with who is out of it
 and until when, what the guard has seen of the scheduler in force, and the last switches with their reasons.
+From the journal it tells what spoke for and against the class that the last judged tick looked like.
 """
 _MORE = """\
 exit status:
@@ -34,6 +37,10 @@ examples:
       Why this scheduler, now.
   asa explain --last 20 --journal minute.sqlite
       The last 20 switches of a journal, also without an agent.
+
+reading the features:
+  x12  what is known of this feature made the class 12 times as likely against the next best one; under
+       `against`, that one against it
 """
 
 
@@ -43,7 +50,7 @@ def register(commands: "Commands") -> None:
         "explain", help="why this scheduler now, what is barred, and the last switches", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--last", type=_count, default=5, metavar="N", help="switches to show (default: %(default)s)")
-    command.add_argument("--journal", type=Path, metavar="FILE", help="take the switches from this journal")
+    command.add_argument("--journal", type=Path, metavar="FILE", help="take switches and features from this journal")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)
 
@@ -53,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from asa import paths, status
+    from asa.cli import explain_features
 
     found = status.read(paths.default().run) or status.read(paths.Places().run)  # this user's agent, else the system's
     lately: tuple[Switched, ...] = found.lately if found is not None else ()
@@ -60,11 +68,15 @@ def run(arguments: argparse.Namespace) -> int:
         lately = _from_journal(arguments.journal, arguments.last)
     lately = lately[len(lately) - arguments.last :] if len(lately) > arguments.last else lately
     code = 0 if found is not None or arguments.journal is not None else 3
+    carried = _recognition(arguments.journal, found) if code == 0 else None
     if arguments.json:
-        print(msgspec.json.encode({"running": found is not None, "agent": found, "switches": lately}).decode())
+        body: dict[str, object] = {"running": found is not None, "agent": found, "switches": lately}
+        print(msgspec.json.encode(body if carried is None else body | {"recognition": carried}).decode())
         return code
     now_ns = time.time_ns()
     lines = list(_now(found, now_ns)) if found is not None else ["agent      not running; `asa run` starts it"]
+    if carried is not None:
+        lines.extend(explain_features.lines(carried))
     if code == 0:
         lines.extend(_switches(lately))
     print("\n".join(lines))
@@ -75,6 +87,20 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) > 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of switches")
     return int(text)
+
+
+def _recognition(journal: Path | None, agent: "Status | None") -> "Recognition | None":
+    # without a journal to look at: the system's agent keeps its own where only root reads
+    from asa import config, paths, status
+    from asa.cli import explain_features
+    from asa.cli.journal import chosen
+    from models import versions
+
+    places = paths.default()
+    if not chosen(journal).exists() or (journal is None and status.read(places.run) is None):
+        return None
+    configured = agent.model if agent is not None else config.load(places.config).model
+    return explain_features.recognition(chosen(journal), versions.folder(places), configured)
 
 
 def _from_journal(path: Path, most: int) -> "tuple[Switched, ...]":

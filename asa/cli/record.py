@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 _PACKED = ".xz"
 _SIZE_MB = 4096.0  # a recording is never thinned out
-_DEFAULT_SECONDS, _SCENARIO_SECONDS = 45, 60
+_DEFAULT_SECONDS, _SCENARIO_SECONDS, _STEP_SECONDS = 45, 60, 30
 
 _TEXT = """\
 Plays workloads of real programs, or scenarios of the benchmark, and records what the collectors see of them
 as labelled sessions in a journal: what the model is trained from. A campaign plays every workload several
 times, and goes on where it was interrupted; so does --scenario. A scenario is recorded from before its start
-until after its end, with marks of what was there when.
+until after its end, with marks of what was there when. A sequence is several scenarios one after the other
+in one session: what the voting is judged on.
 """
 _MORE = """\
 exit status:
@@ -50,6 +51,8 @@ examples:
       Three sessions of each of the 40 labels: four hours.
   asa record --scenario everything --in-lab DIR --scheduler eevdf,eevdf,scx_bpfland --jobs 2
       The same of the stand-ins, in guests; a third of the sessions under another scheduler.
+  asa record --sequence 20 --seed 100 --journal sequences.journal --pack sequences.journal.xz
+      Twenty sessions of five scenarios of 20 to 40 s each, drawn from the seed: over an hour.
   asa record --list --journal new.journal
       What there is.
 """
@@ -60,32 +63,19 @@ def register(commands: "Commands") -> None:
     command = commands.add_parser(
         "record", help="play workloads and record them as labelled sessions", description=_TEXT, epilog=_MORE
     )
-    what = command.add_mutually_exclusive_group(required=True)
-    what.add_argument("--label", metavar="WORKLOAD", help="record one session of this workload")
-    what.add_argument(
-        "--campaign",
-        action="store_true",
-        help="record several sessions of every workload; goes on where it was interrupted",
-    )
-    what.add_argument(
-        "--scenario",
-        metavar="WORDS",
-        help="the same of scenarios: everything (40 labels), all (28), idle, S16, web+blender, alone:web, web (all its "
-        "pairs), several by commas",
-    )
-    what.add_argument("--list", action="store_true", help="show the sessions of a journal or a packed recording")
+    _add_what(command)
     command.add_argument(
         "--for",
         type=_positive,
         dest="seconds",
         metavar="SECONDS",
         help=f"length of a session (default: {_DEFAULT_SECONDS}); of a scenario, while all of it runs (default: "
-        f"{_SCENARIO_SECONDS})",
+        f"{_SCENARIO_SECONDS}), or in a sequence on average (default: {_STEP_SECONDS})",
     )
     command.add_argument(
         "--tier",
         choices=("real", "lab"),
-        help="of a scenario: the programs, or their small stand-ins (default: real; inside the lab, lab)",
+        help="of scenarios: the programs, or their small stand-ins (default: real; inside the lab, lab)",
     )
     command.add_argument(
         "--seed",
@@ -100,7 +90,11 @@ def register(commands: "Commands") -> None:
     command.add_argument(
         "--scheduler", metavar="SCHEDULER", help="keep this scheduler in force meanwhile (needs root and sched_ext)"
     )
-    command.add_argument("--labels", metavar="A,B", help="workloads of a campaign (default: all)")
+    command.add_argument(
+        "--labels",
+        metavar="A,B",
+        help="workloads of a campaign (default: all), or scenarios that a sequence is drawn from (default: everything)",
+    )
     command.add_argument(
         "--journal",
         type=Path,
@@ -114,6 +108,30 @@ def register(commands: "Commands") -> None:
     add_ebpf(command)
     command.add_argument("--json", action="store_true", help="outcomes and sessions as JSON lines")
     command.set_defaults(run=run)
+
+
+def _add_what(command: argparse.ArgumentParser) -> None:
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("--label", metavar="WORKLOAD", help="record one session of this workload")
+    what.add_argument(
+        "--campaign",
+        action="store_true",
+        help="record several sessions of every workload; goes on where it was interrupted",
+    )
+    what.add_argument(
+        "--scenario",
+        metavar="WORDS",
+        help="the same of scenarios: everything (40 labels), all (28), idle, S16, web+blender, alone:web, web (all its "
+        "pairs), several by commas",
+    )
+    what.add_argument(
+        "--sequence",
+        type=_positive,
+        metavar="N",
+        help="record N sessions of several scenarios one after the other, drawn from the seed; goes on where it was "
+        "interrupted",
+    )
+    what.add_argument("--list", action="store_true", help="show the sessions of a journal or a packed recording")
 
 
 def _add_lab(command: argparse.ArgumentParser) -> None:
@@ -208,14 +226,13 @@ def _record(arguments: argparse.Namespace, journal: "Journal") -> int:
     from asa.cli import record_display, record_sessions
     from scenarios.recorder import Result
 
-    labels = _scenarios(arguments.scenario) if arguments.scenario else _labels(arguments)
-    seconds = arguments.seconds or (_SCENARIO_SECONDS if arguments.scenario else _DEFAULT_SECONDS)
+    labels, sessions, seconds = _wanted(arguments)
     show = record_display.Lines(as_json=True) if arguments.json else record_display.display()
     with record_sessions.under(arguments.scheduler), _recorder(arguments, journal) as recorder, show:
         if arguments.label is None:
             outcomes = recorder.campaign(
                 labels,
-                sessions=arguments.sessions,
+                sessions=sessions,
                 seconds=seconds,
                 seed=arguments.seed,
                 on_start=show.start,
@@ -231,15 +248,27 @@ def _record(arguments: argparse.Namespace, journal: "Journal") -> int:
     return 1 if counts[Result.DROPPED] else 0
 
 
+def _wanted(arguments: argparse.Namespace) -> "tuple[tuple[Workload, ...], int, int]":
+    """Labels, sessions of each, and their seconds."""
+    from scenarios.sequence_recorder import SEQUENCE
+
+    if arguments.sequence is not None:
+        return (SEQUENCE,), arguments.sequence, arguments.seconds or _STEP_SECONDS
+    if arguments.scenario:
+        return _scenarios(arguments.scenario), arguments.sessions, arguments.seconds or _SCENARIO_SECONDS
+    return _labels(arguments), arguments.sessions, arguments.seconds or _DEFAULT_SECONDS
+
+
 def _recorder(arguments: argparse.Namespace, journal: "Journal") -> "AbstractContextManager[SessionRecorder]":
     from asa.cli import record_sessions
 
-    if not arguments.scenario:
+    if not arguments.scenario and arguments.sequence is None:
         return record_sessions.of_workloads(journal, arguments.ebpf)
     from scenarios.application import Tier
 
     tier = Tier(arguments.tier) if arguments.tier else None
-    return record_sessions.of_scenarios(journal, arguments.ebpf, tier)
+    drawn = None if arguments.sequence is None else _scenarios(arguments.labels or "everything")
+    return record_sessions.of_scenarios(journal, arguments.ebpf, tier, drawn)
 
 
 def _scenarios(words: str) -> "tuple[Workload, ...]":

@@ -3,12 +3,14 @@
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.config import Ebpf
+    from asa.core.decision import Workload
     from asa.journal import Journal
     from collectors.sampler import HostSampler
     from scenarios.application import Application, Tier
@@ -56,17 +58,26 @@ def of_workloads(journal: "Journal", ebpf: "Ebpf | None") -> "Iterator[Recorder]
 
 
 @contextmanager
-def of_scenarios(journal: "Journal", ebpf: "Ebpf | None", tier: "Tier | None") -> "Iterator[ScenarioRecorder]":
-    """The same for the benchmark's scenarios; without a tier the stand-ins in the lab, elsewhere the programs."""
+def of_scenarios(
+    journal: "Journal", ebpf: "Ebpf | None", tier: "Tier | None", drawn: "Sequence[Workload] | None" = None
+) -> "Iterator[ScenarioRecorder]":
+    """The same for the benchmark's scenarios; without a tier the stand-ins in the lab, elsewhere the programs.
+
+    `drawn`: to record sequences of these labels instead of single ones.
+    """
     from asa import paths
+    from asa.core.errors import InputError
     from collectors.sampler import SystemClock
     from scenarios import catalogue
     from scenarios.application import Tier
     from scenarios.player import find_stage
     from scenarios.recorder import machine
     from scenarios.scenario_recorder import ScenarioRecorder
+    from scenarios.sequence_recorder import SequenceRecorder
     from scenarios.session import default_folder, place_for
 
+    if drawn is not None and len(drawn) < 2:
+        raise InputError(path="--labels", key="", value=",".join(drawn), allowed="two scenarios at least")
     places = paths.default()
     stage = find_stage(cache=places.cache, proc=places.proc)
     played = tier or (Tier.LAB if stage.lab else Tier.REAL)
@@ -76,7 +87,8 @@ def of_scenarios(journal: "Journal", ebpf: "Ebpf | None", tier: "Tier | None") -
         return known[label], catalogue.parts(known[label], played)
 
     with _sampler(ebpf) as sampler:
-        yield ScenarioRecorder(
+        make = ScenarioRecorder if drawn is None else partial(SequenceRecorder, labels=drawn)
+        yield make(
             journal=journal,
             sampler=sampler,
             clock=SystemClock(),

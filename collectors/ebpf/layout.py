@@ -161,13 +161,16 @@ OCTAVE_STARTS_NS: tuple[int, ...] = (0, *(1 << (OCTAVE_FIRST_LOG2 + slot) for sl
 """Where each OCTAVE slot begins, in ns."""
 
 
-def percentile_ns(counts: Sequence[int], starts: Sequence[int], share: float) -> float | None:
+def percentile_ns(
+    counts: Sequence[int], starts: Sequence[int], share: float, below: Sequence[int] | None = None
+) -> float | None:
     """The time in ns below which `share` (0 to 1) of a histogram's entries lie, linear within a slot.
 
     `counts` are entries by slot (the growth between two samples), `starts` where each slot begins. In the last slot,
-    which has no end, it is that slot's beginning. None when there is no entry.
+    which has no end, it is that slot's beginning. None when there is no entry. `below` are the running sums of
+    `counts`, from who has them already.
     """
-    below = list(accumulate(counts))
+    below = list(accumulate(counts)) if below is None else below
     if not below or not below[-1]:
         return None
     target = share * below[-1]

@@ -6,6 +6,8 @@ counter that went back (a reboot, a 32-bit wrap, a disk or an interface that lef
 processors across a change of which are online.
 """
 
+import dataclasses
+
 from asa.core.sample import RawSample
 from collectors.rates import desktop, probes, procfs, timer
 from collectors.rates.arithmetic import Fields, level, rate
@@ -31,7 +33,29 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     elapsed_s = (current.monotonic_ns - previous.monotonic_ns) / 1e9
     if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
         return None
-    return Rates(**_levels(current), **_machine(previous, current, elapsed_s), **_users(previous, current, elapsed_s))
+    fields = _levels(current)
+    fields |= _machine(previous, current, elapsed_s)
+    fields |= _users(previous, current, elapsed_s)
+    return _made(fields)
+
+
+# `Rates(**fields)` of a frozen class takes 50 us, a third of all that happens between a sample and its probabilities;
+# its slots filled directly take 12.
+_WRITERS = tuple((field.name, getattr(Rates, field.name).__set__) for field in dataclasses.fields(Rates))
+
+
+def _made(fields: Fields) -> Rates:
+    made: Rates = object.__new__(Rates)
+    known = 0
+    for name, write in _WRITERS:
+        if name in fields:
+            known += 1
+            write(made, fields[name])
+        else:
+            write(made, None)
+    if known != len(fields):
+        return Rates(**fields)  # raises TypeError with the name that is no field's
+    return made
 
 
 def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Means and percentiles of what a histogram grew by between two samples. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import sub
 
-from collectors.ebpf.layout import percentile_ns
-from collectors.rates.arithmetic import Fields, ratio
+from collectors.ebpf.layout import OCTAVE_FIRST_LOG2, OCTAVE_SLOTS, percentile_ns
+from collectors.rates.arithmetic import Fields, ratio, share
 
 
 def grown(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | None:
@@ -29,7 +30,26 @@ def spread(
     if slots is None:
         return {}
     fields: Fields = {f"{name}_mean_us": mean_us(time_ns, sum(slots))}
+    below = list(accumulate(slots)) if percents else []
     for percent in percents:
-        value_ns = percentile_ns(slots, starts, percent / 100)
+        value_ns = percentile_ns(slots, starts, percent / 100, below)
         fields[f"{name}_p{percent}_us"] = None if value_ns is None else value_ns / 1e3
+    return fields
+
+
+def shares(name: str, slots: Sequence[int] | None, ends: Mapping[str, int]) -> Fields:
+    """Parts of all events in wide bins of an OCTAVE histogram that grew by `slots`.
+
+    `ends`: a bin's name -> log2 of the ns at which it ends, rising; what is longer than all of them is in `longer`.
+    """
+    if slots is None or len(slots) != OCTAVE_SLOTS:
+        return {}
+    below = [0, *accumulate(slots)]
+    fields: Fields = {}
+    before = 0
+    for part, log2 in ends.items():
+        reached = below[log2 - OCTAVE_FIRST_LOG2 + 1]
+        fields[f"{name}_{part}_share"] = share(reached - before, below[-1])
+        before = reached
+    fields[f"{name}_longer_share"] = share(below[-1] - before, below[-1])
     return fields

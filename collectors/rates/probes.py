@@ -11,9 +11,35 @@ from operator import add
 from asa.core.sample import ProbeCounters
 from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
 from collectors.rates.arithmetic import Fields, growth, rate, ratio, share, total
-from collectors.rates.histogram import grown, mean_us, spread
+from collectors.rates.histogram import grown, mean_us, shares, spread
 
 _NET_TX, _NET_RX = 2, 3  # places in ProbeCounters.softirqs
+
+BURST_ENDS_LOG2 = {
+    "to_4us": 12,
+    "to_16us": 14,
+    "to_65us": 16,
+    "to_262us": 18,
+    "to_1ms": 20,
+    "to_2ms": 21,
+    "to_4ms": 22,
+    "to_8ms": 23,
+    "to_34ms": 25,
+}
+"""Bins of bursts and the log2 of the ns at which each ends; finest around a time slice (0.7 to 20 ms)."""
+
+SLEEP_ENDS_LOG2 = {
+    "to_65us": 16,
+    "to_262us": 18,
+    "to_1ms": 20,
+    "to_4ms": 22,
+    "to_8ms": 23,
+    "to_17ms": 24,
+    "to_34ms": 25,
+    "to_134ms": 27,
+    "to_1s": 30,
+}
+"""Bins of sleeps, likewise; finest around a frame (16.7 ms at 60 Hz)."""
 
 
 def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
@@ -60,7 +86,9 @@ def _waits(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     elapsed_ns = elapsed_s * 1e9
     return {
         **spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
+        **shares("burst", bursts, BURST_ENDS_LOG2),
         **spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
+        **shares("sleep", sleeps, SLEEP_ENDS_LOG2),
         "sleep_s_per_s": rate(old.sleep_ns, new.sleep_ns, elapsed_ns),
         "blocked_per_s": rate(old.blocked, new.blocked, elapsed_s),
         "blocked_mean_us": mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),

@@ -2,17 +2,18 @@
 """`asa record` as it is typed: real sessions of the idle workload, lists, packs, and what it refuses."""
 
 import argparse
+import contextlib
 import functools
 import json
 import sys
 
 import pytest
 
-from asa.cli import record, record_display
+from asa.cli import record, record_display, record_sessions
 from asa.core.errors import AsaError, InputError, JournalError
 from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader
-from scenarios import recorder, scenario_recorder
+from scenarios import recorder, scenario_recorder, sequence_recorder
 
 
 def asa(*words):
@@ -30,6 +31,8 @@ def quick(monkeypatch):
     limits = {"rest_s": 0.2, "most_busy_before": 1.0, "most_steal": 1.0, "noise_limit_pct": 1000.0}
     fast = functools.partial(scenario_recorder.ScenarioRecorder, **limits)
     monkeypatch.setattr(scenario_recorder, "ScenarioRecorder", fast)
+    fast = functools.partial(sequence_recorder.SequenceRecorder, **limits)
+    monkeypatch.setattr(sequence_recorder, "SequenceRecorder", fast)
 
 
 @pytest.fixture
@@ -92,6 +95,33 @@ def test_a_scenario_goes_on_and_packs(quick, tmp_path, capsys):
     running_ns = marks[3].monotonic_ns - marks[2].monotonic_ns
     assert running_ns >= 3e9
     assert len(samples) >= 3
+
+
+def test_a_sequence_needs_something_to_change_between(tmp_path):
+    with pytest.raises(InputError, match="--labels: 'idle' is not accepted; allowed: two scenarios at least"):
+        asa("--sequence", 1, "--labels", "idle", "--journal", tmp_path / "r.journal")
+
+
+def test_sequences_are_one_label_drawn_from_scenarios(monkeypatch, tmp_path):
+    """What reaches the recorder: as many sessions as were asked for, of the one label, from all 40 or those named."""
+    seen = []
+
+    class Fake:
+        def campaign(self, labels, **words):
+            seen.append((labels, words["sessions"], words["seconds"], words["seed"]))
+            return []
+
+    @contextlib.contextmanager
+    def of_scenarios(journal, ebpf, tier, drawn):
+        seen.append(drawn)
+        yield Fake()
+
+    monkeypatch.setattr(record_sessions, "of_scenarios", of_scenarios)
+    words = ("--journal", tmp_path / "r.journal", "--sequence", 7, "--seed", 3)
+    assert asa(*words) == 0
+    assert (len(seen[0]), seen[1]) == (40, (("sequence",), 7, 30, 3))
+    assert asa(*words, "--labels", "idle,S16", "--for", 12) == 0
+    assert seen[2:] == [("idle", "web+blender"), (("sequence",), 7, 12, 3)]
 
 
 @pytest.mark.parametrize("words", [("--label", "cpu"), ("--scenario", "idle", "--tier", "real"), ("--list",)])

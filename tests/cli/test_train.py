@@ -5,6 +5,7 @@ import argparse
 import json
 import lzma
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -100,9 +101,12 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
     assert model.classes == tuple(sorted(LOADS))
     for label in LOADS:
         unseen = samples(label, 99)
-        derived = rates.derive(unseen[4], unseen[5])
-        assert derived is not None
-        predicted = model.predict(features.frame(derived, CPUS))
+        window = features.Window()
+        for previous, sample in pairwise(unseen[:6]):
+            derived = rates.derive(previous, sample)
+            assert derived is not None
+            window = features.push(window, sample.monotonic_ns, derived, CPUS)
+        predicted = model.predict(features.frame(window))
         assert max(predicted.classes, key=predicted.of) == Workload(label)
 
 

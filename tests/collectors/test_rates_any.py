@@ -6,6 +6,7 @@ import math
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_samples import NEW, OLD
@@ -31,7 +32,7 @@ from asa.core.sample import (
 )
 from collectors.ebpf.layout import LATENCY_STARTS_NS
 from collectors.metrics import METRICS, Unit
-from collectors.rates import Rates, derive
+from collectors.rates import Rates, _made, derive
 from collectors.sampler import HostSampler, SystemClock, standard
 
 NAMES = [field.name for field in dataclasses.fields(Rates)]
@@ -153,3 +154,13 @@ def test_this_host_gives_rates(tmp_path):
     assert 0.99 < sum(getattr(rates, name) or 0 for name in NAMES if name.startswith("cpu_")) < 1.01
     for name in ("core_busy_max", "context_switches_per_s", "processes", "memory_available_share", "page_faults_per_s"):
         assert getattr(rates, name) is not None, name
+
+
+def test_rates_made_by_their_slots_are_rates_like_any():
+    rates = derive(OLD, NEW)
+    assert rates == Rates(**{name: getattr(rates, name) for name in NAMES})
+    assert hash(rates) == hash(dataclasses.replace(rates))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rates.forks_per_s = 1.0
+    with pytest.raises(TypeError, match="nonsense"):
+        _made({"nonsense": 1.0})

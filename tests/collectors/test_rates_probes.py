@@ -8,9 +8,10 @@ import pytest
 from two_samples import NEW, OLD, PROBES, grown
 
 from asa.core.sample import ProbeCounters
-from collectors.ebpf.layout import LATENCY_SLOTS, LATENCY_STARTS_NS
+from collectors.ebpf.layout import LATENCY_SLOTS, LATENCY_STARTS_NS, OCTAVE_STARTS_NS
 from collectors.metrics import METRICS, Backend
 from collectors.rates import Rates, derive
+from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
 
 EXPECTED = {
     "switches_per_s": 200,
@@ -33,9 +34,14 @@ EXPECTED = {
     "burst_mean_us": 4,
     "burst_p50_us": (1024 + 1024 * 50 / 60) / 1e3,
     "burst_p95_us": (4096 + 4096 * 35 / 40) / 1e3,
+    **dict.fromkeys((f"burst_{part}_share" for part in (*BURST_ENDS_LOG2, "longer")), 0),
+    "burst_to_4us_share": 0.6,
+    "burst_to_16us_share": 0.4,
     "sleep_mean_us": 1e6,
     "sleep_p50_us": 1.5 * 2**29 / 1e3,  # octave 20 begins at 2 ** 29
     "sleep_p95_us": 1.95 * 2**29 / 1e3,
+    **dict.fromkeys((f"sleep_{part}_share" for part in (*SLEEP_ENDS_LOG2, "longer")), 0),
+    "sleep_to_1s_share": 1,  # 2 ** 30 ns are 1.07 s
     "sleep_s_per_s": 1.5,
     "blocked_per_s": 5,
     "blocked_mean_us": 5000,
@@ -179,3 +185,18 @@ def test_kinds_of_software_interrupt_that_are_not_told(size):
 def test_all_of_them_is_a_share_and_more_than_all_is_none(part, whole, name):
     assert getattr(probed(grown(PROBES, **{part: 7, whole: 7})), name) == 1
     assert getattr(probed(grown(PROBES, **{part: 8, whole: 7})), name) is None
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("burst", BURST_ENDS_LOG2), ("sleep", SLEEP_ENDS_LOG2)])
+def test_each_octave_falls_into_the_bin_that_holds_it(kind, ends):
+    for slot, start_ns in enumerate(OCTAVE_STARTS_NS):
+        hist = tuple(count + 3 * (place == slot) for place, count in enumerate(getattr(PROBES, f"{kind}_hist")))
+        rates = probed(replace(PROBES, **{f"{kind}_hist": hist}))
+        parts = {part: getattr(rates, f"{kind}_{part}_share") for part in (*ends, "longer")}
+        expected = next((part for part, log2 in ends.items() if start_ns < 1 << log2), "longer")
+        assert parts == {part: float(part == expected) for part in parts}, start_ns
+
+
+def test_of_no_burst_there_are_no_parts():
+    rates = probed(PROBES)
+    assert rates.burst_to_4us_share is rates.burst_longer_share is None

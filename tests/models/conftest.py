@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A small ensemble trained on generated rows, once for all tests of models."""
 
+import dataclasses
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
-from models import artefact, ensemble, export, features
-from models.artefact import Artefact, Header
+from models import artefact, ensemble, export, features, runtime_compiled
+from models.artefact import Artefact, Header, OpenWorld, Part, Score
 from models.ensemble import Fitted, Recipe, Rows
 
 CLASSES = ("cpu", "disk", "idle", "wakeup")
+FRONT, BEHIND = ("", "web"), ("", "disk", "llm")
 
 
 def generated_rows(seed: int, count: int = 400) -> Rows:
@@ -61,3 +64,42 @@ def model_file(model: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Pat
     path = tmp_path_factory.mktemp("model") / "model.npz"
     artefact.save(model, path)
     return path
+
+
+@pytest.fixture(scope="session")
+def factors(rows: Rows) -> tuple[Fitted, Fitted]:
+    """Two heads over the same rows: what is in front, what works behind."""
+    recipe = Recipe(rounds=6, forest_trees=8)
+    front = dataclasses.replace(rows, y=rows.y % 2, classes=len(FRONT))
+    behind = dataclasses.replace(rows, y=np.minimum(rows.y, 2), classes=len(BEHIND))
+    return ensemble.fit(front, recipe, seed=3), ensemble.fit(behind, recipe, seed=4)
+
+
+@pytest.fixture(scope="session")
+def factored(factors: tuple[Fitted, Fitted]) -> Artefact:
+    """A model of two heads with an open world."""
+    front = Part(name="interactive", classes=FRONT, weights=factors[0].weights, temperature=1.5)
+    behind = Part(name="background", classes=BEHIND, weights=factors[1].weights)
+    header = msgspec.structs.replace(
+        header_for(factors[0]),
+        weights=(),
+        classes=artefact.labels((front, behind)),
+        heads=(front, behind),
+        open_world=OpenWorld(score=Score.KINSHIP, least=0.01),
+    )
+    return export.factored_artefact(factors, header)
+
+
+@pytest.fixture(scope="session")
+def factored_file(factored: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("factored") / "model.npz"
+    artefact.save(factored, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled evaluator, built here."""
+    library = tmp_path_factory.mktemp("evaluator") / "members.so"
+    runtime_compiled.build(library)
+    return library

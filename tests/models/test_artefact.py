@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from asa.core.errors import ModelError
 from models import artefact, features
-from models.artefact import Artefact
+from models.artefact import Artefact, Header, Machine, OpenWorld, Part, Score, Trees
 
 
 def assert_refused(path: Path, words: str) -> None:
@@ -26,8 +26,19 @@ def assert_refused(path: Path, words: str) -> None:
 
 
 def replaced(model: Artefact, part: str, field: str, value) -> Artefact:
-    changed = dataclasses.replace(getattr(model, part), **{field: value})
-    return dataclasses.replace(model, **{part: changed})
+    head = model.heads[-1]
+    changed = dataclasses.replace(head, **{part: dataclasses.replace(getattr(head, part), **{field: value})})
+    return dataclasses.replace(model, heads=(*model.heads[:-1], changed))
+
+
+@pytest.fixture(params=["flat", "of two heads"])
+def any_model(request) -> Artefact:
+    return request.getfixturevalue("model" if request.param == "flat" else "factored")
+
+
+@pytest.fixture
+def any_file(any_model: Artefact, model: Artefact, model_file: Path, factored_file: Path) -> Path:
+    return model_file if any_model is model else factored_file
 
 
 def edited(array: np.ndarray, position: int, value) -> np.ndarray:
@@ -64,21 +75,29 @@ class Trap:
         return (setattr, (Trap, "sprung", True))
 
 
-def test_what_was_saved_is_loaded(model: Artefact, model_file: Path):
-    loaded = artefact.load(model_file)
-    assert msgspec.structs.replace(loaded.header, sha256="") == model.header
-    for part in ("trees", "machine"):
-        for field in dataclasses.fields(getattr(model, part)):
-            saved, back = getattr(getattr(model, part), field.name), getattr(getattr(loaded, part), field.name)
-            assert np.array_equal(saved, back), field.name
-            assert saved.dtype == back.dtype
-    assert np.array_equal(loaded.fill, model.fill)
+def test_what_was_saved_is_loaded(any_model: Artefact, any_file: Path):
+    loaded = artefact.load(any_file)
+    assert msgspec.structs.replace(loaded.header, sha256="") == any_model.header
+    assert len(loaded.heads) == len(any_model.heads) == len(loaded.header.parts)
+    for head, back in zip(any_model.heads, loaded.heads, strict=True):
+        for part in ("trees", "machine"):
+            for field in dataclasses.fields(getattr(head, part)):
+                saved, read = getattr(getattr(head, part), field.name), getattr(getattr(back, part), field.name)
+                assert np.array_equal(saved, read), field.name
+                assert saved.dtype == read.dtype
+    assert np.array_equal(loaded.fill, any_model.fill)
 
 
-def test_the_same_model_gives_the_same_bytes(model: Artefact, model_file: Path, tmp_path: Path):
+def test_the_same_model_gives_the_same_bytes(any_model: Artefact, any_file: Path, tmp_path: Path):
     again = tmp_path / "again.npz"
-    artefact.save(model, again)
-    assert again.read_bytes() == model_file.read_bytes()
+    artefact.save(any_model, again)
+    assert again.read_bytes() == any_file.read_bytes()
+
+
+def test_labels_are_all_combinations_without_what_is_none():
+    front = Part(name="interactive", classes=("", "web"), weights=(1.0, 0.0, 0.0))
+    behind = Part(name="background", classes=("", "disk", "llm"), weights=(1.0, 0.0, 0.0))
+    assert artefact.labels((front, behind)) == ("idle", "disk", "llm", "web", "web+disk", "web+llm")
 
 
 def test_missing_file(tmp_path: Path):
@@ -86,8 +105,8 @@ def test_missing_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
-def test_truncated_file(model_file: Path, tmp_path: Path, share: float):
-    content = model_file.read_bytes()
+def test_truncated_file(any_file: Path, tmp_path: Path, share: float):
+    content = any_file.read_bytes()
     short = tmp_path / "short.npz"
     short.write_bytes(content[: int(len(content) * share)])
     assert_refused(short, "not a sound model artefact")
@@ -95,8 +114,11 @@ def test_truncated_file(model_file: Path, tmp_path: Path, share: float):
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_one_changed_byte_is_found_or_harmless(model: Artefact, model_file: Path, tmp_path_factory, data):
-    content = bytearray(model_file.read_bytes())
+def test_one_changed_byte_is_found_or_harmless(
+    model: Artefact, model_file: Path, factored: Artefact, factored_file: Path, tmp_path_factory, data
+):
+    model, file = data.draw(st.sampled_from([(model, model_file), (factored, factored_file)]))
+    content = bytearray(file.read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))
     content[position] ^= data.draw(st.integers(1, 255))
     path = tmp_path_factory.getbasetemp() / "flipped.npz"
@@ -107,8 +129,9 @@ def test_one_changed_byte_is_found_or_harmless(model: Artefact, model_file: Path
         message = str(error)
     else:  # a field of the archive that carries nothing, a date for example
         message = ""
-        assert np.array_equal(loaded.trees.threshold, model.trees.threshold)
-        assert loaded.header.classes == model.header.classes
+        for head, back in zip(model.heads, loaded.heads, strict=True):
+            assert np.array_equal(head.trees.threshold, back.trees.threshold)
+        assert msgspec.structs.replace(loaded.header, sha256="") == model.header
     assert "\n" not in message
 
 
@@ -142,7 +165,7 @@ def test_arrays_that_claim_to_be_huge(model_file: Path, tmp_path: Path):
     assert_refused(path, "not a sound model artefact")
 
 
-@pytest.mark.parametrize("name", ["fill.npy", "trees.child.npy", "header.npy"])
+@pytest.mark.parametrize("name", ["fill.npy", "0.trees.child.npy", "header.npy"])
 def test_an_array_is_gone_or_too_many(model_file: Path, tmp_path: Path, name: str):
     members = members_of(model_file)
     path = tmp_path / "other.npz"
@@ -156,7 +179,12 @@ def test_an_array_is_gone_or_too_many(model_file: Path, tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": "asa-ensemble-0"}, "format 'asa-ensemble-0'"),
+        ({"format": "asa-ensemble-1"}, "format 'asa-ensemble-1'"),
+        ({"format": "asa-ensemble-3", "surprise": 1}, "format 'asa-ensemble-3'"),
+        ({"format": 2}, "Expected `str`"),
+        ({"open_world": {"score": "guess", "least": 0.0}}, "Invalid enum value"),
+        ({"heads": [{"name": "a", "classes": ["", "b"], "weights": [1.0, 0.0, 0.0]}] * 2}, "not those of a model"),
+        ({"heads": [{"name": "a", "classes": ["", "b"], "weights": [1.0, 0.0, 0.0]}] * 9}, "not those of a model"),
         ({"schema": features.SCHEMA + 1}, "schema"),
         ({"features": ["other"]}, "schema"),
         ({"classes": ["disk", "cpu", "idle", "wakeup"]}, "SHA-256"),
@@ -180,35 +208,53 @@ def test_a_tampered_array_is_found_by_the_hash(model: Artefact, model_file: Path
     assert_refused(path, "SHA-256")
 
 
+def trees(model: Artefact) -> Trees:
+    return model.heads[-1].trees
+
+
+def machine(model: Artefact) -> Machine:
+    return model.heads[-1].machine
+
+
 def first_leaf(model: Artefact) -> int:
-    return int(np.flatnonzero(model.trees.slot == 3 * len(features.NAMES))[0])
+    return int(np.flatnonzero(trees(model).slot == 3 * len(features.NAMES))[0])
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda m: replaced(m, "trees", "child", edited(m.trees.child, 0, 0)), "before its parent"),
-        (lambda m: replaced(m, "trees", "child", edited(m.trees.child, 0, len(m.trees.slot) - 1)), "out of range"),
-        (lambda m: replaced(m, "trees", "child", edited(m.trees.child, 0, 3)), "separate trees"),
-        (lambda m: replaced(m, "trees", "child", edited(m.trees.child, first_leaf(m), 1 << 30)), "a leaf names a row"),
-        (lambda m: replaced(m, "trees", "child", edited(m.trees.child, first_leaf(m), -1)), "a leaf names a row"),
-        (lambda m: replaced(m, "trees", "slot", edited(m.trees.slot, 0, 60_000)), "not there"),
-        (lambda m: replaced(m, "trees", "group", edited(m.trees.group, 0, 250)), "not there"),
-        (lambda m: replaced(m, "trees", "group", np.zeros_like(m.trees.group)), "no forest"),
-        (lambda m: replaced(m, "trees", "root", edited(m.trees.root, 0, 1 << 30)), "root"),
-        (lambda m: replaced(m, "trees", "root", edited(m.trees.root, 0, -1)), "root"),
-        (lambda m: replaced(m, "trees", "threshold", edited(m.trees.threshold, 0, np.nan)), "not finite"),
-        (lambda m: replaced(m, "trees", "base", m.trees.base[:-1]), "shape"),
-        (lambda m: replaced(m, "machine", "vectors", m.machine.vectors[:, :-1]), "shape"),
-        (lambda m: replaced(m, "machine", "coefficients", m.machine.coefficients[:, :-1]), "shape"),
-        (lambda m: replaced(m, "machine", "scale", edited(m.machine.scale, 0, 0.0)), "not positive"),
-        (lambda m: replaced(m, "machine", "gamma", m.machine.gamma.astype("f4")), "float32"),
+        (lambda m: replaced(m, "trees", "child", edited(trees(m).child, 0, 0)), "before its parent"),
+        (
+            lambda m: replaced(m, "trees", "child", edited(trees(m).child, 0, len(trees(m).slot) - 1)),
+            "out of range",
+        ),
+        (lambda m: replaced(m, "trees", "child", edited(trees(m).child, 0, 3)), "separate trees"),
+        (
+            lambda m: replaced(m, "trees", "child", edited(trees(m).child, first_leaf(m), 1 << 30)),
+            "a leaf names a row",
+        ),
+        (
+            lambda m: replaced(m, "trees", "child", edited(trees(m).child, first_leaf(m), -1)),
+            "a leaf names a row",
+        ),
+        (lambda m: replaced(m, "trees", "slot", edited(trees(m).slot, 0, 60_000)), "not there"),
+        (lambda m: replaced(m, "trees", "group", edited(trees(m).group, 0, 250)), "not there"),
+        (lambda m: replaced(m, "trees", "group", np.zeros_like(trees(m).group)), "no forest"),
+        (lambda m: replaced(m, "trees", "root", edited(trees(m).root, 0, 1 << 30)), "root"),
+        (lambda m: replaced(m, "trees", "root", edited(trees(m).root, 0, -1)), "root"),
+        (lambda m: replaced(m, "trees", "threshold", edited(trees(m).threshold, 0, np.nan)), "not finite"),
+        (lambda m: replaced(m, "trees", "base", trees(m).base[:-1]), "shape"),
+        (lambda m: replaced(m, "machine", "vectors", machine(m).vectors[:, :-1]), "shape"),
+        (lambda m: replaced(m, "machine", "coefficients", machine(m).coefficients[:, :-1]), "shape"),
+        (lambda m: replaced(m, "trees", "cover", edited(trees(m).cover, 0, -1.0)), "cover"),
+        (lambda m: replaced(m, "machine", "scale", edited(machine(m).scale, 0, 0.0)), "not positive"),
+        (lambda m: replaced(m, "machine", "gamma", machine(m).gamma.astype("f4")), "float32"),
     ],
 )
 def test_arrays_that_make_no_model_are_neither_written_nor_read(
-    model: Artefact, tmp_path: Path, monkeypatch, spoil, words
+    any_model: Artefact, tmp_path: Path, monkeypatch, spoil, words
 ):
-    spoilt, path = spoil(model), tmp_path / "spoilt.npz"
+    spoilt, path = spoil(any_model), tmp_path / "spoilt.npz"
     with pytest.raises(ModelError, match=words):
         artefact.save(spoilt, path)
     assert not path.exists()
@@ -223,6 +269,35 @@ def test_weights_must_be_shares(model: Artefact, tmp_path: Path, weights):
     spoilt = dataclasses.replace(model, header=msgspec.structs.replace(model.header, weights=weights))
     with pytest.raises(ModelError, match="weights"):
         artefact.save(spoilt, tmp_path / "weights.npz")
+
+
+def with_parts(header: Header, **changes) -> Header:
+    return msgspec.structs.replace(header, heads=(msgspec.structs.replace(header.heads[0], **changes), header.heads[1]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda h: msgspec.structs.replace(h, weights=(1.0, 0.0, 0.0)), "weights of its own or"),
+        (lambda h: msgspec.structs.replace(h, heads=h.heads[:1]), "weights of its own or"),
+        (lambda h: msgspec.structs.replace(h, classes=tuple(reversed(h.classes))), "not the combinations"),
+        (lambda h: with_parts(h, weights=(0.5, 0.2, 0.2)), "not 3 shares of 1"),
+        (lambda h: with_parts(h, weights=(0.5, np.nan, 0.5)), "not 3 shares of 1"),
+        (lambda h: with_parts(h, classes=("web", "web")), "different ones"),
+        (lambda h: with_parts(h, temperature=0.0), "temperature"),
+        (lambda h: with_parts(h, temperature=np.nan), "temperature"),
+        (lambda h: msgspec.structs.replace(h, open_world=OpenWorld(score=Score.ENERGY, least=np.inf)), "not finite"),
+    ],
+)
+def test_heads_that_do_not_fit_together(factored: Artefact, tmp_path: Path, spoil, words: str):
+    spoilt = dataclasses.replace(factored, header=spoil(factored.header))
+    with pytest.raises(ModelError, match=words):
+        artefact.save(spoilt, tmp_path / "heads.npz")
+
+
+def test_a_head_too_few(factored: Artefact, tmp_path: Path):
+    with pytest.raises(ModelError, match="it has no"):
+        artefact.save(dataclasses.replace(factored, heads=factored.heads[:1]), tmp_path / "heads.npz")
 
 
 def test_a_place_that_cannot_be_written(model: Artefact, tmp_path: Path):

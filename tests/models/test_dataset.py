@@ -2,6 +2,7 @@
 """Recordings become rows, bad ones are refused, and sessions are never torn apart."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa.core.errors import ModelError
+from asa.core.mark import Mark, Phase
 from asa.core.sample import CpuCounters, RawSample
 from collectors import rates
 from models import dataset, features
-from models.dataset import Dataset, Recording
+from models.dataset import PHASES, Dataset, Recording
+from models.features import Source
 
 
 def sample(second: float, switches: int) -> RawSample:
@@ -50,9 +53,12 @@ def sessions(*labels: str, count: int = 3, place: str = "lab") -> list[Recording
 def test_a_row_is_what_the_agent_would_see():
     data = dataset.assemble(sessions("cpu", "idle"))
     first = next(it for it in data.sessions if it.label == "idle")
-    derived = rates.derive(first.samples[1], first.samples[2])
-    assert derived is not None
-    expected = np.array(features.frame(derived, 1).values, dtype=float).astype(np.float32)
+    window = features.Window()
+    for previous, current in pairwise(first.samples[:3]):
+        derived = rates.derive(previous, current)
+        assert derived is not None
+        window = features.push(window, current.monotonic_ns, derived, 1)
+    expected = np.array(features.frame(window).values, dtype=float).astype(np.float32)
     row = np.flatnonzero(data.session == data.sessions.index(first))[1]
     assert np.array_equal(data.x[row], expected, equal_nan=True)
     assert np.isnan(data.x[row]).any()  # no disk, no network in these samples: unknown, not 0
@@ -154,3 +160,117 @@ def test_balance_makes_every_label_in_every_place_count_the_same():
     sums = [weight[cells == cell].sum() for cell in range(3)]
     assert sums == pytest.approx([sums[0]] * 3)
     assert weight.mean() == pytest.approx(1.0)
+
+
+S = 1_000_000_000
+COURSE = (  # of a session of twelve seconds: from which second on what holds
+    (0, Phase.BEFORE, "", ""),
+    (2, Phase.STARTING, "web", ""),
+    (3, Phase.STARTING, "web", "blender"),
+    (4, Phase.RUNNING, "web", "blender"),
+    (9, Phase.ENDING, "", "blender"),
+    (10, Phase.AFTER, "", ""),
+)
+
+
+def marked(label: str = "web+blender", number: int = 0, course=COURSE, place: str = "lab") -> Recording:
+    made = recording(label, number, place, count=13)
+    first_ns = made.samples[0].monotonic_ns
+    marks = tuple(
+        Mark(monotonic_ns=first_ns + second * S, phase=phase, interactive=front, background=back)
+        for second, phase, front, back in course
+    )
+    return dataclasses.replace(made, marks=marks, tier="lab")
+
+
+def alone(label: str, front: str, back: str, number: int) -> Recording:
+    return marked(label, number, ((0, Phase.BEFORE, "", ""), (2, Phase.RUNNING, front, back)))
+
+
+def scenarios() -> list[Recording]:
+    return [one for n in range(3) for one in (marked(number=n), alone("web", "web", "", n))]
+
+
+def of_first_pair(data: Dataset) -> list[tuple[str, str]]:
+    rows = data.session == [it.label for it in data.sessions].index("web+blender")
+    names = ["" if number < 0 else data.classes[number] for number in data.y[rows]]
+    return [(PHASES[phase], name) for phase, name in zip(data.phase[rows], names, strict=True)]
+
+
+def test_rows_of_a_session_with_marks_have_what_was_there():
+    settled = [("before", "idle")] * 2 + [("running", "web+blender")] * 5 + [("after", "idle")] * 2
+    assert of_first_pair(dataset.assemble(scenarios())) == settled
+    everything = dataset.assemble(scenarios(), phases=PHASES)
+    coming = [("starting", "web"), ("starting", "web+blender")]
+    assert of_first_pair(everything) == [*settled[:2], *coming, *settled[2:7], ("ending", ""), *settled[7:]]
+    assert everything.classes == ("idle", "web", "web+blender")  # blender alone was never trained on
+
+
+def test_rows_that_are_left_out_were_seen_by_the_window():
+    few, all_of_it = (dataset.assemble(scenarios(), phases=phases) for phases in (dataset.SETTLED, PHASES))
+    running = all_of_it.select(np.isin(all_of_it.phase, [PHASES.index(phase) for phase in dataset.SETTLED]))
+    assert np.array_equal(few.x, running.x, equal_nan=True)
+    assert np.array_equal(few.at_ns, running.at_ns)
+
+
+def test_a_class_has_its_factors():
+    data = dataset.assemble(scenarios())
+    assert data.interactives == ("", "web")
+    assert data.backgrounds == ("", "blender")
+    assert data.factors().tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert data.factors()[data.y].tolist() == np.stack((data.interactive, data.background), axis=1).tolist()
+
+
+def test_without_marks_the_whole_session_runs():
+    data = dataset.assemble(sessions("cpu", "idle"))
+    assert {PHASES[phase] for phase in data.phase} == {"running"}
+    assert (data.interactives, data.backgrounds) == (("",), ("", "cpu"))
+    assert data.factors().tolist() == [[0, 1], [0, 0]]
+
+
+def test_marks_are_part_of_the_data():
+    made = scenarios()
+    later = tuple(dataclasses.replace(it, monotonic_ns=it.monotonic_ns + 1) for it in made[0].marks)
+    moved = [dataclasses.replace(made[0], marks=later), *made[1:]]
+    assert dataset.assemble(moved).sha256 != dataset.assemble(made).sha256
+
+
+def test_no_row_in_the_phases_that_were_asked_for():
+    with pytest.raises(ModelError, match="no row in the phases ending"):
+        dataset.assemble(sessions("cpu", "idle"), phases=[Phase.ENDING])
+
+
+def test_balance_is_by_what_is_there():
+    data = dataset.assemble(scenarios())
+    weight = data.balanced()
+    sums = [weight[data.y == number].sum() for number in range(len(data.classes))]
+    assert sums == pytest.approx([sums[0]] * 3)
+
+
+def test_whole_seeds_are_held_out():
+    data = dataset.assemble([*scenarios(), *(dataclasses.replace(it, seed=None) for it in sessions("cpu"))])
+    assert len(set(data.seeds().tolist())) == 3 + 3
+    everything = np.ones(len(data.y), dtype=bool)
+    fold = dataset.deal_seeds(data, everything, 3)
+    for number in range(3):
+        inside = {data.sessions[it].seed for it in data.session[fold == number]}
+        outside = {data.sessions[it].seed for it in data.session[fold != number]}
+        assert not (inside & outside) - {None}
+    some = data.tier_is("lab")
+    assert (dataset.deal_seeds(data, some, 3)[~some] == -1).all()
+
+
+def test_a_label_of_one_seed_cannot_be_held_out_by_seeds():
+    made = [*scenarios(), *(dataclasses.replace(it, seed=7) for it in sessions("cpu"))]
+    data = dataset.assemble(made)
+    with pytest.raises(ModelError, match="'cpu': all of one group of seeds"):
+        dataset.deal_seeds(data, np.ones(len(data.y), dtype=bool), 3)
+
+
+def test_without_a_source_its_columns_are_unknown():
+    data = dataset.assemble(scenarios())
+    blind = data.without({Source.CPU})
+    columns = features.columns({Source.CPU})
+    assert np.isnan(blind.x[:, columns]).all()
+    assert not np.isnan(data.x[:, columns]).all()
+    assert np.array_equal(blind.x[:, ~columns], data.x[:, ~columns], equal_nan=True)

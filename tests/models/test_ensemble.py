@@ -14,7 +14,7 @@ SMALL = Recipe(rounds=4, forest_trees=8)
 
 
 def arrays(model: Artefact) -> list[np.ndarray]:
-    parts = (model.trees, model.machine)
+    parts = (model.heads[0].trees, model.heads[0].machine)
     return [model.fill, *(getattr(part, field.name) for part in parts for field in dataclasses.fields(part))]
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from asa.config import Voting
+from asa.core.mark import Phase
 from models import artefact, card, ensemble, evaluation, features
 from models.artefact import Header
-from models.dataset import Dataset, Recording
+from models.dataset import PHASES, Dataset, Recording
 from models.ensemble import Recipe
 from models.evaluation import HeldOut
 
@@ -34,7 +35,20 @@ def data() -> Dataset:
     x[:, 0] = chance.permutation(len(sessions))[session] * 10
     x[:, 1] = y + 0.7 * chance.normal(size=len(y))
     at_ns = np.tile(np.arange(TICKS), len(sessions)) * 1_000_000_000 + 5_000_000_000
-    return Dataset(x=x, y=y, session=session, at_ns=at_ns, classes=CLASSES, sessions=tuple(sessions), sha256="ab" * 32)
+    return Dataset(
+        x=x,
+        y=y,
+        interactive=np.zeros_like(y),
+        background=y + 1,
+        phase=np.full(len(y), PHASES.index(Phase.RUNNING), dtype=np.uint8),
+        session=session,
+        at_ns=at_ns,
+        classes=CLASSES,
+        interactives=("",),
+        backgrounds=("", *CLASSES),
+        sessions=tuple(sessions),
+        sha256="ab" * 32,
+    )
 
 
 def certain(data: Dataset, recognised: np.ndarray) -> HeldOut:

@@ -1,29 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The NumPy runtime says what the training libraries say."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
+import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
-from models import features
-from models.artefact import Array
+from models import artefact, features, runtime_compiled
+from models.artefact import Array, Artefact, OpenWorld, Score
 from models.ensemble import Fitted, Rows
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 WIDTH = len(features.NAMES)
 NUMBER = st.floats(-1e6, 1e6, allow_subnormal=False) | st.integers(-3, 3).map(float) | st.none()
 
 
+@pytest.fixture(scope="module", params=["numpy", "compiled"])
+def library(request) -> Path | None:
+    return request.getfixturevalue("evaluator") if request.param == "compiled" else None
+
+
 @pytest.fixture(scope="module")
-def runtime(model_file: Path) -> NumpyEnsemble:
-    return NumpyEnsemble.load(model_file)
+def runtime(model_file: Path, library: Path | None) -> Ensemble:
+    return made(artefact.load(model_file), library)
+
+
+@pytest.fixture(scope="module")
+def joined(factored_file: Path, library: Path | None) -> Ensemble:
+    return made(artefact.load(factored_file), library)
+
+
+def made(model: Artefact, library: Path | None) -> Ensemble:
+    found = Ensemble(model, library)
+    assert found.engine.name == ("numpy" if library is None else "compiled")  # or the tests would test one twice
+    return found
 
 
 def frame_of(values) -> FeatureFrame:
@@ -37,16 +56,101 @@ def matrix(values) -> Array:
 
 @settings(max_examples=150, deadline=None)
 @given(values=st.lists(NUMBER, min_size=WIDTH, max_size=WIDTH))
-def test_every_member_says_what_its_library_says(runtime: NumpyEnsemble, fitted: Fitted, values):
+def test_every_member_says_what_its_library_says(runtime: Ensemble, fitted: Fitted, values):
     expected = fitted.by_member(matrix(values))[:, 0]
-    assert np.abs(runtime.members(frame_of(values)) - expected).max() < 1e-5
+    assert np.abs(runtime.members(frame_of(values))[0] - expected).max() < 1e-5
 
 
-def test_training_rows_blend_as_in_training(runtime: NumpyEnsemble, fitted: Fitted, rows: Rows):
+def test_training_rows_blend_as_in_training(runtime: Ensemble, fitted: Fitted, rows: Rows):
     expected = fitted.probabilities(rows.x[:100])
     got = np.array([runtime.predict(frame_of(row)).values for row in rows.x[:100]])
     assert np.abs(got - expected).max() < 1e-5
     assert (expected.argmax(axis=1) == rows.y[:100]).mean() > 0.9  # or there would be nothing to compare
+
+
+def calibrated(blended: Array, temperature: float) -> Array:
+    hardened = blended ** (1.0 / temperature)
+    return hardened / hardened.sum()
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(NUMBER, min_size=WIDTH, max_size=WIDTH))
+def test_a_label_has_the_product_of_its_factors(joined: Ensemble, factors: tuple[Fitted, Fitted], values):
+    front, behind = (one.probabilities(matrix(values))[0] for one in factors)
+    expected = np.outer(calibrated(front, 1.5), behind)
+    found = joined.predict(frame_of(values))
+    assert found.classes == ("idle", "disk", "llm", "web", "web+disk", "web+llm")
+    assert np.abs(np.array(found.values).reshape(2, 3) - expected).max() < 1e-5
+    assert sum(found.values) == pytest.approx(1.0)
+
+
+def test_what_is_far_from_everything_learnt_is_unknown(joined: Ensemble, rows: Rows):
+    near = [joined.judge(frame_of(row)) for row in rows.x[:50]]
+    assert sum(one.known for one in near) >= 45
+    far = joined.judge(frame_of([50.0 * (-1) ** number for number in range(WIDTH)]))
+    assert not far.known
+    assert far.score is not None
+    assert far.score < 0.01
+    assert sum(far.probabilities.values) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("score", list(Score))
+def test_each_score_has_its_threshold(factored: Artefact, library: Path | None, rows: Rows, score: Score):
+    frames = [frame_of(row) for row in rows.x[:40]]
+    model = made(factored, library)
+    found = [model.scores(frame)[score] for frame in frames]
+    least = float(np.median(found))
+    header = msgspec.structs.replace(factored.header, open_world=OpenWorld(score=score, least=least))
+    model = made(dataclasses.replace(factored, header=header), library)
+    judged = [model.judge(frame) for frame in frames]
+    assert [one.score for one in judged] == found
+    assert [one.known for one in judged] == [value >= least for value in found]
+    assert any(one.known for one in judged)
+    assert not all(one.known for one in judged)
+
+
+def test_a_model_without_open_world_knows_everything(runtime: Ensemble):
+    judged = runtime.judge(frame_of([1e6] * WIDTH))
+    assert judged.known
+    assert judged.score is None
+
+
+def test_both_engines_score_alike(factored: Artefact, evaluator: Path, rows: Rows):
+    one, other = made(factored, None), made(factored, evaluator)
+    for row in rows.x[:60]:
+        first, second = one.scores(frame_of(row)), other.scores(frame_of(row))
+        assert first == pytest.approx(second, rel=1e-5)
+
+
+def test_energy_is_that_of_the_boosted_margins(runtime: Ensemble, fitted: Fitted, rows: Rows):
+    margins = fitted.members.booster.predict(xgboost.DMatrix(rows.x[:20]), output_margin=True)
+    expected = np.log(np.exp(margins.astype(np.float64)).sum(axis=1))
+    found = [runtime.scores(frame_of(row))[Score.ENERGY] for row in rows.x[:20]]
+    assert found == pytest.approx(list(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x7fELF of another machine"])
+def test_without_a_library_that_loads_numpy_does_it(model: Artefact, tmp_path: Path, content: bytes | None):
+    library = tmp_path / "members.so"
+    if content is not None:
+        library.write_bytes(content)
+    assert runtime_compiled.load(library) is None
+    assert Ensemble(model, library).engine.name == "numpy"
+
+
+def test_a_compiler_that_is_not_there_is_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("CC", str(tmp_path / "cc"))
+    with pytest.raises(ModelError, match=r"/cc: No such file.*CC"):
+        runtime_compiled.build(tmp_path / "members.so")
+
+
+def test_a_compiler_that_fails_leaves_the_old_library(tmp_path: Path, monkeypatch):
+    library = tmp_path / "members.so"
+    library.write_text("old")
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(ModelError, match="the compiler was false"):
+        runtime_compiled.build(library)
+    assert library.read_text() == "old"
 
 
 def thresholds(fitted: Fitted) -> list[tuple[int, np.float64]]:
@@ -60,7 +164,7 @@ def thresholds(fitted: Fitted) -> list[tuple[int, np.float64]]:
     ]
 
 
-def test_values_on_a_threshold_and_beside_it_go_the_same_way(runtime: NumpyEnsemble, fitted: Fitted, rows: Rows):
+def test_values_on_a_threshold_and_beside_it_go_the_same_way(runtime: Ensemble, fitted: Fitted, rows: Rows):
     tried = 0
     boosted = fitted.members.booster.trees_to_dataframe()
     splits = [(int(row.Feature.removeprefix("f")), row.Split) for row in boosted.itertuples() if row.Feature != "Leaf"]
@@ -70,26 +174,26 @@ def test_values_on_a_threshold_and_beside_it_go_the_same_way(runtime: NumpyEnsem
             row = rows.x[tried % len(rows.x)].copy()
             row[column] = at
             expected = fitted.by_member(row[None])[:, 0]
-            assert np.abs(runtime.members(frame_of(row)) - expected).max() < 1e-5
+            assert np.abs(runtime.members(frame_of(row))[0] - expected).max() < 1e-5
             tried += 1
     assert tried == 360
 
 
-def test_the_order_of_frames_does_not_matter(runtime: NumpyEnsemble, rows: Rows):
+def test_the_order_of_frames_does_not_matter(runtime: Ensemble, rows: Rows):
     first = runtime.predict(frame_of(rows.x[0]))
     runtime.predict(frame_of([None] * WIDTH))
     runtime.predict(frame_of(rows.x[1]))
     assert runtime.predict(frame_of(rows.x[0])) == first
 
 
-def test_nothing_known_still_gives_a_distribution(runtime: NumpyEnsemble):
+def test_nothing_known_still_gives_a_distribution(runtime: Ensemble):
     values = runtime.predict(frame_of([None] * WIDTH)).values
     assert sum(values) == pytest.approx(1.0)
     assert all(0.0 <= value <= 1.0 for value in values)
 
 
 @pytest.mark.parametrize(("schema", "width"), [(features.SCHEMA + 1, WIDTH), (features.SCHEMA, WIDTH - 1)])
-def test_a_frame_of_another_schema_is_refused(runtime: NumpyEnsemble, schema: int, width: int):
+def test_a_frame_of_another_schema_is_refused(runtime: Ensemble, schema: int, width: int):
     with pytest.raises(ModelError, match="schema"):
         runtime.predict(FeatureFrame(schema=schema, values=(0.0,) * width))
 
@@ -98,7 +202,7 @@ def test_the_agent_does_not_pay_for_training_libraries(model_file: Path):
     # in a fresh interpreter, as the agent runs: what is imported after a load and a prediction
     script = (
         "import sys; from pathlib import Path; from asa.core.decision import FeatureFrame; "
-        "from models.runtime import NumpyEnsemble; m = NumpyEnsemble.load(Path(sys.argv[1])); "
+        "from models.runtime import Ensemble; m = Ensemble.load(Path(sys.argv[1])); "
         f"m.predict(FeatureFrame(schema=m.schema, values=(0.5,) * {WIDTH})); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(model_file)], capture_output=True, text=True, check=True)

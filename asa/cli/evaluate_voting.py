@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa evaluate voting`: what the filters after the model are worth, chosen on some sessions and reported on others."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from calibration.voting_score import Score
+    from calibration.voting_streams import Stream
+    from calibration.voting_sweep import Chosen, Sweep
+
+_SPLICED, _SCENARIOS = 40, 6  # sequences of held-out predictions, and scenarios in each
+
+_TEXT = """\
+Sweeps the voting and its alternatives: response delay (true change to right decision) against error rate. Every
+method is set on half of the sessions and reported on the other half.
+"""
+_MORE = """\
+exit status:
+  0  the figures were printed, whether their goals are met or not
+  1  sessions or model cannot be read, or no workload changes in them
+
+examples:
+  asa evaluate voting sequences/*.journal.xz --plot voting.svg
+      Sequences of `asa record --sequence`, that the model has not seen.
+  asa evaluate voting --held-out predictions.npz --json
+      Sequences spliced from predictions for held-out sessions.
+"""
+
+
+def register(actions: "Commands") -> None:
+    """Add the parser to those of `asa evaluate`."""
+    command = actions.add_parser(
+        "voting", help="the filters after the model: delay against error rate", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument(
+        "journals", type=Path, nargs="*", metavar="JOURNAL", help="recorded sessions with marks, packed or not"
+    )
+    command.add_argument(
+        "--model", type=Path, metavar="FILE", help="artefact that judges them (default: the package's)"
+    )
+    command.add_argument(
+        "--held-out",
+        type=Path,
+        metavar="FILE",
+        help="instead of journals: an .npz of predictions for held-out sessions (probabilities, y, session, classes)",
+    )
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="of spliced sequences (default: 1)")
+    command.add_argument(
+        "--allowed",
+        type=float,
+        metavar="SECONDS",
+        help="how long after a change a wrong class is a delay and no error (default: 6)",
+    )
+    command.add_argument("--plot", type=Path, metavar="FILE", help="draw the sweep (.svg, .png)")
+    command.add_argument("--all", action="store_true", help="JSON lines of every setting tried, too")
+    command.add_argument("--json", action="store_true", help="JSON lines alone")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises AsaError."""
+    from asa.core.errors import AsaError
+    from calibration.voting_score import ALLOWED_S
+    from calibration.voting_streams import deal
+    from calibration.voting_sweep import sweep
+
+    if bool(arguments.journals) == (arguments.held_out is not None):
+        raise AsaError("nothing to judge by, or two things; name journals with marks, or --held-out FILE")
+    validation, others = deal(_streams(arguments))
+    allowed_s = ALLOWED_S if arguments.allowed is None else arguments.allowed
+    found = sweep(validation, others, allowed_s=allowed_s, say=_say)
+    if arguments.plot is not None:
+        from calibration.voting_plot import draw
+
+        draw(arguments.plot, found)
+        _say(f"wrote {arguments.plot}")
+    if not arguments.json:
+        _print(found)
+    if arguments.all:
+        for point in found.points:
+            body = {"method": point.method, "parameters": dict(point.parameters), "validation": _plain(point.score)}
+            print(json.dumps(body))
+    for line in _lines(found):
+        print(json.dumps(line))
+    return 0
+
+
+def _streams(arguments: argparse.Namespace) -> "list[Stream]":
+    from dataclasses import replace
+
+    from calibration import voting_streams
+
+    if arguments.held_out is not None:
+        sessions = voting_streams.held_out(arguments.held_out)
+        # each side of the deal gets sessions of its own: none chooses and reports
+        sides = []
+        for place in (0, 1):
+            part = {label: found[place::2] for label, found in sessions.items() if len(found) > place}
+            made = voting_streams.splice(part, count=_SPLICED, scenarios=_SCENARIOS, seed=arguments.seed)
+            sides.append(made)
+        return [
+            replace(one, name=f"{one.name} {side}", group=side)
+            for side, made in zip(("a", "b"), sides, strict=True)
+            for one in made
+        ]
+    from asa import paths
+    from calibration.voting_recorded import read
+    from models.runtime import NumpyEnsemble
+
+    return read(arguments.journals, NumpyEnsemble.load(arguments.model or paths.base_model()))
+
+
+def _print(found: "Sweep") -> None:
+    from asa.cli import bench_output
+    from asa.decide.filters import Method
+
+    rows = [_row(method, chosen) for method, chosen in found.chosen.items()]
+    head = ("method", "setting", "median s", "P95 s", "missed", "error %", "lost %", "flaps/min", "us")
+    bench_output.table(head, rows)
+    print(f"set on {found.validation} sessions, reported on {found.reported} others, {found.reported_changes} changes")
+    for method, chosen in found.chosen.items():
+        if chosen.against_paper_pct is not None:
+            more, low, high = chosen.against_paper_pct
+            print(f"{method}: {more:+.2f} % of the ticks lost ({low:+.2f} to {high:+.2f}) against the paper's voting")
+    clear = f"clearly better than {Method.TIME_WEIGHTED}" if found.default is found.best else "not clearly better"
+    words = "the paper's own" if found.best is Method.TIME_WEIGHTED else clear
+    print(f"best by the rule: {found.best}, {words}; the default is {found.default}")
+
+
+def _row(method: str, chosen: "Chosen") -> tuple[str, ...]:
+    one = chosen.reported
+    setting = " ".join(f"{name}={value:g}" for name, value in chosen.point.parameters.items())
+    numbers = (one.median_s, one.p95_s, one.missed, one.error_pct, one.lost_pct, one.flaps_per_min)
+    shown = ["-" if value is None else f"{value:.3g}" for value in numbers]
+    return str(method), setting, *shown, f"{chosen.tick_us:.0f}"
+
+
+def _lines(found: "Sweep") -> list[dict[str, object]]:
+    from calibration.voting_sweep import MOST_ERROR_PCT, MOST_MEDIAN_S
+
+    made: list[dict[str, object]] = []
+    for method, chosen in found.chosen.items():
+        body: dict[str, object] = {"method": method, "parameters": dict(chosen.point.parameters)}
+        body |= {"validation": _plain(chosen.point.score), "reported": _plain(chosen.reported)}
+        against = None if chosen.against_paper_pct is None else [round(one, 4) for one in chosen.against_paper_pct]
+        made.append(body | {"tick_us": round(chosen.tick_us, 2), "lost_pct_against_paper": against})
+    best = found.chosen[found.default].reported
+    made.append(_figure("reaction_median_s", best.median_s, "s", MOST_MEDIAN_S))
+    made.append(_figure("voting_error_pct", best.error_pct, "%", MOST_ERROR_PCT))
+    return made
+
+
+def _figure(name: str, value: float | None, unit: str, goal: float) -> dict[str, object]:
+    ok = value is not None and value <= goal
+    shown = None if value is None else round(value, 4)
+    return {"name": name, "value": shown, "unit": unit, "goal": goal, "sign": "<=", "ok": ok}
+
+
+def _plain(score: "Score") -> Mapping[str, object]:
+    from dataclasses import asdict
+
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(score).items()}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the evaluation of the model costs the agent, by each candidate that could do it: `asa bench recognition`.
+
+Every candidate runs in processes of its own (`calibration.recognition_probe`), in turn with the others and as often,
+so that a busy machine slows all of them alike and the ratios hold where the milliseconds do not. Returns values; it
+prints and writes nothing but a temporary folder.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from asa.core.errors import AsaError
+from calibration.recognition_candidates import Candidate
+from models import artefact
+from models.artefact import Artefact
+
+KEPT = Candidate.COMPILED
+"""What the agent uses, where it was built."""
+
+FALLBACK = Candidate.NUMPY
+"""What it uses elsewhere; also what the ratios are to."""
+
+_LONGEST_S = 300.0  # of one process; a generated C program takes minutes to compile
+
+Tell = Callable[[str, float], None]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Of single predictions, in milliseconds; `cpu_mean_ms` is the thread's own time."""
+
+    mean_ms: float
+    median_ms: float
+    p99_ms: float
+    cpu_mean_ms: float
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one process of one candidate found."""
+
+    import_ms: float
+    load_ms: float
+    rss_mb: float
+    install_mb: float
+    shares: tuple[tuple[float, ...], ...]  # of the first frame, by the boosted trees of each head
+    boosted: Spent
+    whole: Spent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One candidate: its turns, or why there are none."""
+
+    candidate: Candidate
+    turns: tuple[Turn, ...] = ()
+    prepare_s: float | None = None
+    missing: str = ""
+
+    def median(self, of: Callable[[Turn], float]) -> float | None:
+        """Over its turns; None when there are none."""
+        return statistics.median(of(turn) for turn in self.turns) if self.turns else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to run. `model` None: a made-up one of the expected size."""
+
+    model: Path | None = None
+    candidates: tuple[Candidate, ...] = tuple(Candidate)
+    turns: int = 1_000  # predictions of a process
+    rounds: int = 3  # processes of a candidate
+    python: Path = field(default_factory=lambda: Path(sys.executable))  # that has the candidates installed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What was found. Arithmetic beside it is in `calibration.recognition_report`."""
+
+    began_s: float
+    took_s: float
+    model: str  # in words
+    numpy_rss_mb: float  # of an interpreter with NumPy and nothing else
+    measured: tuple[Measured, ...]
+
+    def of(self, candidate: Candidate) -> Measured | None:
+        """What was found of a candidate, None when it was not asked for."""
+        return next((one for one in self.measured if one.candidate is candidate), None)
+
+
+def measure(options: Options, tell: Tell) -> Result:
+    """Run every candidate. One that is not installed or fails is named as such; an unusable model raises ModelError."""
+    began_s, start = time.time(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="asa-recognition-") as name:
+        folder = Path(name)
+        model, path = _model(options.model, folder)
+        steps = len(options.candidates) * (options.rounds + 1)
+        missing: dict[Candidate, str] = {}
+        prepared: dict[Candidate, float] = {}
+        turns: dict[Candidate, list[Turn]] = {candidate: [] for candidate in options.candidates}
+        for number, candidate in enumerate(options.candidates):
+            tell(f"{candidate}: prepare", number / steps)
+            (folder / candidate).mkdir()
+            found = _probe(options, "prepare", candidate, path, folder / candidate)
+            if "missing" in found:
+                missing[candidate] = found["missing"]
+            else:
+                prepared[candidate] = found["prepare_s"]
+        for turn in range(options.rounds):
+            for number, candidate in enumerate(options.candidates):
+                if candidate in missing:
+                    continue
+                tell(f"{candidate}: {turn + 1} of {options.rounds}", ((turn + 1) * len(turns) + number) / steps)
+                found = _probe(options, "measure", candidate, path, folder / candidate)
+                if "missing" in found:
+                    missing[candidate] = found["missing"]
+                else:
+                    turns[candidate].append(msgspec.convert(found, Turn))
+        bare = _probe(options, "measure", "bare", path, folder)
+    measured = [
+        Measured(
+            candidate=candidate,
+            turns=tuple(turns[candidate]) if candidate not in missing else (),
+            prepare_s=prepared.get(candidate),
+            missing=missing.get(candidate, ""),
+        )
+        for candidate in options.candidates
+    ]
+    return Result(
+        began_s=began_s,
+        took_s=time.monotonic() - start,
+        model=_words(model, options.model),
+        numpy_rss_mb=bare.get("rss_mb", 0.0),
+        measured=tuple(measured),
+    )
+
+
+def differences(measured: Sequence[Measured]) -> Mapping[Candidate, float]:
+    """The largest difference of each candidate's probabilities from those of `FALLBACK`, on one frame."""
+    known = {one.candidate: one.turns[0].shares for one in measured if one.turns}
+    ours = known.get(FALLBACK)
+    if ours is None:
+        return {}
+    return {
+        candidate: max(
+            abs(share - other)
+            for head, others in zip(ours, shares, strict=True)
+            for share, other in zip(head, others, strict=True)
+        )
+        for candidate, shares in known.items()
+    }
+
+
+def _model(path: Path | None, folder: Path) -> tuple[Artefact, Path]:
+    if path is not None:
+        return artefact.load(path), path
+    from calibration.recognition_model import Size, made_up
+
+    made = folder / "made-up.npz"
+    artefact.save(made_up(Size(), seed=1), made)
+    return artefact.load(made), made
+
+
+def _words(model: Artefact, path: Path | None) -> str:
+    trees = sum(len(head.trees.root) for head in model.heads)
+    nodes = sum(len(head.trees.slot) for head in model.heads)
+    vectors = sum(len(head.machine.vectors) for head in model.heads)
+    sizes = " and ".join(str(len(part.classes)) for part in model.header.parts)
+    origin = "made up, of the size that 40 labels are expected to need" if path is None else path.name
+    return (
+        f"{origin}: {len(model.header.features)} features, {sizes} classes for {len(model.header.classes)} labels, "
+        f"{trees} trees with {nodes} nodes, {vectors} support vectors"
+    )
+
+
+def _probe(options: Options, task: str, candidate: str, path: Path, folder: Path) -> dict[str, Any]:
+    words = ["-m", "calibration.recognition_probe", task, candidate, str(path), str(folder), str(options.turns)]
+    root = str(Path(__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    code, out, error = _finished([str(options.python), *words], environment)
+    if code is None:
+        return {"missing": f"it was not done within {_LONGEST_S:g} s"}
+    if code != 0:
+        last = error.strip().splitlines() or [f"exit code {code}"]
+        return {"missing": f"it failed: {last[-1][:160]}"}
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def _finished(command: list[str], environment: Mapping[str, str]) -> tuple[int | None, str, str]:
+    """Exit code (None: it took too long), output, complaints. However it ends, what it started ends too: compilers."""
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise AsaError(f"{command[0]}: {error.strerror}; name another interpreter by --python") from error
+    with process:
+        try:
+            out, complaints = process.communicate(timeout=_LONGEST_S)
+        except subprocess.TimeoutExpired:
+            return None, "", ""
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, out, complaints

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the model sees of one tick: numbers that mean the same on a laptop and in an emulated guest.
+
+Values of the tick (`models.features.table`), and statistics of some of them over the last seconds
+(`models.features.window`). `push` takes a tick in, `frame` gives what the model sees; the agent, the journal's replay
+and training all go through these two. Unknown stays unknown. Any change of a column needs another `SCHEMA`.
+"""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.features.table import SCHEMA, Column, Source
+from models.features.window import COLUMNS, Window, frame, push, vector
+
+__all__ = ["NAMES", "SCHEMA", "SOURCES", "TABLE", "Column", "Source", "Window", "columns", "frame", "push", "vector"]
+
+TABLE: tuple[Column, ...] = COLUMNS
+"""All columns, in order."""
+
+NAMES: tuple[str, ...] = tuple(column.name for column in TABLE)
+"""Their names, as the artefact records them."""
+
+SOURCES: Mapping[str, frozenset[Source]] = {
+    "ebpf": frozenset({Source.PROBES}),
+    "gnome": frozenset({Source.DESKTOP}),
+    "psi": frozenset({Source.PSI}),
+}
+"""What a user may be without -> which columns are unknown then."""
+
+
+def columns(sources: Collection[Source] = (), *, suspect: bool = False) -> NDArray[np.bool_]:
+    """Columns of these sources, and with `suspect` those that may tell the machine, bool (F,)."""
+    return np.array([column.source in sources or (suspect and column.suspect) for column in TABLE], dtype=bool)

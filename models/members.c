@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The members of one head, evaluated on one frame: what models/runtime_numpy.py does.
+//
+// It is general: trees, vectors and all sizes are arguments, checked by models/artefact.py when the model is loaded.
+// It allocates nothing, keeps nothing and calls nothing but exp, log and tanh. Built by `python -m models.runtime_compiled`.
+
+#include <math.h>
+#include <stdint.h>
+
+struct node {
+	float threshold;
+	uint32_t slot; // of `inputs`; `leaf` marks a leaf
+	int32_t child; // a split's left child, the right one follows it; at a leaf its row in the leaf table
+};
+
+struct head {
+	const struct node *nodes;
+	const int32_t *root;
+	const uint8_t *group; // of each tree: the class a boosted tree adds to, `classes` for a forest tree
+	const double *base;
+	const double *boosted_leaf;
+	const float *forest_leaf; // rows of `classes`
+	const double *mean;
+	const double *scale;
+	const float *vectors; // rows of `features`
+	const double *squares; // |v|^2 of each vector
+	const double *coefficients; // a row of `vectors_count` for each class
+	const double *intercept;
+	const double *sigmoid; // pairs
+	float *z; // room for `features`
+	double *kernel; // room for `vectors_count`
+	double gamma;
+	int32_t trees, classes, features, vectors_count;
+	uint32_t leaf;
+};
+
+enum { ABREAST = 8 }; // trees that go down together: the memory answers one while another waits
+
+// how familiar the frame is
+struct score {
+	double energy;
+	double kinship;
+};
+
+static void trees_of(const struct head *h, const float *inputs, double *margins, double *forest)
+{
+	int32_t in_forest = 0;
+
+	for (int32_t k = 0; k < h->classes; k++) {
+		margins[k] = h->base[k];
+		forest[k] = 0.0;
+	}
+	for (int32_t first = 0; first < h->trees; first += ABREAST) {
+		const struct node *at[ABREAST];
+		int32_t count = h->trees - first < ABREAST ? h->trees - first : ABREAST;
+		int under_way = 1;
+
+		for (int32_t t = 0; t < count; t++)
+			at[t] = h->nodes + h->root[first + t];
+		while (under_way) {
+			under_way = 0;
+			for (int32_t t = 0; t < count; t++) {
+				if (at[t]->slot == h->leaf)
+					continue;
+				at[t] = h->nodes + at[t]->child + !(inputs[at[t]->slot] < at[t]->threshold);
+				under_way = 1;
+			}
+		}
+		for (int32_t t = 0; t < count; t++) {
+			int32_t of = h->group[first + t];
+
+			if (of < h->classes) {
+				margins[of] += h->boosted_leaf[at[t]->child];
+				continue;
+			}
+			const float *row = h->forest_leaf + (int64_t)at[t]->child * h->classes;
+
+			for (int32_t k = 0; k < h->classes; k++)
+				forest[k] += row[k];
+			in_forest++;
+		}
+	}
+	for (int32_t k = 0; k < h->classes; k++)
+		forest[k] /= in_forest;
+}
+
+static double softmax(double *margins, int32_t classes)
+{
+	double most = margins[0], total = 0.0;
+
+	for (int32_t k = 1; k < classes; k++)
+		most = margins[k] > most ? margins[k] : most;
+	for (int32_t k = 0; k < classes; k++)
+		total += margins[k] = exp(margins[k] - most);
+	for (int32_t k = 0; k < classes; k++)
+		margins[k] /= total;
+	return most + log(total);
+}
+
+// A clone for each level of the instruction set, chosen by the loader; sums of float32 in any order.
+#if defined(__x86_64__) && defined(__GLIBC__)
+__attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("fast-math")))
+#else
+__attribute__((optimize("fast-math")))
+#endif
+static void products(const float *rows, int32_t count, const float *z, int32_t features, double *out)
+{
+	for (int32_t s = 0; s < count; s++) {
+		const float *row = rows + (int64_t)s * features;
+		float sum = 0.0f;
+
+		for (int32_t f = 0; f < features; f++)
+			sum += row[f] * z[f];
+		out[s] = sum;
+	}
+}
+
+static double machine_of(const struct head *h, const float *filled, double *shares)
+{
+	double square = 0.0, kinship = 0.0, total = 0.0;
+
+	for (int32_t f = 0; f < h->features; f++) {
+		h->z[f] = (float)((filled[f] - h->mean[f]) / h->scale[f]);
+		square += (double)h->z[f] * h->z[f];
+	}
+	products(h->vectors, h->vectors_count, h->z, h->features, h->kernel);
+	for (int32_t s = 0; s < h->vectors_count; s++) {
+		double distance = h->squares[s] + square - 2.0 * h->kernel[s];
+
+		h->kernel[s] = exp(-h->gamma * (distance > 0.0 ? distance : 0.0));
+		kinship = h->kernel[s] > kinship ? h->kernel[s] : kinship;
+	}
+	for (int32_t k = 0; k < h->classes; k++) {
+		const double *row = h->coefficients + (int64_t)k * h->vectors_count;
+		double score = h->intercept[k];
+
+		for (int32_t s = 0; s < h->vectors_count; s++)
+			score += row[s] * h->kernel[s];
+		shares[k] = 0.5 - 0.5 * tanh(0.5 * (h->sigmoid[2 * k] * score + h->sigmoid[2 * k + 1]));
+		shares[k] = shares[k] > 1e-9 ? shares[k] : 1e-9;
+		total += shares[k];
+	}
+	for (int32_t k = 0; k < h->classes; k++)
+		shares[k] /= total;
+	return kinship;
+}
+
+// `inputs` by slot, `members` rows of `classes`: boosted trees, forest, machine
+void asa_members(const struct head *h, const float *inputs, double *members, struct score *score)
+{
+	trees_of(h, inputs, members, members + h->classes);
+	score->energy = softmax(members, h->classes);
+	score->kinship = machine_of(h, inputs + 2 * h->features, members + 2 * h->classes);
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The members of all heads by a small compiled evaluator (`models/members.c`), where it was built.
+
+Reads the arrays of a checked artefact, hands their addresses to the library, and gives what `models.runtime_numpy`
+gives; the model stays data. `python -m models.runtime_compiled` builds the library with the system's C compiler. A
+library that is missing, or of another machine, is no error here: `load` gives None.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asa.core.errors import ModelError
+from models.artefact import MEMBERS, Array, Artefact, Head
+
+SOURCE = Path(__file__).with_name("members.c")
+LIBRARY = Path(__file__).with_name("members.so")
+# The default target: what is built on one machine has to run on another. -ffp-contract: sums as NumPy does them.
+_FLAGS = ("-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")
+
+_NODE = [("threshold", "f4"), ("slot", "u4"), ("child", "i4")]  # struct node
+_POINTERS = (
+    "nodes",
+    "root",
+    "group",
+    "base",
+    "boosted_leaf",
+    "forest_leaf",
+    "mean",
+    "scale",
+    "vectors",
+    "squares",
+    "coefficients",
+    "intercept",
+    "sigmoid",
+    "z",
+    "kernel",
+)
+
+
+class _CHead(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("gamma", ctypes.c_double),
+        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "vectors_count")),
+        ("leaf", ctypes.c_uint32),
+    )
+
+
+def build(library: Path = LIBRARY) -> None:
+    """Compile the evaluator. Raises ModelError with the compiler's first line."""
+    compiler = os.environ.get("CC", "cc")
+    fresh = library.with_suffix(".so.new")
+    command = [compiler, *_FLAGS, "-o", str(fresh), str(SOURCE), "-lm"]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except OSError as error:
+        raise ModelError(f"{compiler}: {error.strerror}; install gcc, or name another compiler by CC") from error
+    except subprocess.CalledProcessError as error:
+        words = error.stderr.strip().partition("\n")[0] or f"exit code {error.returncode}"
+        raise ModelError(f"{SOURCE}: {words}; the compiler was {compiler}") from error
+    fresh.replace(library)
+
+
+def load(library: Path = LIBRARY) -> Any:
+    """The library's function, None where there is no library that this machine can load."""
+    try:
+        function = ctypes.CDLL(str(library)).asa_members
+    except (OSError, AttributeError):  # not built; of another machine; not this library
+        return None
+    function.argtypes = (ctypes.c_void_p,) * 4
+    function.restype = None
+    return function
+
+
+class CompiledMembers:
+    """An `Engine` of `models.runtime`. Not for several threads at once: it works in its own buffers."""
+
+    name = "compiled"
+
+    def __init__(self, function: Any, model: Artefact, inputs: Array) -> None:
+        """`inputs` by slot, float32 (3F + 1,): read anew by every call, so it must stay where it is."""
+        self._function = function
+        self._inputs = inputs
+        self._heads = [_arrays(head) for head in model.heads]  # kept: the structures hold addresses only
+        self._structures = [_structure(arrays, head) for arrays, head in zip(self._heads, model.heads, strict=True)]
+        self._members = [np.zeros((len(MEMBERS), len(head.trees.base))) for head in model.heads]
+        self._scores = np.zeros((len(model.heads), 2))
+        self._calls = [
+            (ctypes.addressof(structure), inputs.ctypes.data, members.ctypes.data, score.ctypes.data)
+            for structure, members, score in zip(self._structures, self._members, self._scores, strict=True)
+        ]
+
+    def members(self) -> list[Array]:
+        """Distributions by boosted trees, forest and machine of each head, float64 (3, K), overwritten each time."""
+        for addresses in self._calls:
+            self._function(*addresses)
+        return self._members
+
+    def energy(self) -> float:
+        """Least of the heads, for the last frame."""
+        return float(self._scores[:, 0].min())
+
+    def kinship(self) -> float:
+        """Least of the heads, for the last frame."""
+        return float(self._scores[:, 1].min())
+
+
+def _arrays(head: Head) -> dict[str, Array]:
+    trees, machine = head.trees, head.machine
+    nodes = np.zeros(len(trees.slot), dtype=_NODE)
+    nodes["threshold"], nodes["slot"], nodes["child"] = trees.threshold, trees.slot, trees.child
+    found = {
+        "nodes": nodes,
+        "root": trees.root,
+        "group": trees.group,
+        "base": trees.base.astype(np.float64),
+        "boosted_leaf": trees.boosted_leaf.astype(np.float64),
+        "forest_leaf": trees.forest_leaf,
+        "mean": machine.mean,
+        "scale": machine.scale,
+        "vectors": machine.vectors,
+        "squares": np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64),
+        "coefficients": machine.coefficients,
+        "intercept": machine.intercept,
+        "sigmoid": machine.sigmoid,
+        "z": np.zeros(len(machine.mean), dtype=np.float32),
+        "kernel": np.zeros(len(machine.vectors)),
+    }
+    return {name: np.ascontiguousarray(array) for name, array in found.items()}
+
+
+def _structure(arrays: Mapping[str, Array], head: Head) -> _CHead:
+    return _CHead(
+        **{name: array.ctypes.data for name, array in arrays.items()},
+        gamma=float(head.machine.gamma[0]),
+        trees=len(head.trees.root),
+        classes=len(head.trees.base),
+        features=len(head.machine.mean),
+        vectors_count=len(head.machine.vectors),
+        leaf=3 * len(head.machine.mean),
+    )
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]) if len(sys.argv) > 1 else LIBRARY)

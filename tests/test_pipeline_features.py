@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the agent shows the model, tick by tick, is what training shows it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asa import paths
+from asa.act.portfolio import Portfolio
+from asa.config import PolicySettings, Voting
+from asa.core.decision import Probabilities, Workload
+from asa.decide import table
+from asa.journal import Journal
+from asa.pipeline import Rules, State, step
+from models import dataset
+from models.dataset import Recording
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Looking:
+    """A classifier that remembers what it was shown."""
+
+    def __init__(self):
+        self.frames = []
+
+    def predict(self, frame):
+        self.frames.append(frame)
+        return Probabilities(classes=(Workload("idle"),), values=(1.0,))
+
+
+def shown(samples):
+    classifier = Looking()
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    rules = Rules(
+        classifier=classifier,
+        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        voting=Voting(),
+        policy=PolicySettings(),
+        name_of_ops=lambda ops: None,
+        may_switch=False,
+    )
+    state = State()
+    for sample in samples:
+        state = step(rules, state, sample)
+    return classifier.frames, state
+
+
+@pytest.fixture(scope="module")
+def samples():
+    with Journal.unpack(ROOT / "models/recordings/host.journal.xz") as journal:
+        return list(journal.samples(next(iter(journal.sessions())).number))
+
+
+def trained(samples):
+    made = Recording(source="", label="cpu", place="host", seed=1, started_ns=0, parameters="", samples=tuple(samples))
+    later = [replace(sample, wall_ns=sample.wall_ns + 1) for sample in samples]
+    other = replace(made, label="idle", samples=tuple(later))
+    data = dataset.assemble([made, other], least_sessions=1)
+    return data.x[data.session == 0]
+
+
+def same(frames, rows):
+    live = np.array([frame.values for frame in frames], dtype=np.float64).astype(np.float32)
+    return np.array_equal(live, rows, equal_nan=True)
+
+
+def test_live_and_training_see_the_same(samples):
+    frames, state = shown(samples)
+    assert len(frames) == len(samples) - 1
+    assert same(frames, trained(samples))
+    assert len(state.seen.times_ns) == 6
+
+
+def test_also_across_a_gap_and_without_the_processors_counters(samples):
+    blind = [*samples[:6], replace(samples[6], cpu=None), *samples[7:10]]
+    slept = [replace(sample, monotonic_ns=sample.monotonic_ns + 60_000_000_000) for sample in samples[10:]]
+    frames, state = shown([*blind, *slept])
+    assert len(frames) == len(samples) - 1 - 2  # the blind tick, and the one across the gap
+    assert same(frames, trained([*blind, *slept]))
+    assert state.seen.times_ns[0] >= slept[1].monotonic_ns
+
+
+def test_after_a_gap_nothing_is_left_of_before(samples):
+    slept = [replace(sample, monotonic_ns=sample.monotonic_ns + 60_000_000_000) for sample in samples[8:]]
+    frames, _ = shown([*samples[:8], *slept])
+    fresh, _ = shown(slept)
+    assert frames[7:] == fresh
