@@ -28,7 +28,8 @@ from asa.pipeline import Rules, State
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from collectors.sampler import HostSampler, SystemClock, standard
-from models.runtime import NumpyEnsemble
+from models import versions
+from models.runtime import Ensemble
 
 if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
     from asa.remote import Remote
@@ -53,6 +54,7 @@ class Assembly:
     journal: journal.Journal | None
     settings: config.Settings
     rules: Rules
+    model: Path  # that `rules` judge by
     meter: Meter
     standing: standing.Standing
     remote: "Remote | None"  # the root helper switches
@@ -82,7 +84,8 @@ class Assembly:
         else:
             why_not, no_gate, kind = remote.lacking(), remote.lacking(), Kind.PLAIN
         meter, clock = Meter(places.proc), SystemClock()
-        rules = _rules(settings, portfolio, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
+        model = _model(settings, places)
+        rules = _rules(settings, portfolio, model, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
         marks = _standing(places.state / _STANDING, rules, clock, say)
         status = StatusFile(places.run)
         switcher: Switcher | None = None
@@ -95,7 +98,7 @@ class Assembly:
         try:
             sampler.open()
             mode = "shadow" if shadow else "observing" if why_not else "switching"
-            book = _book(journal_path, settings.journal, _header(places, clock, mode, settings, rules, marks))
+            book = _book(journal_path, settings.journal, _header(places, clock, mode, settings, rules, model, marks))
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -114,6 +117,7 @@ class Assembly:
             journal=book,
             settings=settings,
             rules=rules,
+            model=model,
             meter=meter,
             standing=marks,
             remote=remote,
@@ -127,6 +131,7 @@ class Assembly:
             switcher=self.switcher,
             how=self._how if self.remote is None else self.remote.how,
             settings=self.settings,
+            model=lambda: str(self.model),
         )
         remote = self.remote
 
@@ -167,8 +172,9 @@ class Assembly:
         if self.remote is not None:
             permit = self.remote.permit()
             may_switch, gate = permit.switch, permit.stand_by
-        rules = _rules(settings, portfolio, self.meter, may_switch=may_switch, gate=gate, shadow=self.shadow)
-        self.settings, self.rules = settings, rules
+        model = _model(settings, self.places)
+        rules = _rules(settings, portfolio, model, self.meter, may_switch=may_switch, gate=gate, shadow=self.shadow)
+        self.settings, self.rules, self.model = settings, rules, model
         return rules
 
     def close(self) -> None:
@@ -244,11 +250,23 @@ def _switcher(
     return choice.switcher(kind, portfolio=portfolio, undo=undo, clock=clock, limits=limits, places=places)
 
 
+def _model(settings: config.Settings, places: paths.Places) -> Path:
+    # what the settings name comes before what `asa model use` chose
+    return Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
+
+
 def _rules(
-    settings: config.Settings, portfolio: Portfolio, meter: Meter, *, may_switch: bool, gate: bool, shadow: bool
+    settings: config.Settings,
+    portfolio: Portfolio,
+    model: Path,
+    meter: Meter,
+    *,
+    may_switch: bool,
+    gate: bool,
+    shadow: bool,
 ) -> Rules:
     release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
-    classifier = NumpyEnsemble.load(Path(settings.model) if settings.model else paths.base_model())
+    classifier = Ensemble.load(model)
     mapping = table.for_this_machine(portfolio.modes(), settings.table)
     unserved = [name for name in classifier.classes if name not in mapping.rankings]
     if unserved:
@@ -303,9 +321,9 @@ def _header(
     mode: str,
     settings: config.Settings,
     rules: Rules,
+    model: Path,
     marks: standing.Standing,
 ) -> journal.SessionHeader:
-    model = Path(settings.model) if settings.model else paths.base_model()
     state = sched_ext_state(places.sys)
     return journal.SessionHeader(
         started_ns=clock.wall_ns(),

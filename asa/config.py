@@ -15,7 +15,15 @@ Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
 
 
 class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Time-weighted probability voting (paper, Algorithm 1)."""
+    """From a distribution a tick to a class that stands: time-weighted voting (paper, Algorithm 1), or another way.
+
+    Which settings a method takes: `asa.decide.filters`.
+    """
+
+    method: Annotated[
+        Literal["time-weighted", "none", "mean", "majority", "smoothing", "markov", "change-point"],
+        Meta(description="how the class that stands is made of the ticks' probabilities; time-weighted: the paper's"),
+    ] = "time-weighted"
 
     # W; paper 5.5: 6 s
     window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 6.0
@@ -30,6 +38,26 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             description="weight of a vote, compared with the one a second after it; 1: all votes count the same",
         ),
     ] = 0.8
+    # of the other methods; first choices, that `asa evaluate voting` chose nothing of yet
+    memory_s: Annotated[
+        float, Meta(gt=0.0, le=600.0, description="smoothing: after so long a tick counts for 1/e of what it did")
+    ] = 3.0
+    dwell_s: Annotated[
+        float, Meta(gt=0.0, le=86_400.0, description="markov: how long a class stays, on average")
+    ] = 120.0
+    trust: Annotated[
+        float, Meta(gt=0.0, le=1.0, description="markov: how much of what a tick says is news; neighbours err together")
+    ] = 0.5
+    least: Annotated[
+        float, Meta(gt=0.0, lt=1.0, description="markov, change-point: the smallest probability taken seriously")
+    ] = 0.01
+    certainty: Annotated[Share, Meta(description="markov: how sure of a class it has to be")] = 0.8
+    bound: Annotated[
+        float, Meta(gt=0.0, le=1000.0, description="change-point: log odds against the standing class that end it")
+    ] = 6.0
+    drift: Annotated[
+        float, Meta(ge=0.0, le=100.0, description="change-point: log odds that a class has to gain in each tick")
+    ] = 0.5
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,7 +20,8 @@ from asa.decide import table
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, SystemClock, standard
-from models.runtime import NumpyEnsemble
+from models import versions
+from models.runtime import Ensemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
 _TOOLS = {
@@ -135,8 +136,8 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
         mapping = table.for_this_machine(portfolio.modes(), settings.table)
         yield Finding(subject="mapping table", level=Level.OK, text=f"{mapping.path} ({mapping.machine})")
-        model = Path(settings.model) if settings.model else paths.base_model()
-        classes = NumpyEnsemble.load(model).classes
+        model = Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
+        classes = Ensemble.load(model).classes
         yield Finding(subject="model", level=Level.OK, text=f"{model} knows {', '.join(classes)}")
         yield from _schedulers(portfolio)
     except AsaError as error:

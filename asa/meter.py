@@ -10,7 +10,7 @@ import time
 from enum import Enum
 from pathlib import Path
 
-from asa.core.decision import FeatureFrame, Probabilities, Workload
+from asa.core.decision import FeatureFrame, Judgement, Workload
 from asa.core.ports import Classifier
 from asa.journal import Costs
 
@@ -98,10 +98,10 @@ class _Metered:
         self.schema: int = classifier.schema
         self.classes: tuple[Workload, ...] = classifier.classes
 
-    def predict(self, frame: FeatureFrame) -> Probabilities:
+    def judge(self, frame: FeatureFrame) -> Judgement:
         """As the classifier itself."""
         begun_ns = time.monotonic_ns()
         try:
-            return self._classifier.predict(frame)
+            return self._classifier.judge(frame)
         finally:
             self._meter.inferred(time.monotonic_ns() - begun_ns)

@@ -15,10 +15,22 @@ from asa.config import (
     StandingSettings,
     Voting,
 )
-from asa.core.decision import EEVDF, Decision, Order, Probabilities, Reason, SchedulerName, SwitchEvent, Vote
+from asa.core.decision import (
+    EEVDF,
+    Decision,
+    Judgement,
+    Order,
+    Probabilities,
+    Reason,
+    SchedulerName,
+    SwitchEvent,
+    Vote,
+    Workload,
+)
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
-from asa.decide import guard, policy, standbys, voting
+from asa.decide import filters, guard, policy, standbys
+from asa.decide.filters import Method
 from asa.decide.standing import Standing
 from asa.decide.table import MappingTable
 from collectors import rates
@@ -51,7 +63,7 @@ class State:
 
     sample: RawSample | None = None
     seen: features.Window = field(default_factory=features.Window)
-    window: voting.Window = field(default_factory=voting.Window)
+    votes: filters.Memory = field(default_factory=filters.Memory)
     memory: policy.PolicyState = field(default_factory=policy.PolicyState)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     standing: Standing = field(default_factory=Standing)
@@ -81,12 +93,12 @@ def step(
     for order in orders:
         memory, standing = policy.obey(memory, standing, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
-    seen = _seen(previous.seen, derived, sample)
-    probabilities = _recognise(rules.classifier, seen, sample)
-    # CLOCK_MONOTONIC stood still while the machine slept: what was seen before looks young
-    window = voting.Window() if derived is None else previous.window
-    window = voting.push(window, sample.monotonic_ns, probabilities, rules.voting.window_s)
-    vote = voting.vote(window, threshold=rules.voting.threshold, decay=rules.voting.decay, standing=memory.workload)
+    seen = features.take(previous.seen, derived, sample)
+    judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
+    probabilities = None if judged is None else judged.probabilities
+    votes = filters.Memory() if derived is None else previous.votes  # as with the features
+    votes = _vote(rules.voting, votes, sample, judged, memory.workload)
+    vote = votes.vote
     signals = None if derived is None else guard.signals(derived)
     memory, standing, verdict = policy.decide(
         memory,
@@ -110,7 +122,7 @@ def step(
     return State(
         sample=sample,
         seen=seen,
-        window=window,
+        votes=votes,
         memory=memory,
         readiness=readiness,
         standing=standing,
@@ -119,19 +131,12 @@ def step(
     )
 
 
-def _seen(before: features.Window, derived: Rates | None, sample: RawSample) -> features.Window:
-    if derived is None:
-        return features.Window()  # as with the votes
-    if sample.cpu is None:
-        return before
-    return features.push(before, sample.monotonic_ns, derived, len(sample.cpu.cores))
-
-
-def _recognise(classifier: Classifier, seen: features.Window, sample: RawSample) -> Probabilities | None:
-    # without the processors' counters nothing was taken in at this tick
-    if not seen.times_ns or seen.times_ns[-1] != sample.monotonic_ns:
-        return None
-    return classifier.predict(features.frame(seen))
+def _vote(
+    settings: Voting, before: filters.Memory, sample: RawSample, judged: Judgement | None, standing: Workload | None
+) -> filters.Memory:
+    # what fits no class takes part as the class `unknown`: where it wins, the standing class stays
+    seen = None if judged is None else filters.open_world(judged.probabilities, fits=judged.known)
+    return filters.of(Method(settings.method), settings).push(before, sample.monotonic_ns, seen, standing)
 
 
 def _stand_by(

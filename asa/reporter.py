@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import asa
-from asa import paths
 from asa.config import Settings
 from asa.core.decision import Decision
 from asa.core.ports import Clock, Switcher
@@ -36,6 +35,7 @@ class Reporter:
     switcher: Switcher | None
     how: Callable[[], How]
     settings: Settings
+    model: Callable[[], str]  # the artefact that judges
     _started_ns: int = 0
     _since: tuple[str | None, int] = (None, 0)
     _accountant: Accountant = field(default_factory=Accountant)
@@ -76,7 +76,7 @@ class Reporter:
             set_aside=sorted(memory.set_aside),
             last_event=counts.last_event,
             table=agent.rules.table.path,
-            model=self.settings.model or str(paths.base_model()),
+            model=self.model(),
             interval_s=self.settings.interval_s,
             ticks=counts.ticks,
             overruns=counts.overruns,

@@ -224,8 +224,8 @@ _WHAT = (
     "and all of them several times. *trees*: milliseconds of one prediction by the boosted trees of all heads, which",
     "all candidates can evaluate (the agent's own engines: with preparing the frame and joining the heads). *whole*:",
     "by the whole model, forest, support vectors and judgement too. Mean and 99th percentile, medians over the",
-    "processes. The ratio is to NumPy in the same round, of median times; it holds on a busy machine, where",
-    "milliseconds do not. Memory is what import, load and a prediction add to the process, in MB (10^6 bytes); import",
+    "processes. The ratio is to NumPy in the same round, of median times: on a busy machine it moves less than",
+    "milliseconds. Memory is what import, load and a prediction add to the process, in MB (10^6 bytes); import",
     "and load in ms; install is the size of the distributions that come along, NumPy aside, in MB.",
 )
 _KEPT = (

@@ -5,31 +5,15 @@ Reads journals and a model; writes nothing. Whether the model has seen a session
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from asa.core.decision import FeatureFrame, Probabilities
+from asa.core.decision import FeatureFrame, Judgement, Probabilities
 from asa.core.errors import ModelError
 from asa.core.sample import RawSample
 from asa.decide.filters import open_world
 from calibration.voting_streams import Stream, spans
-from collectors import rates
 from models import features, recorded
-
-
-class Judgement(Protocol):
-    """What a model says of one frame."""
-
-    @property
-    def probabilities(self) -> Probabilities:
-        """Over its classes."""
-        ...
-
-    @property
-    def known(self) -> bool:
-        """Whether the frame fits any of them."""
-        ...
 
 
 class Judging(Protocol):
@@ -62,14 +46,9 @@ def read(paths: Iterable[Path], model: Judging) -> list[Stream]:
 
 def classify(samples: Sequence[RawSample], model: Judging) -> Iterator[tuple[int, Probabilities | None]]:
     """A tick for each sample but the first, as the agent makes them; None where there is nothing to judge by."""
-    window = features.Window()
-    for previous, sample in pairwise(samples):
-        derived = rates.derive(previous, sample)
-        if derived is None:
-            window = features.Window()
-        if derived is None or sample.cpu is None:
-            yield sample.monotonic_ns, None
+    for tick in features.ticks(samples):
+        if tick.window is None:
+            yield tick.at_ns, None
             continue
-        window = features.push(window, sample.monotonic_ns, derived, len(sample.cpu.cores))
-        judged = model.judge(features.frame(window))
-        yield sample.monotonic_ns, open_world(judged.probabilities, fits=judged.known)
+        judged = model.judge(features.frame(tick.window))
+        yield tick.at_ns, open_world(judged.probabilities, fits=judged.known)

@@ -22,7 +22,6 @@ import numpy as np
 from asa.core.errors import ModelError
 from asa.core.mark import Mark, Phase
 from asa.core.sample import RawSample
-from collectors import rates
 from models import features
 from models.artefact import Array
 
@@ -226,26 +225,21 @@ def _encoded(session: Recording) -> bytes:
 
 def _rows(session: Recording) -> list[_Row]:
     starts = [mark.monotonic_ns for mark in session.marks]
-    window, rows = features.Window(), []
-    for previous, sample in zip(session.samples, session.samples[1:], strict=False):
-        derived = rates.derive(previous, sample)
-        if derived is None:
-            window = features.Window()
-            continue
-        if sample.cpu is None:
-            continue  # CPU counters missing this once: the agent would judge nothing here either
-        window = features.push(window, sample.monotonic_ns, derived, len(sample.cpu.cores))
-        middle_ns = (previous.monotonic_ns + sample.monotonic_ns) // 2
+    rows = []
+    for tick in features.ticks(session.samples):
+        if tick.window is None:
+            continue  # the agent would judge nothing here either
+        middle_ns = (tick.since_ns + tick.at_ns) // 2
         mark = session.marks[max(0, bisect_right(starts, middle_ns) - 1)] if starts else _whole(session)
         parts = [part for part in (mark.interactive, mark.background) if part]
         rows.append(
             _Row(
-                values=features.vector(window),
+                values=features.vector(tick.window),
                 label="+".join(parts) or IDLE,
                 interactive=mark.interactive,
                 background=mark.background,
                 phase=mark.phase,
-                at_ns=sample.monotonic_ns,
+                at_ns=tick.at_ns,
             )
         )
     if not rows:

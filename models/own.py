@@ -11,20 +11,18 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from asa.core.decision import FeatureFrame, Workload
+from asa.core.decision import FeatureFrame, Judgement, Workload
 from asa.core.errors import ModelError
 from asa.core.mark import Mark, Phase
 from asa.core.sample import RawSample
 from asa.journal import Journal
-from collectors import rates
 from models import features
 from models.artefact import Array, Part
-from models.runtime import Judgement
 
 
 class Tick(NamedTuple):
@@ -93,14 +91,9 @@ class Own:
 
 def ticks(samples: Iterable[RawSample]) -> Iterator[Tick]:
     """Those pairs of samples that the agent would judge."""
-    window = features.Window()
-    for previous, sample in pairwise(samples):
-        derived = rates.derive(previous, sample)
-        if derived is None or sample.cpu is None:
-            window = features.Window() if derived is None else window
-            continue
-        window = features.push(window, sample.monotonic_ns, derived, len(sample.cpu.cores))
-        yield Tick(previous.monotonic_ns, sample.monotonic_ns, features.frame(window))
+    for tick in features.ticks(samples):
+        if tick.window is not None:
+            yield Tick(tick.since_ns, tick.at_ns, features.frame(tick.window))
 
 
 def gather(journals: Iterable[tuple[str, Journal]], judge: Judge, sure: Sure, *, by_hand_only: bool = False) -> Own:

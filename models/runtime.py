@@ -5,26 +5,16 @@ Reads a checked `Artefact`, makes a `Judgement`. The members are evaluated by th
 by NumPy where not; both say the same. It does no training and imports no training library.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from asa.core.decision import FeatureFrame, Probabilities, Workload
+from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from models import artefact, runtime_compiled
 from models.artefact import Array, Artefact, Score
 from models.runtime_numpy import NumpyMembers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """What the model makes of a frame. `score` is None where the model was not given an open world."""
-
-    probabilities: Probabilities  # over whole labels
-    score: float | None  # how familiar the frame is, by the model's own measure
-    known: bool  # False: none of the labels fits, whatever the probabilities say
 
 
 class Engine(Protocol):
@@ -125,9 +115,6 @@ class Ensemble:
         if missing.any():
             low[missing], high[missing] = -np.inf, np.inf
             np.copyto(filled, self._fill, where=missing)
-
-
-NumpyEnsemble = Ensemble  # the name of before there were two engines
 
 
 def _blend(members: Array, weights: Array, hardness: float) -> Array:

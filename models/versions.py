@@ -93,6 +93,16 @@ def in_use(where: Path) -> Path:
     return path
 
 
+def by_hash(where: Path, sha256: str, named: str | None = None) -> Path | None:
+    """The artefact with this hash: the one that the settings name, the package's, or one that is kept; else None.
+
+    Raises ModelError for a damaged choice.
+    """
+    candidates = [Path(named)] if named else []
+    candidates += [version.path for version in versions(where) if not version.wrong]
+    return next((path for path in candidates if not _differs(path, sha256)), None)
+
+
 def versions(where: Path) -> tuple[Version, ...]:
     """The package's model first, then all others by age; also those that cannot be used. Raises ModelError."""
     chosen = _chosen(where)

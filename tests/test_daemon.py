@@ -8,7 +8,16 @@ import time
 import pytest
 
 from asa.config import GuardSettings, PolicySettings, Voting
-from asa.core.decision import EEVDF, Probabilities, Reason, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.decision import (
+    EEVDF,
+    Judgement,
+    Probabilities,
+    Reason,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Workload,
+)
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.daemon import Agent, Permit
@@ -53,8 +62,9 @@ class Machine:
         state = SchedExtState(state="enabled" if self.ops else "disabled", ops=self.ops, enable_seq=self.sequence)
         return RawSample(monotonic_ns=time.monotonic_ns(), wall_ns=time.time_ns(), cpu=cpu, sched_ext=state)
 
-    def predict(self, frame):
-        return Probabilities(classes=self.classes, values=(1.0, 0.0))
+    def judge(self, frame):
+        probabilities = Probabilities(classes=self.classes, values=(1.0, 0.0))
+        return Judgement(probabilities=probabilities, score=None, known=True)
 
     def begin(self, target, why=""):
         self.orders.append(target)

@@ -26,7 +26,7 @@ from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 S, HOUR = 10**9, 3600
 DAY = 24 * HOUR
@@ -38,7 +38,7 @@ STRANGER = "layered_of_somebody"
 def rules():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Rules(
-        classifier=NumpyEnsemble.load(paths.base_model()),
+        classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),

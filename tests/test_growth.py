@@ -19,7 +19,7 @@ from asa.journal import Journal
 from asa.pipeline import Rules
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 SETTLED, MEASURED = 481, 1441  # ticks: the loop has just tidied up
 MOST_BLOCKS = 100  # one for each tick would be a thousand
@@ -108,7 +108,7 @@ def samples():
 def rules():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Rules(
-        classifier=NumpyEnsemble.load(paths.base_model()),
+        classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asa.core.decision import FeatureFrame, Probabilities, Workload
+from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.meter import Meter, Part
 
 FRAME = FeatureFrame(schema=1, values=(1.0,))
@@ -31,12 +31,13 @@ class Machine:
     def busy(self, takes_us):
         self.now_ns += takes_us * 1000
 
-    def predict(self, frame):
+    def judge(self, frame):
         assert frame is FRAME
         self.busy(200)
         if self.fault is not None:
             raise self.fault
-        return Probabilities(classes=self.classes, values=(1.0, 0.0))
+        probabilities = Probabilities(classes=self.classes, values=(1.0, 0.0))
+        return Judgement(probabilities=probabilities, score=None, known=True)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_each_part_gets_its_own_time(meter, machine):
     machine.busy(900)
     meter.lap(Part.COLLECTION)
     machine.busy(30)
-    assert classifier.predict(FRAME).values == (1.0, 0.0)
+    assert classifier.judge(FRAME).probabilities.values == (1.0, 0.0)
     machine.busy(10)
     meter.lap(Part.STEP)
     machine.busy(600)
@@ -76,7 +77,7 @@ def test_each_part_gets_its_own_time(meter, machine):
 
 def test_the_next_tick_starts_from_nothing(meter, machine):
     meter.start()
-    meter.classifier(machine).predict(FRAME)
+    meter.classifier(machine).judge(FRAME)
     for part in Part:
         machine.busy(2)
         meter.lap(part)
@@ -89,7 +90,7 @@ def test_a_model_that_fails_has_taken_its_time_all_the_same(meter, machine):
     machine.fault = ValueError("bad")
     meter.start()
     with pytest.raises(ValueError, match="bad"):
-        meter.classifier(machine).predict(FRAME)
+        meter.classifier(machine).judge(FRAME)
     assert meter.costs(1, {}).inference_us == 200.0
 
 
@@ -118,7 +119,7 @@ def test_a_tick_costs_next_to_nothing(meter):
     def tick():
         meter.start()
         meter.lap(Part.COLLECTION)
-        classifier.predict(FRAME)
+        classifier.judge(FRAME)
         meter.lap(Part.STEP)
         meter.lap(Part.ACTION)
         meter.lap(Part.JOURNAL)

@@ -19,6 +19,7 @@ from asa.core.decision import (
     ExitKind,
     Order,
     OrderKind,
+    Judgement,
     Probabilities,
     Reason,
     SchedulerExit,
@@ -34,7 +35,7 @@ from asa.decide.policy import MOST_REVERTS_PER_HOUR, Revert
 from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
 
@@ -43,7 +44,7 @@ RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journ
 def rules():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Rules(
-        classifier=NumpyEnsemble.load(paths.base_model()),
+        classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
@@ -175,8 +176,9 @@ class Machine:
             may_switch=True,
         )
 
-    def predict(self, _):
-        return Probabilities(classes=CLASSES, values=tuple(float(name == self.workload) for name in CLASSES))
+    def judge(self, _):
+        probabilities = Probabilities(classes=CLASSES, values=tuple(float(name == self.workload) for name in CLASSES))
+        return Judgement(probabilities=probabilities, score=None, known=True)
 
     def tick(self, pressure=0.0, memory=0.0):
         """One second with so much pressure, judged."""
@@ -360,11 +362,11 @@ def test_what_the_guard_kept_to_is_not_kept_to_on_battery_saver():
 def test_what_was_seen_before_a_suspend_does_not_vote_after_it():
     machine = Machine()
     machine.run(60, A)
-    assert len(machine.state.window.entries) > 1
+    assert len(machine.state.votes.window.entries) > 1
     machine.suspended_s = 3600  # CLOCK_MONOTONIC goes on as if nothing had been
     woken = machine.run(1, A)[0]
     assert (woken.probabilities, woken.vote.workload, woken.reason) == (None, None, Reason.NO_RATES)
-    assert machine.state.window.entries == ()
+    assert machine.state.votes.window.entries == ()
     decisions = machine.run(10, A)
     assert decisions[0].vote.workload == A
     assert {decision.switch_to for decision in decisions} == {None}  # what ran goes on

@@ -10,7 +10,7 @@ import pytest
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import PolicySettings, Voting
-from asa.core.decision import Probabilities, Workload
+from asa.core.decision import Judgement, Probabilities, Workload
 from asa.decide import table
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
@@ -26,9 +26,10 @@ class Looking:
     def __init__(self):
         self.frames = []
 
-    def predict(self, frame):
+    def judge(self, frame):
         self.frames.append(frame)
-        return Probabilities(classes=(Workload("idle"),), values=(1.0,))
+        probabilities = Probabilities(classes=(Workload("idle"),), values=(1.0,))
+        return Judgement(probabilities=probabilities, score=None, known=True)
 
 
 def shown(samples):

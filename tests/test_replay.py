@@ -12,6 +12,7 @@ from asa.core.decision import (
     EEVDF,
     Order,
     OrderKind,
+    Judgement,
     Probabilities,
     SchedulerName,
     SwitchEvent,
@@ -40,9 +41,10 @@ class Script:
     schema: int = 0
     classes: tuple = CLASSES
 
-    def predict(self, _):
+    def judge(self, _):
         now = self.workloads.pop(0)
-        return Probabilities(classes=CLASSES, values=tuple(float(name == now) for name in CLASSES))
+        probabilities = Probabilities(classes=CLASSES, values=tuple(float(name == now) for name in CLASSES))
+        return Judgement(probabilities=probabilities, score=None, known=True)
 
 
 def rules(workloads, **changes):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import bench_laptop, bench_output, bench_run, bench_scale, bench_stand_ins, bench_switch
+from asa.cli import bench_laptop, bench_output, bench_recognition, bench_run, bench_scale, bench_stand_ins, bench_switch
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -25,8 +25,8 @@ _TEXT = """\
 Measures schedulers, and what ASA costs, against goals and the figures of the paper: `run` the benchmark's
 applications under each scheduler, `scale` schedulers against numbers of CPUs in the lab, `stand-ins` the
 lab's stand-ins beside the programs that they stand for; `overhead` the agent and its probes on this
-machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine.
-Nothing else should run meanwhile. Figures come as JSON lines on standard output.
+machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine,
+`recognition` the evaluation of the model. Nothing else should run meanwhile. Figures come as JSON lines on standard output.
 """
 _MORE = """\
 exit status:
@@ -39,6 +39,7 @@ files:
   docs/overhead.md           what `overhead` writes, with overhead.svg
   docs/switching-figures.md  what `switch` writes, with its picture
   docs/laptop-figures.md     what `laptop` writes
+  docs/runtime.md            what `recognition` writes
 
 examples:
   sudo asa bench overhead
@@ -77,6 +78,7 @@ def register(commands: "Commands") -> None:
     overhead.set_defaults(run=run)
     bench_switch.register(benches)
     bench_laptop.register(benches)
+    bench_recognition.register(benches)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -239,7 +239,7 @@ def _named_files(path: Path, lines: dict[str, int]) -> Iterator[dict[str, object
     from asa.act.portfolio import Portfolio
     from asa.core.errors import AsaError
     from asa.decide import table
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
     if not lines:
         return
@@ -255,7 +255,7 @@ def _named_files(path: Path, lines: dict[str, int]) -> Iterator[dict[str, object
             if key == "table":
                 table.for_this_machine(Portfolio.load(paths.manifest(), paths.default().schedulers).modes(), value)
             else:
-                NumpyEnsemble.load(Path(value))
+                Ensemble.load(Path(value))
         except AsaError as error:
             allowed = "a mapping table" if key == "table" else "a model made by `asa train`"
             yield {

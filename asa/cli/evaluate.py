@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli import evaluate_voting
+
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.evaluate_scenarios import Compared, Figure
@@ -48,6 +50,7 @@ def register(commands: "Commands") -> None:
     scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scenarios.set_defaults(run=_scenarios)
+    evaluate_voting.register(actions)
 
 
 def _scenarios(arguments: argparse.Namespace) -> int:

@@ -111,9 +111,9 @@ def _streams(arguments: argparse.Namespace) -> "list[Stream]":
         ]
     from asa import paths
     from calibration.voting_recorded import read
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
-    return read(arguments.journals, NumpyEnsemble.load(arguments.model or paths.base_model()))
+    return read(arguments.journals, Ensemble.load(arguments.model or paths.base_model()))
 
 
 def _print(found: "Sweep") -> None:

@@ -6,7 +6,6 @@ and asks its boosted trees (`models.attribution`). Says so when that model is go
 was decided then.
 """
 
-import hashlib
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -95,7 +94,7 @@ def lines(found: Recognition) -> Iterator[str]:
 
 def _of_last(journal: Path, models: Path, configured: str | None) -> Recognition:
     from asa.report.reading import opened
-    from models import artefact
+    from models import artefact, versions
 
     with opened(journal) as book:
         for session in reversed(book.sessions()):
@@ -105,35 +104,21 @@ def _of_last(journal: Path, models: Path, configured: str | None) -> Recognition
                 break
         else:
             return Recognition(wrong=f"{journal} holds no decision yet; the agent writes it every few seconds")
-    path = _model(session.header.model, models, configured)
+    path = versions.by_hash(models, session.header.model, configured)
     if path is None:
         return Recognition(wrong=f"the model of that session ({session.header.model[:12]}) is not kept here any more")
     return _explained(artefact.load(path), tuple(samples), decisions[-1])
 
 
-def _model(sha256: str, models: Path, configured: str | None) -> Path | None:
-    from models import versions
-
-    candidates = [Path(configured)] if configured else []
-    candidates += [version.path for version in versions.versions(models) if not version.wrong]
-    for path in candidates:
-        try:
-            if hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
-                return path
-        except OSError:
-            continue  # a model that the settings name and that is gone is no candidate
-    return None
-
-
 def _explained(model: "Artefact", samples: "Sequence[RawSample]", decision: "Decision") -> Recognition:
     from models.own import ticks
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
     frame = next((tick.frame for tick in ticks(samples) if tick.at_ns == decision.monotonic_ns), None)
     then = decision.probabilities
     if frame is None or then is None:
         return Recognition(wrong="the samples before the last decision are not in the journal any more")
-    now = NumpyEnsemble(model).predict(frame)
+    now = Ensemble(model).predict(frame)
     differs = now.classes != then.classes or max(map(_apart, now.values, then.values)) > _ALIKE
     tick = max(now.classes, key=now.of)
     return Recognition(

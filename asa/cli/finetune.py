@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from models.ensemble import Fitted, Rows
     from models.finetune import Outcome
     from models.own import Own
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
     from models.versions import Version
 
 _TEXT = """\
@@ -72,12 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.cli.train import recordings
     from models import dataset, ensemble, finetune, versions
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
     places = paths.default()
     where = versions.folder(places)
     parent = next(one for one in versions.versions(where) if one.in_use)
-    judge = NumpyEnsemble.load(versions.in_use(where))
+    judge = Ensemble.load(versions.in_use(where))
     own = _own(arguments, judge)
     _say(f"own: {len(own.label)} rows, {own.by_hand} labelled by hand, of {', '.join(own.labels())}")
     directory = arguments.base or paths.base_model().parent.parent / "recordings"
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if outcome.why else 0
 
 
-def _own(arguments: argparse.Namespace, judge: "NumpyEnsemble") -> "Own":
+def _own(arguments: argparse.Namespace, judge: "Ensemble") -> "Own":
     from asa.cli.journal import chosen
     from asa.report.reading import opened
     from models.own import Sure, gather

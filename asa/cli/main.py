@@ -52,6 +52,8 @@ COMMANDS = (
     "record",
     "dataset",
     "train",
+    "finetune",
+    "model",
     "bench",
     "evaluate",
     "score",

@@ -97,7 +97,7 @@ def _marked(word: str) -> str:
         for number, part in enumerate(parts)
         if part
     )
-    return _start(text.replace(" ", r"\ "))
+    return _start(text.replace(" ", r"\ ").replace(r"|\ ", "| "))
 
 
 def _paragraphs(command: Command) -> Iterator[str]:

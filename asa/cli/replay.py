@@ -74,7 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     with opened(path) as journal:
         header = next(session.header for session in journal.sessions() if session.number == number)
         went_by = _settings(header.settings)
-        rules = _rules(journal, number, header, tried or went_by or config.load(_config_path()))
+        settings = tried or went_by or config.load(_config_path())
+        model = _model(header, settings, tried=tried is not None)
+        rules = _rules(journal, number, header, settings, model)
         standing = msgspec.json.decode(header.standing, type=Standing) if header.standing else Standing()
         found = replay(
             ticks(journal, number),
@@ -90,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(msgspec.json.encode(body).decode())
     else:
         print(f"session {number} of {path}, by {source}, {rules.table.path}")
-        if header.model and header.model != _model_hash(tried or went_by):
+        if header.model and header.model != _hash(model):
             print("model       another one than the recording's")
         print("\n".join(_lines(found)))
     return DIFFERS if found.differing else 0
@@ -114,13 +116,13 @@ def _settings(text: str) -> "Settings | None":
         raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
 
 
-def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "Settings") -> "Rules":
+def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", model: Path) -> "Rules":
     """Rules as `asa run` makes them, in the mode that the session was in. Raises AsaError."""
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import Reason
     from asa.pipeline import Rules
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
     observed, stood_by = False, header.stand_by
     for decision in journal.decisions(number):
@@ -128,7 +130,7 @@ def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "
         stood_by = stood_by or bool(decision.standbys)
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=settings.switch.trusted_owners)
     return Rules(
-        classifier=NumpyEnsemble.load(_model_path(settings)),
+        classifier=Ensemble.load(model),
         table=_table(settings, header.table),
         voting=settings.voting,
         policy=settings.policy,
@@ -186,16 +188,23 @@ def _table(settings: "Settings", recorded: str) -> "MappingTable":
     return table.for_this_machine(modes, settings.table or kept)
 
 
-def _model_path(settings: "Settings | None") -> Path:
+def _model(header: "SessionHeader", settings: "Settings", *, tried: bool) -> Path:
+    """The recording's own where it is still kept and no settings were given that name one; else as `asa run`."""
     from asa import paths
+    from models import versions
 
-    return Path(settings.model) if settings is not None and settings.model else paths.base_model()
+    where = versions.folder(paths.default())
+    if header.model and not (tried and settings.model):
+        own = versions.by_hash(where, header.model, settings.model)
+        if own is not None:
+            return own
+    return Path(settings.model) if settings.model else versions.in_use(where)
 
 
-def _model_hash(settings: "Settings | None") -> str:
+def _hash(path: Path) -> str:
     import hashlib
 
-    return hashlib.sha256(_model_path(settings).read_bytes()).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _lines(found: "Replay") -> "Iterator[str]":

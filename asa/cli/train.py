@@ -189,9 +189,9 @@ def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
     import numpy as np
 
     from asa.core.decision import FeatureFrame
-    from models.runtime import NumpyEnsemble
+    from models.runtime import Ensemble
 
-    model = NumpyEnsemble.load(out)
+    model = Ensemble.load(out)
     spent_ns = []
     for number in range(_TIMED_PREDICTIONS + 100):
         row = data.x[number * 37 % len(data.x)]

@@ -35,6 +35,15 @@ class Probabilities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the model makes of a frame. `score` is None where the model was not given an open world."""
+
+    probabilities: Probabilities  # over whole labels
+    score: float | None  # how familiar the frame is, by the model's own measure
+    known: bool  # False: none of the labels fits, whatever the probabilities say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
     """Outcome of the voting window: the winner (None when nothing passed the threshold) and its share, 0..1."""
 

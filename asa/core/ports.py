@@ -3,7 +3,7 @@
 
 from typing import Protocol
 
-from asa.core.decision import FeatureFrame, Probabilities, SchedulerName, Standby, SwitchEvent, Workload
+from asa.core.decision import FeatureFrame, Judgement, SchedulerName, Standby, SwitchEvent, Workload
 from asa.core.sample import RawSample, SchedExtState
 
 
@@ -60,8 +60,8 @@ class Classifier(Protocol):
     schema: int
     classes: tuple[Workload, ...]
 
-    def predict(self, frame: FeatureFrame) -> Probabilities:
-        """Distribution over `classes` for one frame of the same schema."""
+    def judge(self, frame: FeatureFrame) -> Judgement:
+        """Distribution over `classes` for one frame of the same schema, and whether any of them fits."""
         ...
 
 

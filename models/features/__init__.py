@@ -3,7 +3,7 @@
 
 Values of the tick (`models.features.table`), and statistics of some of them over the last seconds
 (`models.features.window`). `push` takes a tick in, `frame` gives what the model sees; the agent, the journal's replay
-and training all go through these two. Unknown stays unknown. Any change of a column needs another `SCHEMA`.
+and training all go through these two, recordings by `ticks` (`models.features.replay`). Unknown stays unknown. Any change of a column needs another `SCHEMA`.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,10 +11,27 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from models.features.replay import Tick, is_new, take, ticks
 from models.features.table import SCHEMA, Column, Source
 from models.features.window import COLUMNS, Window, frame, push, vector
 
-__all__ = ["NAMES", "SCHEMA", "SOURCES", "TABLE", "Column", "Source", "Window", "columns", "frame", "push", "vector"]
+__all__ = [
+    "NAMES",
+    "SCHEMA",
+    "SOURCES",
+    "TABLE",
+    "Column",
+    "Source",
+    "Tick",
+    "Window",
+    "columns",
+    "frame",
+    "is_new",
+    "push",
+    "take",
+    "ticks",
+    "vector",
+]
 
 TABLE: tuple[Column, ...] = COLUMNS
 """All columns, in order."""

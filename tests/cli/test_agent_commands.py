@@ -17,7 +17,7 @@ from asa.config import PolicySettings, Voting
 from asa.decide import table
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
 
@@ -30,7 +30,7 @@ def asa(*words, env=None, limit_s=60):
 def rules_of_this_host():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Rules(
-        classifier=NumpyEnsemble.load(paths.base_model()),
+        classifier=Ensemble.load(paths.base_model()),
         table=table.for_this_machine(portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
@@ -188,7 +188,7 @@ def test_doctor_names_a_rival(env, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("voting: {window: 6}", "voting.window: 6 is not accepted; allowed: one of the keys window_s"),
+        ("voting: {window: 6}", "voting.window: 6 is not accepted; allowed: one of the keys method, window_s"),
         ("interval_s: soon", "interval_s: 'soon' is not accepted"),
         ("table: /nowhere/t.yaml", "/nowhere/t.yaml: 'No such file or directory'"),
         ("model: /nowhere/m.npz", "/nowhere/m.npz"),

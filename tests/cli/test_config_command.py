@@ -64,7 +64,7 @@ def test_faults_for_programs(place, capsys):
         "key": "voting.windows_s",
         "line": 1,
         "value": "6",
-        "allowed": "one of the keys window_s, threshold, decay",
+        "allowed": f"one of the keys {', '.join(config.Voting.__struct_fields__)}",
         "nearest": "voting.window_s",
         "text": "voting.windows_s: there is no such setting; did you mean voting.window_s?",
     }

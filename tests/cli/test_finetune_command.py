@@ -20,7 +20,7 @@ from models.artefact import FORMAT, Header
 from models.dataset import Recording
 from models.export import to_artefact
 from models.own import ticks
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 SMALL = ensemble.Recipe(rounds=8, forest_trees=12)
 
@@ -112,7 +112,7 @@ def test_a_better_model_is_kept_and_used_and_base_comes_back(places, own, shippe
     assert kept.facts.figures == told["figures"]
     assert "78 rows, 78 labelled by hand, 6 units" in kept.facts.data["own"]
     assert kept.facts.parent == versions.find(where, "base").facts.sha256
-    tuned = NumpyEnsemble.load(kept.path)
+    tuned = Ensemble.load(kept.path)
     unseen = list(ticks(samples([("wakeup", 14)], 77, shift=3.0)))
     right = [max(tuned.classes, key=tuned.predict(tick.frame).of) == "wakeup" for tick in unseen]
     assert np.mean(right) > 0.9
@@ -173,7 +173,7 @@ def test_a_damaged_model_is_listed_and_not_used(places, own, capsys):
 @pytest.fixture
 def decided(places, shipped):
     """The agent's journal: 30 ticks, the last ones judged by the package's model."""
-    judge, made = NumpyEnsemble.load(shipped), samples([("idle", 18), ("wakeup", 12)], 50)
+    judge, made = Ensemble.load(shipped), samples([("idle", 18), ("wakeup", 12)], 50)
     sha256 = versions.find(versions.folder(places), "base").facts.sha256
     frames = {tick.at_ns: tick.frame for tick in ticks(made)}
     path = places.state / "journal.sqlite"

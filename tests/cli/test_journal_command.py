@@ -27,7 +27,7 @@ from asa.decide.standing import Cause, Mark, Standing
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules, State, step
 from collectors.rates import Rates
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
 S = 10**9
@@ -63,7 +63,7 @@ def file(tmp_path, recorded):
     settings = Settings(policy=PolicySettings(dwell_s=4.0))
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     rules = Rules(
-        classifier=NumpyEnsemble.load(paths.base_model()),
+        classifier=Ensemble.load(paths.base_model()),
         table=table.for_this_machine(portfolio.modes()),
         voting=settings.voting,
         policy=settings.policy,

@@ -17,7 +17,7 @@ from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
 from collectors import rates
 from models import features
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 CPUS = 2
 # user, system, idle ticks and context switches a second and core
@@ -97,7 +97,7 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
     assert "| wakeup | 3 / 39 | 3 / 39 |" in text
     assert f"{figures['accuracy_heldout_lab_pct']['value']:.2f}" in text
 
-    model = NumpyEnsemble.load(out)
+    model = Ensemble.load(out)
     assert model.classes == tuple(sorted(LOADS))
     for label in LOADS:
         unseen = samples(label, 99)

@@ -21,7 +21,7 @@ from asa.config import SwitchSettings
 from asa.core.decision import SwitchOutcome
 from asa.status import read as read_status
 from collectors.sampler import SystemClock
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 SYS = Path("/sys")
 LIMIT_S = 90.0  # emulated, on a shared host
@@ -158,7 +158,7 @@ class AgentProcess:
     """`asa run` as a user starts it; `ranking` serves every class, `served` gives class -> ranking where it has one."""
 
     def __init__(self, folder, ranking, served=None, **settings):
-        self.classes = NumpyEnsemble.load(paths.base_model()).classes
+        self.classes = Ensemble.load(paths.base_model()).classes
         rankings = dict.fromkeys(self.classes, ranking) | (served or {})
         table = {
             "version": 1,

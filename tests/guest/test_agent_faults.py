@@ -32,7 +32,7 @@ from asa import paths
 from asa.act.kernel import sched_ext_state
 from asa.act.undo import UndoJournal
 from asa.status import read as read_status
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 # A task for sched_ext alone, that sleeps and wakes.
 VICTIM = "import os, time\nos.sched_setscheduler(0, 7, os.sched_param(0))\nwhile True: time.sleep(0.01)"
@@ -99,7 +99,7 @@ def test_a_stranger_on_eevdf_puts_it_on_hold(tmp_path):
 
 
 def served_by_two():
-    classes = NumpyEnsemble.load(paths.base_model()).classes
+    classes = Ensemble.load(paths.base_model()).classes
     return {name: [("scx_flash", "scx_simple")[number % 2]] for number, name in enumerate(classes)}
 
 

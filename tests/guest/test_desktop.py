@@ -21,7 +21,7 @@ from waiting import until
 from asa import paths
 from asa.core.errors import JournalError
 from asa.journal import Journal
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 from scenarios import workloads
 from scenarios.lab import box_asa
 from scenarios.lab.box import Box, end
@@ -57,7 +57,7 @@ def desktop(tmp_path):
     with clean_machine(), Box.start() as box:
         box_asa.install(box, source=box_asa.staged(paths.default().cache))
         box_shell.prepare(box)
-        table, whole = settings(NumpyEnsemble.load(paths.base_model()).classes)
+        table, whole = settings(Ensemble.load(paths.base_model()).classes)
         box_shell.give(box, "ada", ".config/asa/table.yaml", table)
         box_shell.give(box, "ada", ".config/asa/asa.yaml", whole)
         ada = box.login("ada")

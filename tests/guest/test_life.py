@@ -28,7 +28,7 @@ from asa import paths
 from asa.act.kernel import sched_ext_state
 from asa.decide.table import load
 from asa.status import read as read_status
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 ACPI = SYS / "firmware/acpi"
 POWER = SYS / "power"
@@ -57,7 +57,7 @@ def second_cpu():
 
 
 def classes():
-    return NumpyEnsemble.load(paths.base_model()).classes
+    return Ensemble.load(paths.base_model()).classes
 
 
 def table_of(folder, *entries):

@@ -20,7 +20,7 @@ from asa import paths
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.core.decision import SchedulerName
-from models.runtime import NumpyEnsemble
+from models.runtime import Ensemble
 
 SYS = Path("/sys")
 ROTA = ["scx_simple", "scx_flash", "scx_bpfland", "scx_rusty", "scx_p2dq"]
@@ -57,7 +57,7 @@ class Shadow:
             "version": 1,
             "machine": {"name": "test"},
             "provenance": "test",
-            "classes": dict.fromkeys(NumpyEnsemble.load(paths.base_model()).classes, served),
+            "classes": dict.fromkeys(Ensemble.load(paths.base_model()).classes, served),
         }
         (self.folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
 

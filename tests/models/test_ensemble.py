@@ -22,7 +22,7 @@ def test_the_same_seed_gives_the_same_model(rows: Rows, model: Artefact):
     first, second = (export.to_artefact(ensemble.fit(rows, SMALL, seed=5), model.header) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(arrays(first), arrays(second), strict=True))
     other = export.to_artefact(ensemble.fit(rows, SMALL, seed=6), model.header)
-    assert len(other.trees.slot) != len(first.trees.slot)
+    assert len(other.heads[0].trees.slot) != len(first.heads[0].trees.slot)
 
 
 def test_members_give_distributions(fitted: Fitted, rows: Rows):

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_uses import S, header, samples
 
-from asa.core.decision import FeatureFrame, Probabilities, Workload
+from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from asa.core.mark import Mark, Phase
 from asa.journal import Journal
 from models import features
 from models.artefact import Part
 from models.own import Sure, Tick, gather, judged, stretches, ticks
-from models.runtime import Judgement
 
 CLASSES = tuple(map(Workload, ("cpu", "idle", "wakeup")))
 PART = Part(name="workload", classes=CLASSES, weights=(0.4, 0.3, 0.3))
