@@ -19,7 +19,7 @@ from scenarios.background.llm_model import MODELS, SPECIAL_TOKENS, make_all, pat
 from scenarios.driving import Driver, fail
 
 _WINDOW_S = 1.0
-_LEAST_S = 0.3  # what is left of an answer is a sample of its own from here on
+_LEAST_S = 0.3  # what is left of an answer that had a sample is one of its own from here on
 _LOOK_S = 0.2
 _ROUNDS = 6  # prompts and answers of their own lengths, then the same again
 
@@ -76,6 +76,7 @@ class Answer:
         self._begin_ns = time.monotonic_ns()
         self._told_ns = 0  # the last token that was told of
         self._at_ns: list[int] = []  # the tokens after it
+        self._has_speed = False
 
     def token(self) -> None:
         """One more has come."""
@@ -95,7 +96,8 @@ class Answer:
 
     def _tell(self, now_ns: int) -> None:
         elapsed_s = (now_ns - self._told_ns) / 1e9
-        if elapsed_s >= _LEAST_S:
+        if elapsed_s >= _LEAST_S or not self._has_speed:  # or a fast machine's answers would have none
+            self._has_speed = True
             self._driver.measured("tokens_per_s", len(self._at_ns) / elapsed_s, now_ns)
         for before_ns, at_ns in itertools.pairwise((self._told_ns, *self._at_ns)):
             self._driver.measured("token_gap_ms", (at_ns - before_ns) / 1e6, at_ns)

@@ -50,14 +50,26 @@ def test_an_answers_tokens_are_timed(capfd, tmp_path, monkeypatch):
         now_ms[0] = at_ms
         answer.token()
     answer.end()
+    short = llm.Answer(driver)
+    for at_ms in (2100, 2200):
+        now_ms[0] = at_ms
+        short.token()
+    short.end()
     said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     def told(metric):
         return [(one["at_ns"] // 1_000_000, one["value"]) for one in said if one["metric"] == metric]
 
-    assert told("first_token_ms") == [(200, 200.0)]
-    assert told("token_gap_ms") == [(500, 300.0), (900, 400.0), (1300, 400.0), (1500, 200.0), (2000, 500.0)]
-    assert told("tokens_per_s") == [(1300, pytest.approx(3 / 1.1)), (2000, pytest.approx(2 / 0.7))]
+    assert told("first_token_ms") == [(200, 200.0), (2100, 100.0)]
+    assert told("token_gap_ms") == [
+        (500, 300.0),
+        (900, 400.0),
+        (1300, 400.0),
+        (1500, 200.0),
+        (2000, 500.0),
+        (2200, 100.0),
+    ]
+    assert told("tokens_per_s") == [(1300, pytest.approx(3 / 1.1)), (2000, pytest.approx(2 / 0.7)), (2200, 10.0)]
 
 
 def test_a_model_is_made_once_and_whole(tmp_path, monkeypatch):
