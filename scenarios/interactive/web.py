@@ -27,6 +27,7 @@ _FLAGS = (
     "--headless=new",
     "--disable-gpu",
     "--disable-background-networking",
+    "--disable-dev-shm-usage",
     "--disable-component-update",
     "--disable-extensions",
     "--no-first-run",

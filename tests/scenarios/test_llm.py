@@ -22,7 +22,7 @@ TINY = llm_model.Model(width=64, layers=2, inner=96, heads=2, vocabulary=320)
 
 @pytest.mark.apps
 def test_llama_answers_with_every_metric(tmp_path):
-    lengths = {"model": "125m", "prompt_tokens": [24] * 6, "answer_tokens": [24] * 6}
+    lengths = {"model": "125m", "prompt_tokens": 24, "answer_tokens": [24] * 6}
     application = dataclasses.replace(llm.APPLICATION, draw=lambda rng, place: {**llm.draw(rng, place), **lengths})
     values = play(application, seed=1, seconds=3, tmp_path=tmp_path)
     assert all(value > 0 for metric in values.values() for value in metric)
@@ -106,4 +106,4 @@ def test_each_seed_has_a_habit_of_its_own():
     for one in drawn:
         assert 2 <= one["threads"] <= 4
         context = llm_model.MODELS[one["model"]].context
-        assert max(one["prompt_tokens"]) + max(one["answer_tokens"]) < context
+        assert one["prompt_tokens"] + max(one["answer_tokens"]) < context
