@@ -58,9 +58,13 @@ bench-stand-ins: bench-setup ## the lab's stand-ins beside the real programs, in
 	@$(ASA) bench stand-ins
 
 bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into calibration/results, and what they are worth (hours)
-	@$(ASA) bench run --tier real --scenario all --out calibration/results/real
-	$(ASA) bench run --tier lab --scenario all --scheduler eevdf,eevdf,scx_simple --repeat 6 --jobs 2 --out calibration/results/lab
+	@failed=0
+	run() { $(ASA) bench run --scenario all --out "calibration/results/$$1" "$${@:2}" || failed=$$?; [ "$$failed" -le 1 ] || exit "$$failed"; }
+	run real-all --tier real
+	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 6
+	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_lavd
 	$(ASA) evaluate scenarios
+	exit $$failed
 
 bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)
 	@$(ASA) setup --bench

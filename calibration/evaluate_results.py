@@ -52,10 +52,13 @@ def read(folder: Path) -> list[Run]:
 
 
 def twins(runs: Sequence[Run], tier: str) -> tuple[Run, Run] | None:
-    """The two runs of a tier that share most trials of equal seeds, the first such; None without."""
+    """The two runs of a tier that share most trials of equal seeds, the first such; None without.
+
+    A copy of a run's folder is no second run.
+    """
     chosen = [run for run in runs if run.tier == tier]
     pairs = [(one, other) for place, one in enumerate(chosen) for other in chosen[place + 1 :]]
-    shared = [len(keys(one) & keys(other)) for one, other in pairs]
+    shared = [len(keys(one) & keys(other)) if one.trials[0].run != other.trials[0].run else 0 for one, other in pairs]
     most = max(shared, default=0)
     return pairs[shared.index(most)] if most else None
 

@@ -4,9 +4,10 @@
 Takes runs and facts that others have read; makes figures with goals, and the comparisons behind them. Measures nothing.
 """
 
+import math
 import statistics
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -98,14 +99,15 @@ class Figure:
 class Compared:
     """A scenario under two schedulers, by pairs of one run and repeat. `adjusted` is Holm's p over all scenarios.
 
-    `metrics` are those that differ at 5 % (Benjamini and Hochberg over all metrics of all scenarios), with the mean
-    ratio b / a.
+    `metrics` are those that differ at 5 % (Benjamini and Hochberg over all metrics of all scenarios), with the ratio
+    b / a that goes with the mean of their changes. `lost` pairs lack a side: it failed, or measured too little.
     """
 
     label: str
     test: Paired  # of the scores
     adjusted: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
+    lost: int = 0
 
     @property
     def significant(self) -> bool:
@@ -131,48 +133,61 @@ def figures(runs: Sequence[Run], facts: Sequence[Facts] | None) -> list[Figure]:
 def compare(runs: Sequence[Run], a: tuple[str, int], b: tuple[str, int]) -> list[Compared]:
     """Each of the 28 scenarios under two schedulers, each named with its copy; those that both have played."""
     scores: dict[str, list[float]] = defaultdict(list)
-    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    changes: dict[tuple[str, str], list[float]] = defaultdict(list)
+    planned: set[tuple[str, int, int]] = set()
     seen: set[tuple[str, int, int]] = set()  # what a second run of one seed plays again is no further pair
     for run in runs:
         found, measured = bench_scores.scores(run.played), bench_scores.figures(run.played)
         for first, second in _pairs(run, a, b):
             key = (first.label, first.seed, first.cpus)
-            if key in seen:
+            planned.add(key)
+            ends = [found.get((end.run, end.trial)) for end in (first, second)]
+            one, other = (end.score if end is not None else None for end in ends)
+            if key in seen or one is None or other is None:
                 continue
             seen.add(key)
-            one, other = found[first.run, first.trial].score, found[second.run, second.trial].score
-            if one is not None and other is not None:
-                scores[first.label].append(other - one)
-            for metric, ratio in _ratios(measured[first.run, first.trial], measured[second.run, second.trial]).items():
-                ratios[first.label, metric].append(ratio - 1.0)
+            scores[first.label].append(other - one)
+            for metric, change in _changes(measured[first.run, first.trial], measured[second.run, second.trial]):
+                changes[first.label, metric].append(change)
+    lost = Counter(label for label, *_ in planned - seen)
     tests = {label: test for label, values in scores.items() if (test := paired(values, _SCORE_FLOOR))}
-    marked = _differing({key: test for key, values in ratios.items() if (test := paired(values, _SHARE_FLOOR))})
+    marked = _differing({key: test for key, values in changes.items() if (test := paired(values, _SHARE_FLOOR))})
     tested = [label for label, test in tests.items() if test.p is not None]
     adjusted = dict(zip(tested, holm([tests[label].p or 0.0 for label in tested]), strict=True))
     order = [scenario.label for scenario in PAIRS if scenario.label in tests]
     return [
-        Compared(label=label, test=tests[label], adjusted=adjusted.get(label), metrics=marked.get(label, ()))
+        Compared(
+            label=label,
+            test=tests[label],
+            adjusted=adjusted.get(label),
+            metrics=marked.get(label, ()),
+            lost=lost[label],
+        )
         for label in order
     ]
 
 
 def _pairs(run: Run, a: tuple[str, int], b: tuple[str, int]) -> list[tuple[Trial, Trial]]:
-    played = {(one.run, one.trial) for one in run.played}
-    known = {
-        (one.label, one.repeat, one.scheduler, one.copy): one for one in run.trials if (one.run, one.trial) in played
-    }
+    known = {(one.label, one.repeat, one.scheduler, one.copy): one for one in run.trials}
     labels, repeats = [scenario.label for scenario in PAIRS], sorted({one.repeat for one in run.trials})
     ends = [(known.get((label, repeat, *a)), known.get((label, repeat, *b))) for label in labels for repeat in repeats]
     return [(one, other) for one, other in ends if one is not None and other is not None]
 
 
-def _ratios(one: bench_scores.Figures, other: bench_scores.Figures) -> dict[str, float]:
-    return {
-        f"{name}.{metric}": other[name][metric].value / figure.value
-        for name, known in one.items()
-        for metric, figure in known.items()
-        if figure.value > 0.0 and metric in other.get(name, {})
-    }
+def _changes(one: bench_scores.Figures, other: bench_scores.Figures) -> Iterator[tuple[str, float]]:
+    """From -2 to 2, in shares of the mean of both: the same size whichever of the two is called the first.
+
+    A ratio would be unknown where the first is 0 (no underruns), and be above 1 on average where nothing differs.
+    """
+    for name, known in one.items():
+        for metric, figure in known.items():
+            if metric in other.get(name, {}):
+                a, b = figure.value, other[name][metric].value
+                yield f"{name}.{metric}", 2.0 * (b - a) / (a + b) if a != b else 0.0
+
+
+def _ratio(change: float) -> float:
+    return (2.0 + change) / (2.0 - change) if change < 2.0 else math.inf
 
 
 def _differing(tests: Mapping[tuple[str, str], Paired]) -> dict[str, tuple[tuple[str, float], ...]]:
@@ -181,7 +196,7 @@ def _differing(tests: Mapping[tuple[str, str], Paired]) -> dict[str, tuple[tuple
     found: dict[str, tuple[tuple[str, float], ...]] = {}
     for (label, metric), p in zip(tested, adjusted, strict=True):
         if p < LEVEL:
-            found[label] = (*found.get(label, ()), (metric, 1.0 + tests[label, metric].mean))
+            found[label] = (*found.get(label, ()), (metric, _ratio(tests[label, metric].mean)))
     return found
 
 
@@ -198,7 +213,9 @@ def _share(name: Name, compared: Sequence[Compared], schedulers: str) -> Figure:
     p = overall([one.test.mean for one in tested])
     leaning = "" if p is None else f", all together p = {p:.2g}"
     pairs = min(one.test.pairs for one in tested)
-    detail = f"{len(tested)} scenarios, {pairs} pairs and more each; the score changes by {mean:+.3f}{leaning}"
+    lost = sum(one.lost for one in compared)
+    lacking = f"; {lost} pairs lack a side that failed or measured too little" if lost else ""
+    detail = f"{len(tested)} scenarios, {pairs} pairs and more each; the score changes by {mean:+.3f}{leaning}{lacking}"
     return Figure(name=name, value=share, detail=detail)
 
 

@@ -368,9 +368,9 @@ static void run(const struct mode *mode, double seconds)
 {
 	pid_t hogs[MOST_CPUS];
 
-	memset(samples, 1, sizeof(samples));	/* no page faults later */
 	if (mode->beside_hogs)
 		start_hogs(hogs);
+	memset(samples, 1, sizeof(samples));	/* after the forks: no page faults later */
 	mode->run(now_ns() + (long long)(seconds * 1e9));
 	for (int i = 0; mode->beside_hogs && i < cpus; i++) {
 		kill(hogs[i], SIGKILL);

@@ -5,7 +5,6 @@ Compiles scale.c on the host, then runs `calibration.scale_guest` under the icou
 Judges nothing: `calibration.scale_figures`.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -16,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asa import paths
-from asa.act.pool import split
+from asa.act.in_force import check_startable
 from asa.act.portfolio import Available, Portfolio
-from asa.core.decision import EEVDF, SchedulerName
-from asa.core.errors import AsaError, SchedulerError
+from asa.core.errors import AsaError
 from calibration import scale_samples
 from calibration.scale_samples import Found, Mode
 from scenarios.lab import guest
@@ -84,12 +82,7 @@ def usable(portfolio: Portfolio, wanted: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in portfolio.names() if isinstance(portfolio.look(name), Available))
     if len(set(wanted)) < len(wanted):
         raise AsaError(f"a scheduler is named twice: {', '.join(wanted)}")
-    for name in wanted:
-        found = portfolio.look(split(SchedulerName(name))[0])
-        if not isinstance(found, Available):
-            raise SchedulerError(scheduler=name, reason=found.reason)
-        if name != EEVDF:
-            os.close(portfolio.open(*split(SchedulerName(name))).fd)
+    check_startable(wanted, portfolio)
     return wanted
 
 

@@ -27,6 +27,7 @@ Values = Mapping[str, float]
 """Quantity (a name of QUANTITIES) -> mean over the window; those that this host does not tell are left out."""
 
 _TICK_S = 0.5
+_NEEDED = frozenset({"cpu", "process", "paging", "disk", "network", "ebpf"})  # sources of what is compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,8 @@ def compare(options: Options, tiers: Mapping[Tier, Mapping[str, Application]], p
         sampler.open()
         tell("nothing plays", 0.0)
         idle = Half(values=_means(_window(sampler, options.seconds / 2, lambda: None)), versions={})
-        result = Result(began_s=began_s, idle=idle, missing=dict(sampler.missing))
+        missing = {source: why for source, why in sampler.missing.items() if source in _NEEDED}
+        result = Result(began_s=began_s, idle=idle, missing=missing)
         for name in options.names:
             halves: dict[Tier, Half] = {}
             for tier in Tier:

@@ -27,6 +27,7 @@ from asa.core.errors import AsaError
 from asa.core.ports import Clock
 from scenarios import workloads
 from scenarios.crew import Crew, StuckError, last_words
+from scenarios.session import default_folder
 from scenarios.workloads import Program, Setting
 
 _DISK_MB = 256  # larger than any device's own cache of the moment, small enough to be written in a second
@@ -72,7 +73,7 @@ def find_stage(*, cache: Path, environment: Mapping[str, str] | None = None, pro
     return Stage(
         lab=lab,
         cpus=len(os.sched_getaffinity(0)),
-        folder=Path(tempfile.gettempdir()) if lab else cache / "scratch",
+        folder=default_folder(cache, lab=lab),
         device=Path(device) if device else None,
         proc=proc,
     )

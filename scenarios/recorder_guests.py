@@ -51,12 +51,16 @@ def present(folder: Path, cpus: int) -> set[tuple[str, int]]:
 def plan(
     labels: Sequence[str], *, sessions: int, seed: int, schedulers: Sequence[str], done: set[tuple[str, int]]
 ) -> list[Part]:
-    """What is left to record. The schedulers take turns over the sessions of the first label, the second, and so on."""
+    """What is left to record. The schedulers take turns over the sessions of a label, each label one turn further.
+
+    So none is bound to a seed, as it would be where turns went on from label to label.
+    """
     groups: dict[tuple[int, str], list[str]] = {}
-    wanted = [(label, seed + number) for label in labels for number in range(sessions)]
-    for place, (label, one) in enumerate(wanted):
-        if (label, one) not in done:
-            groups.setdefault((one, schedulers[place % len(schedulers)]), []).append(label)
+    for place, label in enumerate(labels):
+        for number in range(sessions):
+            if (label, seed + number) not in done:
+                scheduler = schedulers[(place + number) % len(schedulers)]
+                groups.setdefault((seed + number, scheduler), []).append(label)
     return [
         Part(scheduler=scheduler, seed=one, labels=tuple(group[first : first + MOST_SESSIONS]))
         for (one, scheduler), group in groups.items()

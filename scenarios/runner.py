@@ -30,6 +30,7 @@ from scenarios.catalogue import applications
 from scenarios.noise import Noise, Scan, between
 from scenarios.runner_plan import Outcome, Result, Series, Trial
 from scenarios.session import Session, default_folder, place_for
+from scenarios.session import prepare as prepare_one
 
 _LOOK_S = 0.25
 SCHEDULER = "scheduler"
@@ -212,7 +213,7 @@ def prepare(names: Sequence[str], stage: Stage, report: Callable[[str], None]) -
         application = stage.applications[name]
         report(f"{name} is prepared")
         with suppress(ApplicationError):
-            application.prepare(place_for(application, cache=stage.cache, tier=stage.tier), report)
+            prepare_one(application, place_for(application, cache=stage.cache, tier=stage.tier), report)
 
 
 def main(words: Sequence[str]) -> int:

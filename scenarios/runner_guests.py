@@ -52,8 +52,8 @@ Boot = Callable[[Sequence[str], Path, float], Guesting]
 """Boot a guest that runs a command, with a shared folder and a limit in seconds for the command."""
 
 
-def booter(lab: Lab, cpus: int) -> Boot:
-    """The real one."""
+def booter(lab: Lab, cpus: int, disk_mb: int = 0) -> Boot:
+    """The real one; `disk_mb` as of Guest.start."""
 
     def boot(command: Sequence[str], out: Path, limit_s: float) -> Guesting:
         return Guest.start(
@@ -64,6 +64,7 @@ def booter(lab: Lab, cpus: int) -> Boot:
             cpus=cpus,
             memory_mb=_MEMORY_MB,
             clock=Clock.ICOUNT,
+            disk_mb=disk_mb,
             limit_s=limit_s,
         )
 
@@ -142,7 +143,8 @@ class Guests:
         runner_folder.write(
             orders, Orders(trials=tuple(trials), seconds=self._seconds, warm_up_s=self._warm_up_s, out=str(out))
         )
-        command = (sys.executable, "-m", "scenarios.runner", str(orders))
+        # -P: root imports nothing from the current folder
+        command = (sys.executable, "-P", "-m", "scenarios.runner", str(orders))
         guest = self._boot(command, out, len(trials) * self.trial_limit_s)
         self._running.append(_Part(guest=guest, out=out, left=deque(trials), since_s=time.monotonic()))
 

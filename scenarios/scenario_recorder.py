@@ -6,7 +6,6 @@ of them working for the time that was asked for, then going, and ends on a machi
 throughout, one a second. A session beside too much foreign load is dropped, as are those of a failed application.
 """
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -18,11 +17,11 @@ import msgspec
 from asa.core.decision import Workload
 from asa.core.mark import Mark, Phase
 from scenarios import noise
-from scenarios.application import Application, ApplicationError, Failure, Place, Report, Role
+from scenarios.application import Application, Failure, Place, Report, Role
 from scenarios.catalogue import Scenario
 from scenarios.recorder import DroppedError, Rhythm, SessionRecorder, Take
 from scenarios.resting import RESTING
-from scenarios.session import Session, check_installed
+from scenarios.session import Session, prepare
 
 _LOOK_S = 0.02
 
@@ -52,7 +51,7 @@ class ScenarioRecorder(SessionRecorder):
     folder: Path  # scratch folders are made in it
     proc: Path = Path("/proc")
     report: Report = lambda _line: None
-    rest_s: float = 5.0  # how much is recorded of the machine at rest, before and after
+    rest_s: float = 3.0  # how much is recorded of the machine at rest, before and after
     noise_limit_pct: float = noise.LIMIT_PCT
 
     def _prepare(self, label: Workload) -> None:
@@ -60,13 +59,7 @@ class ScenarioRecorder(SessionRecorder):
 
     def _make_ready(self, applications: Sequence[Application]) -> None:
         for application in applications:
-            check_installed(application)
-            try:
-                application.prepare(self.place(application), self.report)
-            except OSError as error:
-                failure = Failure.NO_SPACE if error.errno == errno.ENOSPC else Failure.UNPREPARED
-                reason = f"cannot be prepared: {error}"
-                raise ApplicationError(application=application.name, failure=failure, reason=reason) from error
+            prepare(application, self.place(application), self.report)
 
     def _parts(self, label: Workload) -> tuple[Application, ...]:
         return self.find(label)[1] or (RESTING,)

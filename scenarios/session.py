@@ -22,7 +22,16 @@ from typing import Self
 
 import msgspec
 
-from scenarios.application import Application, ApplicationError, Failure, Measurement, Parameters, Place, Tier
+from scenarios.application import (
+    Application,
+    ApplicationError,
+    Failure,
+    Measurement,
+    Parameters,
+    Place,
+    Report,
+    Tier,
+)
 from scenarios.crew import Crew, StuckError, last_words
 
 _LOOK_S = 0.02
@@ -60,6 +69,15 @@ def check_installed(application: Application) -> None:
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
 
 
+def prepare(application: Application, place: Place, report: Report) -> None:
+    """Make what all its sessions share, if it is installed. Raises ApplicationError, whatever goes wrong."""
+    check_installed(application)
+    try:
+        application.prepare(place, report)
+    except OSError as error:
+        raise _from_system(application, error, Failure.UNPREPARED, "cannot be prepared") from error
+
+
 class Session:
     """One application at play. Make it with `Session.start`; leaving its context stops it."""
 
@@ -86,13 +104,12 @@ class Session:
         Blocks for `prepare` only, nothing when it was done before. The driver gets SIGTERM when the calling thread
         ends. Raises ApplicationError; nothing is left behind then.
         """
-        check_installed(application)
+        prepare(application, place, lambda _line: None)
         try:
-            application.prepare(place, lambda _line: None)
             folder.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f"asa-{application.name}-", dir=folder))
         except OSError as error:
-            raise _from_system(application, error, Failure.UNPREPARED, "cannot be prepared") from error
+            raise _from_system(application, error, Failure.UNPREPARED, "has no scratch folder") from error
         given = parameters(application, seed=seed, place=place)
         session = cls(application=application, scratch=scratch, given=given, crew=Crew())
         try:

@@ -7,7 +7,7 @@ never comes here.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
@@ -28,6 +28,13 @@ _LOOK_S = 0.02
 
 Check = Callable[[], None]
 """Raises SchedulerError once the scheduler is in force no more."""
+
+
+def check_startable(names: Iterable[str], portfolio: Portfolio) -> None:
+    """Is each installed, in safe hands, and has its mode? Raises SchedulerError, InputError for the first without."""
+    for name in names:
+        if name != EEVDF:
+            os.close(portfolio.open(*split(SchedulerName(name))).fd)
 
 
 class Forcing:
@@ -53,8 +60,7 @@ class Forcing:
             raise SchedulerError(scheduler=scheduler, reason=reason)
         if os.geteuid() != 0:
             raise SchedulerError(scheduler=scheduler, reason="only root can bring it into force")
-        opened = self._portfolio.open(*split(scheduler))
-        os.close(opened.fd)
+        check_startable((scheduler,), self._portfolio)
 
     def version(self, scheduler: SchedulerName) -> str:
         """Of its program, else the start of its hash; of the kernel for the kernel's own. Raises SchedulerError."""

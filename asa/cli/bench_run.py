@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli import bench_output
+from asa.cli.extras import need
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -100,6 +101,7 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 when a trial failed."""
+    need("pyarrow", "rich", extra="bench,lab")
     import msgspec
 
     from asa import paths
@@ -209,17 +211,19 @@ def _play_here(folder: "Folder", left: "list[Trial]", again: int, places: "Place
 
 
 def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "Places", tell: "Tell") -> None:
+    from asa import paths
+    from asa.act.in_force import check_startable
+    from asa.act.portfolio import Portfolio
     from scenarios import catalogue
     from scenarios.lab import guest
     from scenarios.runner_guests import Guests, booter
-    from scenarios.session import check_installed, place_for
+    from scenarios.session import place_for, prepare
 
     asked = folder.plan.asked
-    _check_schedulers(asked.schedulers, places)
+    check_startable(asked.schedulers, Portfolio.load(paths.manifest(), places.schedulers))
     for name in _applications(left):  # here: a guest sees the cache, but cannot write to it
         application = catalogue.applications(asked.tier)[name]
-        check_installed(application)
-        application.prepare(place_for(application, cache=places.cache, tier=asked.tier), lambda line: tell(line, 0.0))
+        prepare(application, place_for(application, cache=places.cache, tier=asked.tier), lambda line: tell(line, 0.0))
     tell("the lab is made ready", 0.0)
     lab = guest.ready(places.cache, lambda line: tell(line, 0.0))
     steps = _Steps(tell, len(left))
@@ -233,21 +237,6 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
     ) as guests:
         tell("the first guest boots", 0.0)
         guests.play(left, jobs)
-
-
-def _check_schedulers(names: "tuple[str, ...]", places: "Places") -> None:
-    """Before any guest boots. Raises SchedulerError."""
-    import os
-
-    from asa import paths
-    from asa.act.pool import split
-    from asa.act.portfolio import Portfolio
-    from asa.core.decision import EEVDF, SchedulerName
-
-    portfolio = Portfolio.load(paths.manifest(), places.schedulers)
-    for name in names:
-        if name != EEVDF:
-            os.close(portfolio.open(*split(SchedulerName(name))).fd)
 
 
 def _applications(trials: "list[Trial]") -> list[str]:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.extras import need
+
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from models.recorded_table import Facts
@@ -58,7 +60,7 @@ def register(commands: "Commands") -> None:
 
 def _build(arguments: argparse.Namespace) -> int:
     """Raises JournalError, ModelError."""
-    _need_pyarrow()
+    need("pyarrow", extra="export")
     from models import recorded, recorded_table
 
     found = recorded.sessions(arguments.journals)
@@ -81,7 +83,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Raises ModelError. Exit code 1 when something is lacking."""
-    _need_pyarrow()
+    need("pyarrow", extra="export")
     from models import recorded_table
     from scenarios.catalogue import SCENARIOS
 
@@ -97,7 +99,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     """Raises ModelError."""
-    _need_pyarrow()
+    need("pyarrow", extra="export")
     from dataclasses import asdict
 
     from models import recorded_table
@@ -111,12 +113,3 @@ def _line(one: "Facts") -> str:
     missing = f", without {', '.join(one.missing)}" if one.missing else ""
     what = f"{one.id}  {one.label:16} seed {one.seed:<4} {one.rows:4} rows, {one.running:3} running"
     return f"{what}  {one.tier:4} {one.scheduler:10} {one.host}, {one.cpus} CPUs{missing}"
-
-
-def _need_pyarrow() -> None:
-    from importlib.util import find_spec
-
-    from asa.core.errors import AsaError
-
-    if find_spec("pyarrow") is None:
-        raise AsaError("a dataset needs pyarrow; install asa's extra `export`")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli import evaluate_voting
+from asa.cli.extras import need
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -55,7 +56,7 @@ def register(commands: "Commands") -> None:
 
 def _scenarios(arguments: argparse.Namespace) -> int:
     """Raises AsaError."""
-    _need("pyarrow", "scipy")
+    need("pyarrow", "scipy", "rich", extra="bench,lab,train")
     import calibration
     from asa import paths
     from asa.core.decision import EEVDF
@@ -73,7 +74,7 @@ def _scenarios(arguments: argparse.Namespace) -> int:
         (f"{EEVDF} against {SIMPLE}", compare(lab, (EEVDF, 1), (SIMPLE, 1))),
     ]
     if arguments.plot is not None:
-        _need("matplotlib")
+        need("matplotlib", extra="bench")
         from calibration.evaluate_plot import draw
 
         draw(arguments.plot, sides)
@@ -118,7 +119,8 @@ def _row(one: "Compared") -> tuple[str, ...]:
     effect = "" if test.effect is None else f"{test.effect:+.1f}"
     p = "" if one.adjusted is None else f"{one.adjusted:.2g}{' *' if one.significant else ''}"
     metrics = ", ".join(f"{name} x{ratio:.2f}" for name, ratio in one.metrics)
-    return one.label, str(test.pairs), f"{test.mean:+.3f}", between, effect, p, metrics
+    pairs = f"{test.pairs}, {one.lost} lost" if one.lost else str(test.pairs)
+    return one.label, pairs, f"{test.mean:+.3f}", between, effect, p, metrics
 
 
 def _plain(figure: "Figure") -> dict[str, object]:
@@ -129,13 +131,3 @@ def _plain(figure: "Figure") -> dict[str, object]:
     body: dict[str, object] = {"name": figure.name, "value": value, "unit": goal.unit, "goal": goal.bound}
     body |= {"sign": goal.sign, "ok": figure.ok, "what": goal.what}
     return body | {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
-
-
-def _need(*modules: str) -> None:
-    from importlib.util import find_spec
-
-    from asa.core.errors import AsaError
-
-    for module in modules:
-        if find_spec(module) is None:
-            raise AsaError(f"this needs {module}; install asa's extras `bench` and `train`")

@@ -3,44 +3,46 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.record_display import Display
     from asa.core.decision import Workload
-    from scenarios.lab.guest import Lab
     from scenarios.recorder import Outcome
     from scenarios.recorder_guests import Part
-    from scenarios.runner_guests import Boot, Guesting
 
-_CPUS, _MEMORY_MB = 4, 3072
-_DISK_MB = 64  # or there is no disk to count the requests of
+_CPUS = 4
+_DISK_MB = 256  # sparse; none, and there were no requests to count: the stand-in `disk` uses up to 144 of it
 
 
 def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: int, show: "Display") -> int:
     """Exit code 1 when a session was not recorded. Raises AsaError."""
     from asa import paths
+    from asa.act.in_force import check_startable
+    from asa.act.portfolio import Portfolio
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests
     from scenarios.lab import guest
     from scenarios.recorder_guests import Guests
+    from scenarios.runner_guests import booter
 
     folder, cpus = arguments.in_lab, arguments.cpus or _CPUS
     schedulers = (arguments.scheduler or "eevdf").split(",")
     places = paths.default()
+    wanted = {(label, arguments.seed + number) for label in labels for number in range(arguments.sessions)}
     done = recorder_guests.present(folder, cpus)
+    there = len(wanted & done)
     parts = recorder_guests.plan(
         labels, sessions=arguments.sessions, seed=arguments.seed, schedulers=schedulers, done=done
     )
-    tally = _Tally(show, sum(len(part.labels) for part in parts))
+    tally = _Tally(show, len(wanted) - there)
     if parts:
-        _check(schedulers)
+        check_startable(schedulers, Portfolio.load(paths.manifest(), places.schedulers))
         _prepare(labels, places.cache)
         lab = guest.ready(places.cache, _tell)
         guests = Guests(
-            boot=_booter(lab, cpus),
+            boot=booter(lab, cpus, disk_mb=_DISK_MB),
             command=lambda part, packed: _command(arguments, part, packed, seconds),
             folder=folder,
             seconds=seconds,
@@ -50,17 +52,18 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
         )
         with killed_like_interrupted(), show:
             guests.play(parts, arguments.jobs)
-    missing = tally.total - tally.kept
-    there = len(labels) * arguments.sessions - tally.total
-    print(f"{tally.kept} sessions kept, {missing} not, {there} were in {folder} already", file=sys.stderr)
+    # not by what was heard: a guest that crashes takes with it what it had recorded
+    kept = len(wanted & recorder_guests.present(folder, cpus)) - there
+    missing = tally.total - kept
+    print(f"{kept} sessions kept, {missing} not, {there} were in {folder} already", file=sys.stderr)
     return 1 if missing else 0
 
 
 class _Tally:
-    """What came of the sessions; the guests' own numbers are of their parts."""
+    """Shows the sessions as they are heard of; the guests' own numbers are of their parts."""
 
     def __init__(self, show: "Display", total: int) -> None:
-        self.total, self.kept = total, 0
+        self.total = total
         self._show = show
         self._heard = 0
 
@@ -70,35 +73,12 @@ class _Tally:
         self._show.start(Workload(part.labels[0]), part.seed, self._heard + 1, self.total)
 
     def heard(self, outcome: "Outcome") -> None:
-        from scenarios.recorder import Result
-
         self._heard += 1
         self._show.start(outcome.workload, outcome.seed, self._heard, self.total)
         self._show.outcome(outcome)
-        self.kept += outcome.result is Result.KEPT
 
     def lost(self, part: "Part", reason: str) -> None:
         _tell(f"{part.scheduler}, seed {part.seed}, {', '.join(part.labels)}: {reason}; run it again")
-
-
-def _booter(lab: "Lab", cpus: int) -> "Boot":
-    from scenarios.lab.emulator import Clock
-    from scenarios.lab.guest import Guest
-
-    def boot(command: "Sequence[str]", out: Path, limit_s: float) -> "Guesting":
-        return Guest.start(
-            command,
-            kernel=lab.kernel,
-            emulator=lab.emulator,
-            out=out,
-            cpus=cpus,
-            memory_mb=_MEMORY_MB,
-            clock=Clock.ICOUNT,
-            disk_mb=_DISK_MB,
-            limit_s=limit_s,
-        )
-
-    return boot
 
 
 def _command(arguments: argparse.Namespace, part: "Part", packed: Path, seconds: int) -> list[str]:
@@ -111,31 +91,15 @@ def _command(arguments: argparse.Namespace, part: "Part", packed: Path, seconds:
     return [*command, *given, "--journal", "/tmp/asa-recorded.journal", "--pack", str(packed), "--json"]  # noqa: S108
 
 
-def _check(schedulers: list[str]) -> None:
-    """Before any guest boots. Raises SchedulerError."""
-    import os
-
-    from asa import paths
-    from asa.act.pool import split
-    from asa.act.portfolio import Portfolio
-    from asa.core.decision import EEVDF, SchedulerName
-
-    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    for name in schedulers:
-        if name != EEVDF:
-            os.close(portfolio.open(*split(SchedulerName(name))).fd)
-
-
 def _prepare(labels: "tuple[Workload, ...]", cache: Path) -> None:
     """Here: a guest sees the cache, but cannot write to it. Raises ApplicationError."""
     from scenarios import catalogue
     from scenarios.application import Tier
-    from scenarios.session import check_installed, place_for
+    from scenarios.session import place_for, prepare
 
     for scenario in catalogue.SCENARIOS:
         for application in catalogue.parts(scenario, Tier.LAB) if scenario.label in labels else ():
-            check_installed(application)
-            application.prepare(place_for(application, cache=cache, tier=Tier.LAB), _tell)
+            prepare(application, place_for(application, cache=cache, tier=Tier.LAB), _tell)
 
 
 def _tell(line: str) -> None:

@@ -111,14 +111,14 @@ def _applications() -> None:
     from asa import debian, paths
     from scenarios import catalogue
     from scenarios.application import Tier
-    from scenarios.session import place_for
+    from scenarios.session import place_for, prepare
 
     cache = paths.default().cache
     for tier in Tier:
         known = catalogue.applications(tier).values()
         debian.install(sorted({name for one in known for name in one.packages}), report=print, cache=cache)
         for one in known:
-            one.prepare(place_for(one, cache=cache, tier=tier), print)
+            prepare(one, place_for(one, cache=cache, tier=tier), print)
 
 
 def probes() -> None:

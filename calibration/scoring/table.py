@@ -166,7 +166,7 @@ _GAME = (
     Metric(
         name="mspt_ms",
         unit="ms",
-        sentence="computing of one step of the server",
+        sentence="computing of one step of the server, mean of each second",
         direction=Direction.SMALLER,
         summary=Summary.P95,
         good=50.0,
@@ -177,7 +177,7 @@ _GAME = (
         reason="Up to 50 ms a step the world runs at full speed, at 100 ms at half.",
         sources=("tick", "ours"),
     ),
-    _speed("chunks_per_s", "1/s", "chunks of the world drawn anew", 0.15),
+    _speed("chunks_per_s", "1/s", "chunks of the world that come to be seen", 0.15),
 )
 
 _AUDIO = (

@@ -87,7 +87,7 @@ _COSTS_S = {  # configuration -> directory -> CPU seconds of compiling it here, 
     },
 }
 _BUILD_COST_S = (12.0, 24.0)  # for each two processors: 5 to 12 s on an idle machine
-_KEPT = ("PATH", "HOME", "TMPDIR", "LC_ALL", MARK)  # no MAKEFLAGS, ARCH or CC from outside
+_KEPT = ("PATH", "HOME", "TMPDIR", MARK)  # no MAKEFLAGS, ARCH or CC from outside
 
 
 def _draw(rng: random.Random, place: Place) -> Parameters:
@@ -204,7 +204,7 @@ def _unprepared(reason: str, words: str = "") -> ApplicationError:
 
 
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name in _KEPT}
+    return {"LC_ALL": "C", **{name: value for name, value in os.environ.items() if name in _KEPT}}
 
 
 def _build(driver: Driver, folder: Path, pace: Pace) -> None:

@@ -99,9 +99,9 @@ def _prepare(place: Place, report: Report) -> None:
         new.mkdir()
         report("audio: compiling the client")
         sources = [str(_DATA / name) for name in _SOURCES if name.endswith(".c")]
-        done = subprocess.run(
-            (*_COMPILE, "-o", str(new / "remix"), *sources, *_LIBRARIES), capture_output=True, text=True, check=False
-        )
+        command = (*_COMPILE, "-o", str(new / "remix"), *sources, *_LIBRARIES)
+        words = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=words)
         if done.returncode != 0:
             full = "No space left on device" in done.stderr
             raise ApplicationError(

@@ -181,6 +181,7 @@ class _Person:
     def _type(self) -> None:
         cursor = self._text.CurrentController.ViewCursor
         cursor.gotoRange(self._text.Text.createTextCursorByRange(self._text.Text.Start), False)
+        self._office.settle()
         for _ in range(self._rng.randrange(3)):
             self._measure("key_ms", cursor.screenDown)
         for _ in range(max(2, round(self._rng.uniform(0.5, 1.5) * self._given["keys"]))):
@@ -219,14 +220,17 @@ class _Person:
         if self._rng.random() < 0.5:
             sheets.select(self._sheet.getCellRangeByPosition(0, 0, self._given["formulas"], rows - 1))
             text.ViewCursor.gotoStart(False)
+            self._office.settle()
             self._measure("copy_ms", lambda: text.insertTransferable(sheets.getTransferable()))
             self._office.order(self._text, "Undo")
+            self._office.settle()
         else:
             cursor = self._text.Text.createTextCursor()
             for _ in range(1 + rows // 10):
                 cursor.gotoNextParagraph(True)
             text.select(cursor)
             sheets.select(self._sheet.getCellByPosition(10, 0))
+            self._office.settle()
             self._measure("copy_ms", lambda: sheets.insertTransferable(text.getTransferable()))
 
 

@@ -27,6 +27,7 @@ _FLAGS = (
     "--headless=new",
     "--disable-gpu",
     "--disable-background-networking",
+    "--disable-dev-shm-usage",
     "--disable-component-update",
     "--disable-extensions",
     "--no-first-run",
@@ -172,6 +173,8 @@ class _Person:
             self._pause(self._given["notch_s"])
 
     def _switch(self) -> None:
+        # Nobody leaves before he has seen what he asked for; and of a hidden page nothing would be painted.
+        self._browser.execute_async_script("painted(arguments[0])")
         self._tab.report(self._driver)
         self._tab = self._rng.choice([tab for tab in self._tabs if tab is not self._tab])
         self._tab.shown_ns = time.monotonic_ns()

@@ -77,12 +77,14 @@ def _office(rng: random.Random, place: Place) -> dict[str, int]:
 
 
 def _archive(rng: random.Random, place: Place) -> dict[str, int]:
+    threads, block_kb, ms_per_mb = rng.randint(2, max(2, place.cpus)), rng.choice((64, 128, 256)), _wide(rng, 80, 1_000)
+    blocks = rng.uniform(1.0, 2.0) * threads * 1e6 / (block_kb * ms_per_mb)  # so many seconds on an idle machine
     return {
-        "threads": max(2, place.cpus),
-        "block-kb": rng.choice((64, 128, 256)),
-        "blocks": rng.randint(8, 16),
-        "compress-ms-per-mb": rng.randint(500, 1_200),  # of both threads together
-        "extract-ms-per-mb": rng.randint(12, 40),
+        "threads": threads,
+        "block-kb": block_kb,
+        "blocks": min(max(4, int(blocks)), 128),
+        "compress-ms-per-mb": ms_per_mb,  # of both threads of a pair together
+        "extract-ms-per-mb": rng.randint(10, 35),
     }
 
 
@@ -120,9 +122,9 @@ def _llm(rng: random.Random, place: Place) -> dict[str, int]:
     }
 
 
-def _disk(rng: random.Random, place: Place) -> dict[str, int]:
+def _disk(rng: random.Random, _place: Place) -> dict[str, int]:
     return {
-        "random-jobs": rng.randint(1, max(2, place.cpus // 2)),
+        "random-jobs": rng.randint(1, 4),
         "sequential-jobs": rng.randint(1, 2),
         "random-kb": rng.choice((4, 8, 16)),
         "sequential-kb": rng.choice((128, 256, 512)),
@@ -130,7 +132,7 @@ def _disk(rng: random.Random, place: Place) -> dict[str, int]:
         "read-pct": rng.randint(30, 90),
         "sync-every": rng.choice((0, 64, 256)),
         "access-us": rng.randint(300, 1_200),  # of the device that a timer plays, as slow as a guest's CPUs
-        "device-mb-per-s": rng.randint(20, 80),
+        "device-mb-per-s": rng.randint(15, 50),
     }
 
 
@@ -140,20 +142,27 @@ def _network(rng: random.Random, place: Place) -> dict[str, int]:
         "streams": rng.choice((1, 1, 2, 4)),
         "tcp-kb": rng.choice((16, 128, 512)),
         "udp-bytes": rng.choice((172, 512, 1_200, 1_400)),
-        "udp-per-s": int(1_000 * 15 ** rng.uniform(0.0, 1.0)),  # less on a slower machine
+        "udp-per-s": _wide(rng, 1_000, 15_000),  # less on a slower machine
         "burst-us": 1_000,
     }
 
 
 def _video(rng: random.Random, place: Place) -> dict[str, int]:
+    rows, row_us = rng.randint(16, 46), _wide(rng, 200, 2_400)
+    pictures = rng.uniform(1.5, 4.0) * place.cpus * 1e6 / (rows * row_us)  # so many seconds on an idle machine
     return {
-        "threads": place.cpus * 3 // 2,
-        "rows": rng.randint(16, 46),
-        "row-us": rng.randint(800, 2_500),
-        "pictures": rng.randint(30, 90),
-        "source-us": rng.randint(2_000, 6_000),
+        "threads": rng.randint(max(1, place.cpus // 2), place.cpus * 3 // 2),
+        "rows": rows,
+        "row-us": row_us,
+        "pictures": min(max(12, int(pictures)), 600),
+        "source-us": int(rows * row_us * rng.uniform(0.05, 0.25)),
         "start-us": rng.randint(20_000, 80_000),
     }
+
+
+def _wide(rng: random.Random, low: int, high: int) -> int:
+    """Evenly by orders of magnitude."""
+    return int(low * (high / low) ** rng.uniform(0.0, 1.0))
 
 
 def _stand_in(name: str, role: Role, draw: _Draw, *metrics: str) -> Application:
@@ -179,10 +188,10 @@ def _stand_in(name: str, role: Role, draw: _Draw, *metrics: str) -> Application:
 APPLICATIONS: Mapping[str, Application] = {
     one.name: one
     for one in (
-        _stand_in("web", Role.INTERACTIVE, _web, "click_ms", "sort_ms", "input_ms", "tab_switch_ms", "scroll_frame_ms"),
         _stand_in("game", Role.INTERACTIVE, _game, "frame_ms", "fps", "mspt_ms", "chunks_per_s"),
-        _stand_in("audio", Role.INTERACTIVE, _audio, "underruns_per_min", "block_pct"),
         _stand_in("office", Role.INTERACTIVE, _office, "key_ms", "recalc_ms", "slide_ms", "copy_ms"),
+        _stand_in("web", Role.INTERACTIVE, _web, "click_ms", "sort_ms", "input_ms", "tab_switch_ms", "scroll_frame_ms"),
+        _stand_in("audio", Role.INTERACTIVE, _audio, "underruns_per_min", "block_pct"),
         _stand_in("archive", Role.BACKGROUND, _archive, "compress_mb_per_s", "extract_mb_per_s"),
         _stand_in("blender", Role.BACKGROUND, _blender, "tiles_per_s", "frame_s"),
         _stand_in("kernel", Role.BACKGROUND, _kernel, "objects_per_s", "total_s"),

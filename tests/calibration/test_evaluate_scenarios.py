@@ -4,6 +4,7 @@
 import argparse
 import json
 import random
+import shutil
 
 import pytest
 
@@ -11,7 +12,8 @@ from asa.cli import evaluate
 from asa.core.errors import AsaError
 from calibration import bench_tables, evaluate_results
 from calibration.evaluate_plot import draw
-from calibration.evaluate_scenarios import GOALS, Name, compare, figures
+from calibration.evaluate_scenarios import GOALS, Name, _changes, _ratio, compare, figures
+from calibration.scoring.fusion import Measured
 from models.recorded_table import Facts
 from scenarios.application import Tier
 from scenarios.catalogue import PAIRS, SCENARIOS
@@ -65,7 +67,14 @@ def kept(folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, sl
     chance = random.Random(draws)  # noqa: S311
     outcomes = dict.fromkeys(fails, Outcome.FAILED)
     results = [
-        result(trial, slower or {}, noise, chance, outcomes.get(trial.label, Outcome.DONE)) for trial in plan.trials
+        result(
+            trial,
+            slower or {},
+            noise,
+            chance,
+            outcomes.get(trial.label, outcomes.get((trial.label, trial.scheduler), Outcome.DONE)),
+        )
+        for trial in plan.trials
     ]
     folder.mkdir(parents=True)
     bench_tables.write(folder, plan, results)
@@ -116,6 +125,31 @@ def test_a_scenario_says_which_metrics_differ(results):
     assert compared["game+kernel"].test.mean < 0.0
     itself = compare(runs, ("eevdf", 1), ("eevdf", 2))
     assert sum(len(one.metrics) for one in itself) <= 10  # of 200, and those by chance
+
+
+def test_pairs_that_lack_a_side_are_counted(tmp_path):
+    kept(tmp_path / "one", ("eevdf", "scx_simple"), fails=(("web+llm", "scx_simple"),))
+    kept(tmp_path / "two", ("eevdf", "scx_simple"), seed=2)
+    compared = {one.label: one for one in compare(evaluate_results.read(tmp_path), ("eevdf", 1), ("scx_simple", 1))}
+    assert (compared["web+llm"].lost, compared["web+llm"].test.pairs) == (3, 3)
+    assert (compared["web+disk"].lost, compared["web+disk"].test.pairs) == (0, 6)
+    assert "; 3 pairs lack a side" in by_name(tmp_path)[Name.AB].detail
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "change"), [(0.0, 3.0, 2.0), (3.0, 0.0, -2.0), (0.0, 0.0, 0.0), (2.0, 6.0, 1.0), (6.0, 2.0, -1.0)]
+)
+def test_a_change_is_of_one_size_both_ways(a, b, change):
+    one, other = ({"audio": {"underruns_per_min": Measured(value=value)}} for value in (a, b))
+    assert list(_changes(one, other)) == [("audio.underruns_per_min", change)]
+    if a != b:
+        assert _ratio(change) == (b / a if a else float("inf"))
+
+
+def test_a_copied_folder_is_no_second_run(tmp_path):
+    kept(tmp_path / "one", ("eevdf",), repeats=1)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert by_name(tmp_path)[Name.REPEAT].value is None
 
 
 def test_a_second_run_of_one_seed_gives_no_further_pairs(tmp_path):

@@ -22,7 +22,7 @@ TINY = llm_model.Model(width=64, layers=2, inner=96, heads=2, vocabulary=320)
 
 @pytest.mark.apps
 def test_llama_answers_with_every_metric(tmp_path):
-    lengths = {"model": "125m", "prompt_tokens": [24] * 6, "answer_tokens": [24] * 6}
+    lengths = {"model": "125m", "prompt_tokens": 24, "answer_tokens": [24] * 6}
     application = dataclasses.replace(llm.APPLICATION, draw=lambda rng, place: {**llm.draw(rng, place), **lengths})
     values = play(application, seed=1, seconds=3, tmp_path=tmp_path)
     assert all(value > 0 for metric in values.values() for value in metric)
@@ -50,14 +50,26 @@ def test_an_answers_tokens_are_timed(capfd, tmp_path, monkeypatch):
         now_ms[0] = at_ms
         answer.token()
     answer.end()
+    short = llm.Answer(driver)
+    for at_ms in (2100, 2200):
+        now_ms[0] = at_ms
+        short.token()
+    short.end()
     said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     def told(metric):
         return [(one["at_ns"] // 1_000_000, one["value"]) for one in said if one["metric"] == metric]
 
-    assert told("first_token_ms") == [(200, 200.0)]
-    assert told("token_gap_ms") == [(500, 300.0), (900, 400.0), (1300, 400.0), (1500, 200.0), (2000, 500.0)]
-    assert told("tokens_per_s") == [(1300, pytest.approx(3 / 1.1)), (2000, pytest.approx(2 / 0.7))]
+    assert told("first_token_ms") == [(200, 200.0), (2100, 100.0)]
+    assert told("token_gap_ms") == [
+        (500, 300.0),
+        (900, 400.0),
+        (1300, 400.0),
+        (1500, 200.0),
+        (2000, 500.0),
+        (2200, 100.0),
+    ]
+    assert told("tokens_per_s") == [(1300, pytest.approx(3 / 1.1)), (2000, pytest.approx(2 / 0.7)), (2200, 10.0)]
 
 
 def test_a_model_is_made_once_and_whole(tmp_path, monkeypatch):
@@ -94,4 +106,4 @@ def test_each_seed_has_a_habit_of_its_own():
     for one in drawn:
         assert 2 <= one["threads"] <= 4
         context = llm_model.MODELS[one["model"]].context
-        assert max(one["prompt_tokens"]) + max(one["answer_tokens"]) < context
+        assert one["prompt_tokens"] + max(one["answer_tokens"]) < context

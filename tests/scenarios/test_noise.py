@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What others take of a machine, seen by the real /proc and by made ones."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,12 @@ import pytest
 
 from scenarios.noise import Noise, Scan, Task, between
 
-HOG = "asahog"
+HOG = f"asahog{os.getpid()}"  # another run of these tests has hogs too
 # scans while a hog runs, as its own child or as that of who started it: what was taken by that name
 LOOK = """
 import subprocess, sys, time
 from scenarios import noise
-own, given = sys.argv[1], [int(pid) for pid in sys.argv[2:]]
+name, own, given = sys.argv[1], sys.argv[2], [int(pid) for pid in sys.argv[3:]]
 words = ["setpriv", "--pdeathsig", "KILL", own, "-c", "while :; do :; done"]
 hog = subprocess.Popen(words) if own != "none" else None
 before = noise.Scan.take(given)
@@ -22,19 +23,19 @@ end = time.monotonic() + 30
 while True:
     time.sleep(0.5)
     after = noise.Scan.take(given)
-    worked = sum(task.ticks for task in after.tasks.values() if task.name == "asahog")
-    if worked - sum(task.ticks for task in before.tasks.values() if task.name == "asahog") > 5:
+    worked = sum(task.ticks for task in after.tasks.values() if task.name == name)
+    if worked - sum(task.ticks for task in before.tasks.values() if task.name == name) > 5:
         break
     assert time.monotonic() < end
 if hog:
     hog.kill()
     hog.wait()
-print(noise._others(before, after)["asahog"])
+print(noise._others(before, after)[name])
 """
 
 
 def look(*words):
-    done = subprocess.run([sys.executable, "-c", LOOK, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", LOOK, HOG, *words], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 

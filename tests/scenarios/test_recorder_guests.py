@@ -21,7 +21,8 @@ def sessions(parts):
 def test_schedulers_take_turns_and_every_session_is_planned_once():
     found = sessions(plan(LABELS, sessions=3, seed=5, schedulers=("eevdf", "eevdf", "scx_lavd"), done=set()))
     assert [(label, seed) for label, seed, _ in found] == [(label, seed) for label in LABELS for seed in (5, 6, 7)]
-    assert [scheduler for _, seed, scheduler in found if seed == 7] == ["scx_lavd"] * 3
+    other = [(label, seed) for label, seed, scheduler in found if scheduler == "scx_lavd"]
+    assert other == [("idle", 7), ("web", 6), ("web+llm", 5)]
     four = sessions(plan(LABELS, sessions=3, seed=5, schedulers=("eevdf", "eevdf", "eevdf", "scx_lavd"), done=set()))
     assert [scheduler for *_, scheduler in four].count("scx_lavd") == 2
 
@@ -31,7 +32,11 @@ def test_what_is_there_is_not_planned_and_keeps_its_turn():
     found = sessions(plan(LABELS, sessions=3, seed=5, schedulers=("eevdf", "eevdf", "scx_lavd"), done=done))
     assert len(found) == 7
     assert done.isdisjoint({(label, seed) for label, seed, _ in found})
-    assert {seed for _, seed, scheduler in found if scheduler == "scx_lavd"} == {7}
+    assert {(label, seed) for label, seed, scheduler in found if scheduler == "scx_lavd"} == {
+        ("idle", 7),
+        ("web", 6),
+        ("web+llm", 5),
+    }
 
 
 def test_no_guest_has_too_much_to_lose():

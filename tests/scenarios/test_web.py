@@ -44,8 +44,10 @@ def test_every_kind_of_page_is_measured_until_the_browser_dies():
 
         until(enough, lambda: counts, limit_s=150)
         for pid in session.members():
-            if b"--type=" not in (command := Path(f"/proc/{pid}/cmdline").read_bytes()) and b"chromium/" in command:
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                if b"--type=" not in command and b"chromium/" in command:
+                    os.kill(pid, signal.SIGKILL)
         with pytest.raises(ApplicationError, match="web: its driver ended") as caught:
             until(session.check, "it ends", limit_s=150)
         assert caught.value.failure is Failure.CRASHED

@@ -34,6 +34,7 @@ addEventListener("input", () => {
 }, true);
 
 document.addEventListener("visibilitychange", () => {
+  measure.last = 0; // no frames are made of a hidden page: what lies between is no interval
   if (!document.hidden) painted((now) => { measure.seen = now; });
 });
 
@@ -53,11 +54,11 @@ addEventListener("scroll", () => {
   requestAnimationFrame(frame);
 }, true);
 
-// Everything measured since the last call, when this tab was last shown (null: not since), and the time now.
+// Everything measured since the last call, and when this tab was last shown (null: not since).
 function take() {
   const seen = measure.seen;
   measure.seen = null;
-  return { error: measure.error, samples: measure.samples.splice(0), seen, now: performance.now() };
+  return { error: measure.error, samples: measure.samples.splice(0), seen };
 }
 
 // Where to point at for a metric: the middle of one of its elements that can be seen, the `nth` of them.

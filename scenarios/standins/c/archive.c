@@ -18,7 +18,8 @@ struct pair {
 };
 
 static struct pair pairs[MOST_PAIRS];
-static struct gate room, done;
+static struct gate done;
+static struct rate compressed = { .metric = "compress_mb_per_s" };
 static struct pool extracting;
 
 static void *find(void *argument)
@@ -47,7 +48,6 @@ static void *code(void *argument)
 			work_us(about(&state, pair->code_us) / AHEAD);
 			gate_open(&pair->room, 1);
 		}
-		gate_open(&room, 1);
 		gate_open(&done, 1);
 	}
 	return NULL;
@@ -65,7 +65,7 @@ static int new_file(const char *name)
 /* Made anew before it has reached the disk, as an archiver's files are that come and go. */
 static void empty(int file)
 {
-	if (ftruncate(file, 0))
+	if (ftruncate(file, 0) || lseek(file, 0, SEEK_SET))
 		fail("a file");
 }
 
@@ -75,44 +75,47 @@ static void put(int file, const char *block, size_t bytes)
 		fail("a file");
 }
 
-static void tell(const char *metric, u64 bytes, u64 since_ns)
+static void take_block(u64 bytes)
 {
-	measured(metric, (double)bytes / 1e6 * SECOND / (double)(now_ns() - since_ns));
+	gate_pass(&done);
+	rate_add(&compressed, (double)bytes / 1e6);
 }
 
 void play_archive(void)
 {
-	u64 block_bytes = number("block-kb") << 10, blocks = number("blocks"), count = (number("threads") + 1) / 2;
+	u64 block_bytes = number("block-kb") << 10, blocks = number("blocks");
+	u64 threads = number("threads"), count = threads < 2 * MOST_PAIRS ? (threads + 1) / 2 : MOST_PAIRS;
 	u64 mb_ms = number("compress-ms-per-mb"), extract_us = number("extract-ms-per-mb") * block_bytes / 1000;
-	u64 block_us = mb_ms * block_bytes / 1000; /* of two threads together */
+	u64 ahead = 2 * count, block_us = mb_ms * block_bytes / 1000; /* of two threads together */
 	char *block = shared(block_bytes);
 	int from = new_file("plain"), to = new_file("packed"), out = new_file("unpacked");
 
-	for (u64 i = 0; i < count && i < MOST_PAIRS; i++) {
+	for (u64 i = 0; i < count; i++) {
 		pairs[i] = (struct pair){ .find_us = block_us * 11 / 20, .code_us = block_us * 9 / 20,
 					  .state = number("seed") + 2 * i };
 		gate_open(&pairs[i].room, 2);
 		start_thread(find, &pairs[i]);
 		start_thread(code, &pairs[i]);
 	}
-	gate_open(&room, (u32)(2 * count));
 	pool_start(&extracting, 2);
 	for (u64 n = 0; n < blocks; n++)
 		put(from, block, block_bytes);
 	ready();
 	for (;;) {
-		u64 begin_ns = now_ns();
+		u64 begin_ns;
 
+		rate_start(&compressed);
 		for (u64 n = 0; n < blocks; n++) {
-			gate_pass(&room);
+			if (n >= ahead)
+				take_block(block_bytes);
 			if (pread(from, block, block_bytes, (off_t)(n * block_bytes)) < 0)
 				fail("plain");
 			gate_open(&pairs[n % count].given, 1);
 			put(to, block, block_bytes / 3);
 		}
-		for (u64 n = 0; n < blocks; n++)
-			gate_pass(&done);
-		tell("compress_mb_per_s", blocks * block_bytes, begin_ns);
+		for (u64 n = 0; n < ahead && n < blocks; n++)
+			take_block(block_bytes);
+		rate_end(&compressed);
 		begin_ns = now_ns();
 		for (u64 n = 0; n < 2 * blocks; n++) {
 			if (pread(to, block, block_bytes / 3, (off_t)(n % blocks * (block_bytes / 3))) < 0)
@@ -120,7 +123,8 @@ void play_archive(void)
 			pool_run(&extracting, 2, (u32)(extract_us / 2));
 			put(out, block, block_bytes);
 		}
-		tell("extract_mb_per_s", 2 * blocks * block_bytes, begin_ns);
+		measured("extract_mb_per_s",
+			 (double)(2 * blocks * block_bytes) / 1e6 * SECOND / (double)(now_ns() - begin_ns));
 		empty(to);
 		empty(out);
 	}

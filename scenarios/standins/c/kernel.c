@@ -157,14 +157,14 @@ void play_kernel(void)
 	u64 jobs = number("jobs"), objects = number("objects"), object_us = number("object-us");
 	u64 memory_kb = number("memory-kb"), headers = number("headers"), link_us = number("link-us");
 	u64 seed = number("seed");
-	struct rate rate = { .metric = "objects_per_s" };
+	struct rate rate = { .metric = "objects_per_s", .period_ns = 5 * SECOND };
 
 	lay_out();
 	ready();
-	rate_start(&rate);
 	for (;;) {
 		u64 state = seed, begin_ns = now_ns(), left = objects, running = 0; /* each build is the same one */
 
+		rate_start(&rate);
 		while (left || running) {
 			int status;
 
@@ -179,6 +179,7 @@ void play_kernel(void)
 			running--;
 			rate_add(&rate, 1.0);
 		}
+		rate_end(&rate);
 		run_job(LINKER, link_us, memory_kb, 0);
 		measured("total_s", (double)(now_ns() - begin_ns) / SECOND);
 	}

@@ -61,7 +61,7 @@ void rate_add(struct rate *rate, double amount)
 	u64 passed_ns = now_ns() - rate->since_ns;
 
 	rate->sum += amount;
-	if (passed_ns < SECOND)
+	if (passed_ns < (rate->period_ns ? rate->period_ns : SECOND))
 		return;
 	measured(rate->metric, rate->sum * SECOND / (double)passed_ns);
 	rate_start(rate);

@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 1 << 16, MOST_STREAMS = 16 };
+enum { MOST_BYTES = 1 << 16, MOST_STREAMS = 16, BUFFER_BYTES = 1 << 18 };
 
 /* Steps a millisecond of all CPUs of a machine that sends UDP at the full rate. */
 static const u64 FULL_SPEED = 1200000;
@@ -36,10 +36,21 @@ static int bound(int type, struct sockaddr_in *place)
 	return fd;
 }
 
+/* Else TCP would choose, by what it sees at its start, and two equal runs would differ. */
+static void fix_buffers(int fd)
+{
+	int bytes = BUFFER_BYTES;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
 static int connected(int type, const struct sockaddr_in *place)
 {
 	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
+	if (type == SOCK_STREAM)
+		fix_buffers(fd);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)place, sizeof(*place)))
 		fail("a connection");
 	return fd;
@@ -138,6 +149,7 @@ void play_network(void)
 	udp_per_s = number("udp-per-s") * (machine < FULL_SPEED ? machine : FULL_SPEED) / FULL_SPEED;
 	listener = bound(SOCK_STREAM, &tcp_place);
 	receiver = bound(SOCK_DGRAM, &udp_place);
+	fix_buffers(listener);
 	if (listen(listener, MOST_STREAMS))
 		fail("a port");
 	start_process(client, NULL);

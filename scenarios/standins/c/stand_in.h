@@ -98,16 +98,16 @@ void port_send(struct port *port, u32 what);
 void ready(void);
 void measured(const char *metric, double value);
 
-/* A sum that is measured by the second, by the one thread that adds to it. */
+/* A sum that is measured by the second, or another period, by the one thread that adds to it. */
 struct rate {
 	const char *metric;
-	u64 since_ns;
+	u64 period_ns, since_ns;
 	double sum;
 };
 
 void rate_start(struct rate *rate);
 void rate_add(struct rate *rate, double amount);
-void rate_end(struct rate *rate); /* when it pauses: measures what the last second has until now */
+void rate_end(struct rate *rate); /* when it pauses: measures what the last period has until now */
 
 /* A sum that many add to; a thread of its own measures it each second. */
 struct counter {
