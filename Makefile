@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -64,6 +64,26 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 6
 	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_lavd
 	$(ASA) evaluate scenarios
+	exit $$failed
+
+FLEET := calibration/results/fleet
+QUICK_FLEET := --machine vm125,vm124 --scenario web+kernel,web+disk,office+kernel,office+disk --seconds 10 --warm-up 10 \
+	--scheduler eevdf,scx_simple,scx_bpfland,scx_flash,agent,loader-auto --jobs 2
+FULL_FLEET := --machine all --scenario all,changing --repeat 3 --seed 1 --jobs 2 \
+	--scheduler installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
+
+evaluate: setup ## the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (days; QUICK=1: minutes, into build)
+	@failed=0
+	if [ -n "$(QUICK)" ]; then
+		mkdir -p build
+		$(ASA) fleet run --out build/fleet $(QUICK_FLEET) || failed=$$?
+		[ "$$failed" -le 1 ] || exit "$$failed"
+		$(ASA) evaluate fleet build/fleet --page build/evaluation.md
+	else
+		$(ASA) fleet run --out $(FLEET) $(FULL_FLEET) || failed=$$?
+		[ "$$failed" -le 1 ] || exit "$$failed"
+		$(ASA) evaluate fleet $(FLEET) --page docs/evaluation.md
+	fi
 	exit $$failed
 
 bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)

@@ -21,7 +21,8 @@ from asa.core.decision import Decision, Order
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
-from asa.decide import standing, table
+from asa.decide import learning, standing, table
+from asa.decide.learning import LEARNING
 from asa.journal import Told
 from asa.meter import Meter
 from asa.pipeline import Rules, State
@@ -57,6 +58,7 @@ class Assembly:
     model: Path  # that `rules` judge by
     meter: Meter
     standing: standing.Standing
+    lessons: learning.Lessons
     remote: "Remote | None"  # the root helper switches
 
     @classmethod
@@ -79,26 +81,23 @@ class Assembly:
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
-        if remote is None:
-            why_not, no_gate, kind = _means(places, settings.switch, observe=observe, shadow=shadow)
-        else:
-            why_not, no_gate, kind = remote.lacking(), remote.lacking(), Kind.PLAIN
+        why_not, no_gate, kind = _means(places, settings.switch, remote, observe=observe, shadow=shadow)
         meter, clock = Meter(places.proc), SystemClock()
         model = _model(settings, places)
-        rules = _rules(settings, portfolio, model, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
+        rules = _rules(
+            settings, portfolio, model, meter, places, may_switch=not why_not, gate=not no_gate, shadow=shadow
+        )
         marks = _standing(places.state / _STANDING, rules, clock, say)
+        lessons = _lessons(places.state / LEARNING, rules, say)
         status = StatusFile(places.run)
-        switcher: Switcher | None = None
-        if remote is not None:
-            switcher = remote.switcher(portfolio, clock, places.sys, settings.switch)
-        elif not why_not:
-            switcher = _switcher(kind, portfolio, clock, settings.switch, places, say)
+        switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
         probes = None if remote is None else remote.probes
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect, probes), clock)
         try:
             sampler.open()
             mode = "shadow" if shadow else "observing" if why_not else "switching"
-            book = _book(journal_path, settings.journal, _header(places, clock, mode, settings, rules, model, marks))
+            header = _header(places, clock, mode, settings, rules, model, marks, lessons.kept)
+            book = _book(journal_path, settings.journal, header)
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -120,6 +119,7 @@ class Assembly:
             model=model,
             meter=meter,
             standing=marks,
+            lessons=lessons,
             remote=remote,
         )
 
@@ -157,11 +157,12 @@ class Assembly:
             meter=self.meter,
             take_orders=self._orders,
             keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
+            keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
             costs_us=lambda: self.sampler.cost_us,
             cost_every=1 if self.shadow else 60,
             told=self._told,
             permit=(lambda: None) if remote is None else remote.permit,
-            state=State(standing=self.standing),
+            state=State(standing=self.standing, lessons=self.lessons),
         )
 
     def reload(self) -> Rules:
@@ -173,7 +174,16 @@ class Assembly:
             permit = self.remote.permit()
             may_switch, gate = permit.switch, permit.stand_by
         model = _model(settings, self.places)
-        rules = _rules(settings, portfolio, model, self.meter, may_switch=may_switch, gate=gate, shadow=self.shadow)
+        rules = _rules(
+            settings,
+            portfolio,
+            model,
+            self.meter,
+            self.places,
+            may_switch=may_switch,
+            gate=gate,
+            shadow=self.shadow,
+        )
         self.settings, self.rules, self.model = settings, rules, model
         return rules
 
@@ -226,23 +236,41 @@ def _standing(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str],
         marks = standing.load(path)
         return standing.refresh(marks, wall_ns=clock.wall_ns(), versions=rules.versions, rules=rules.standing)
     except InputError as error:
-        aside = path.with_suffix(".damaged")
-        try:
-            path.replace(aside)
-        except OSError as failure:
-            raise AsaError(f"{error}; it cannot be moved away: {failure.strerror}") from failure
-        say(f"{error}; moved to {aside}, starting without")
+        _move_away(path, error, say)
         return standing.Standing()
 
 
+def _lessons(path: Path, rules: Rules, say: Callable[[str], None]) -> learning.Lessons:
+    try:
+        return learning.begin(learning.load(path), rules.versions)
+    except InputError as error:
+        _move_away(path, error, say)
+        return learning.begin(learning.Learning(), rules.versions)
+
+
+def _move_away(path: Path, error: InputError, say: Callable[[str], None]) -> None:
+    aside = path.with_suffix(".damaged")
+    try:
+        path.replace(aside)
+    except OSError as failure:
+        raise AsaError(f"{error}; it cannot be moved away: {failure.strerror}") from failure
+    say(f"{error}; moved to {aside}, starting without")
+
+
 def _switcher(
-    kind: Kind,
+    kind: Kind | None,
+    remote: "Remote | None",
     portfolio: Portfolio,
     clock: SystemClock,
     limits: config.SwitchSettings,
     places: paths.Places,
     say: Callable[[str], None],
-) -> Switcher:
+) -> Switcher | None:
+    """The helper's, else one of our own; None for `kind` None, where nothing is switched."""
+    if remote is not None:
+        return remote.switcher(portfolio, clock, places.sys, limits)
+    if kind is None:
+        return None
     undo = UndoJournal(places.run / "undo.json", places.proc, places.sys)
     cleared = undo.recover(limits.stop_limit_s)
     if cleared:
@@ -260,6 +288,7 @@ def _rules(
     portfolio: Portfolio,
     model: Path,
     meter: Meter,
+    places: paths.Places,
     *,
     may_switch: bool,
     gate: bool,
@@ -267,8 +296,9 @@ def _rules(
 ) -> Rules:
     release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
     classifier = Ensemble.load(model)
-    mapping = table.for_this_machine(portfolio.modes(), settings.table)
-    unserved = [name for name in classifier.classes if name not in mapping.rankings]
+    present = table.Present.of(portfolio, release)
+    mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
+    unserved = [name for name in classifier.classes if not mapping.ranking(name)]
     if unserved:
         allowed = f"a ranking for each class of the model; without one: {', '.join(unserved)}"
         raise InputError(path=mapping.path, key="classes", value=sorted(mapping.rankings), allowed=allowed)
@@ -290,9 +320,11 @@ def _rules(
 
 
 def _means(
-    places: paths.Places, limits: config.SwitchSettings, *, observe: bool, shadow: bool
+    places: paths.Places, limits: config.SwitchSettings, remote: "Remote | None", *, observe: bool, shadow: bool
 ) -> tuple[str, str, Kind]:
     """Why nothing is switched here, "" when it is; why not by the gate; and how. Raises AsaError for shadow without."""
+    if remote is not None:
+        return remote.lacking(), remote.lacking(), Kind.PLAIN
     why_not, no_gate, by_loader = _why_not_switching(places, observe=observe), "", False
     if not why_not:
         try:
@@ -323,6 +355,7 @@ def _header(
     rules: Rules,
     model: Path,
     marks: standing.Standing,
+    learned: learning.Learning,
 ) -> journal.SessionHeader:
     state = sched_ext_state(places.sys)
     return journal.SessionHeader(
@@ -339,4 +372,5 @@ def _header(
         versions=dict(rules.versions),
         standing=msgspec.json.encode(marks).decode(),
         stand_by=rules.may_stand_by,
+        learning=msgspec.json.encode(learned).decode(),
     )

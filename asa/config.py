@@ -69,6 +69,16 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Meta(description="no switch for so long after one; auto: 20 times what one takes here, 1 to 10 s"),
     ] = "auto"
     dwell_s: Annotated[Seconds, Meta(description="how long a class must have won before it may cause a switch")] = 2.0
+    weigh_cost: Annotated[
+        bool, Meta(description="whether a switch has to gain more than it costs, where the table knows both")
+    ] = True
+    learn: Annotated[
+        bool, Meta(description="whether what the guard measures in daily use may change a class's ranking here")
+    ] = True
+    # nobody's machine is an experiment unless they say so; a tenth, since what is tried is worse as a rule
+    explore_share: Annotated[
+        float, Meta(ge=0.0, le=0.1, description="share of the time in which others than the first choice are tried")
+    ] = 0.0
 
 
 class Gate(StrEnum):

@@ -15,22 +15,27 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from asa import inbox as inboxes
 from asa.core.decision import Decision, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
+from asa.decide.learning import Learning
 from asa.decide.standing import Standing
 from asa.journal import Journal, Told
 from asa.meter import Meter, Part
 from asa.pipeline import Rules, State, step
+
+_Kept = TypeVar("_Kept")
 
 # A descriptor that stays readable would have this real-time task starve whoever could change that.
 _MOST_WAKES, _BREATH_S = 2000, 0.005
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)  # the last only wakes it
 _LATELY = 32  # events that `asa explain` can look back on
 _TIDY_TICKS = 60
+_KEEP_S = 600.0  # how often what was learned is written: it grows slowly, and each time the disk has to wake
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +75,7 @@ class Agent:
     meter: Meter = field(default_factory=Meter)
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
     keep_standing: Callable[[Standing], None] = lambda _: None  # raises AsaError when it cannot be written
+    keep_learning: Callable[[Learning], None] = lambda _: None  # the same
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
     told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
     permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as the rules
@@ -81,6 +87,8 @@ class Agent:
     _orders: list[Order] = field(default_factory=list)
     _wakes: int = 0  # since the last tick
     _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys, as last seen
+    _learned: Learning | None = None  # as it was written last, or found at the start
+    _learned_ns: int = 0  # and when
 
     def run(self, limit_s: float | None = None) -> None:
         """Tick until SIGINT or SIGTERM (or for `limit_s`), then put the kernel back.
@@ -88,7 +96,8 @@ class Agent:
         SIGHUP reads the settings again, SIGUSR1 takes what the user has asked for (`asa.requests`).
         """
         with inboxes.signals(*_SIGNALS) as inbox, _tidied():
-            start_ns = next_ns = self.clock.monotonic_ns()
+            start_ns = next_ns = self._learned_ns = self.clock.monotonic_ns()
+            self._learned = self.state.lessons.kept
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
             try:
                 while True:
@@ -105,6 +114,7 @@ class Agent:
             finally:
                 self.clean = self.switcher is None or self.switcher.rest()
                 self._write_last()
+                self._keep_learned()
 
     def _tick(self) -> None:
         self.meter.start()
@@ -125,7 +135,10 @@ class Agent:
             self.switcher.keep_ready(decision.standbys)
             self._sizes |= {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}
         if self.state.standing is not before:
-            self._keep(self.state.standing)
+            self._keep(self.keep_standing, self.state.standing)
+        if sample.monotonic_ns - self._learned_ns >= _KEEP_S * 1e9:
+            self._learned_ns = sample.monotonic_ns
+            self._keep_learned()
         self.meter.lap(Part.ACTION)
         self._write(sample, decision, news, orders, sizes)
         self.counts.ticks += 1
@@ -177,9 +190,15 @@ class Agent:
             except JournalError as error:
                 self.say(str(error))
 
-    def _keep(self, standing: Standing) -> None:
+    def _keep_learned(self) -> None:
+        kept = self.state.lessons.kept
+        if kept is not self._learned:
+            self._learned = kept
+            self._keep(self.keep_learning, kept)
+
+    def _keep(self, write: Callable[[_Kept], None], kept: _Kept) -> None:
         try:
-            self.keep_standing(standing)
+            write(kept)
         except AsaError as error:
             self.say(f"{error}; it is kept for this run only")
 

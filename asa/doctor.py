@@ -14,9 +14,10 @@ from asa.act import rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
-from asa.core.errors import AsaError
+from asa.core.errors import AsaError, InputError
 from asa.core.sample import RawSample
-from asa.decide import table
+from asa.decide import learning, table
+from asa.decide.learning import LEARNING
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, SystemClock, standard
@@ -134,14 +135,41 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         settings = config.load(places.config)
         yield Finding(subject="settings", level=Level.OK, text=_where(places))
         portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
-        mapping = table.for_this_machine(portfolio.modes(), settings.table)
-        yield Finding(subject="mapping table", level=Level.OK, text=f"{mapping.path} ({mapping.machine})")
+        present = table.Present.of(portfolio)
+        mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
+        yield _table(mapping)
+        yield _learned(places)
         model = Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
         classes = Ensemble.load(model).classes
         yield Finding(subject="model", level=Level.OK, text=f"{model} knows {', '.join(classes)}")
         yield from _schedulers(portfolio)
     except AsaError as error:
         yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)
+
+
+def _table(mapping: table.MappingTable) -> Finding:
+    text = f"{mapping.path} ({mapping.machine})"
+    if mapping.prior:
+        text = f"{text}; a prior: {mapping.prior}"
+    if not mapping.stale:
+        return Finding(subject="mapping table", level=Level.OK, text=text)
+    text = f"{text}; stale: {'; '.join(f'{name}: {why}' for name, why in mapping.stale.items())}"
+    return Finding(subject="mapping table", level=Level.WARNING, text=text, remedy="asa calibrate generalize")
+
+
+def _learned(places: paths.Places) -> Finding:
+    path = places.state / LEARNING
+    try:
+        kept = learning.load(path)
+    except InputError as error:
+        text = f"{error}; the agent moves it away when it starts, and begins anew"
+        return Finding(subject="learning", level=Level.WARNING, text=text)
+    if not kept.duels:
+        return Finding(subject="learning", level=Level.OK, text=f"nothing yet ({path})")
+    count = sum(duel.counted + duel.alike for duel in kept.duels)
+    settled = sum(bool(duel.better) for duel in kept.duels)
+    text = f"comparisons of schedulers in daily use: {count}, orders settled by them: {settled} ({path})"
+    return Finding(subject="learning", level=Level.OK, text=text)
 
 
 def _where(places: paths.Places) -> str:

@@ -2,7 +2,60 @@
 """Facts about this machine: what does not change while the agent runs; is it on battery, and is that to be saved?"""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+_SAME_KIND = 0.9  # first choice: favoured cores of a kind are some percent faster, those of another kind a fifth
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Cores of about one speed. None is unknown."""
+
+    cores: _Count
+    max_mhz: _Count | None = None  # of the fastest of them
+    capacity: _Count | None = None  # the kernel's measure, where cores differ by it: 1024 is the fastest
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What tells a machine from another. None is unknown."""
+
+    cpu_model: str | None = None
+    cpus: _Count | None = None  # online, as the kernel counts them: threads
+    cores: _Count | None = None
+    smt: bool | None = None  # some core runs two threads or more
+    kinds: tuple[Kind, ...] | None = None  # the fastest first
+    caches: _Count | None = None  # domains of the last level: CPUs that share one
+    memory_gb: Annotated[float, Meta(gt=0.0)] | None = None  # 10^9 bytes that the kernel manages
+    kernel: str | None = None  # its release
+
+
+def facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Facts:
+    """This machine's, of the CPUs that are online.
+
+    By Documentation/ABI/stable/sysfs-devices-system-cpu and, for caches, capacity and frequencies,
+    Documentation/ABI/testing/sysfs-devices-system-cpu.
+    """
+    folder = sys / "devices/system/cpu"
+    online = [folder / f"cpu{number}" for number in _listed(_word(folder / "online") or "")]
+    cores: dict[str, Path] = {}  # CPUs of a core -> the first of them
+    for cpu in online:
+        cores.setdefault(_word(cpu / "topology/core_cpus_list") or "", cpu)
+    known = bool(cores) and "" not in cores
+    return Facts(
+        cpu_model=cpu_model(proc),
+        cpus=len(online) or None,
+        cores=len(cores) if known else None,
+        smt=len(cores) < len(online) if known else None,
+        kinds=_kinds(tuple(cores.values())) if known else None,
+        caches=_cache_domains(online),
+        memory_gb=_memory_gb(proc),
+        kernel=_word(proc / "sys/kernel/osrelease") or None,
+    )
 
 
 def cpu_model(proc: Path = Path("/proc")) -> str:
@@ -72,6 +125,66 @@ def on_battery(sys: Path = Path("/sys")) -> bool | None:
         return False
     states = {_word(supply / "status") for kind, supply in kinds if kind == "Battery"}
     return bool(states) and ("Discharging" in states or not states & {"Charging", "Full", "Not charging"})
+
+
+def _kinds(cores: Sequence[Path]) -> tuple[Kind, ...] | None:
+    """By the kernel's capacity where that differs, else by the highest frequency; None where neither tells."""
+    capacities = [_number(core / "cpu_capacity") for core in cores]
+    speeds_khz = [_number(core / "cpufreq/cpuinfo_max_freq") for core in cores]
+    by_capacity = len(set(capacities)) > 1 and None not in capacities
+    measure = [value or 0 for value in (capacities if by_capacity else speeds_khz)]
+    if not all(measure):
+        return None
+    groups: list[list[int]] = []
+    for place in sorted(range(len(cores)), key=lambda place: -measure[place]):
+        if groups and measure[place] >= _SAME_KIND * measure[groups[-1][0]]:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return tuple(
+        Kind(
+            cores=len(group),
+            max_mhz=max(speeds_khz[place] or 0 for place in group) // 1000 or None,
+            capacity=measure[group[0]] if by_capacity else None,
+        )
+        for group in groups
+    )
+
+
+def _cache_domains(cpus: Sequence[Path]) -> int | None:
+    found = set()
+    for cpu in cpus:
+        levels = [
+            (level, _word(index / "shared_cpu_list") or "")
+            for index in _below(cpu / "cache")
+            if (level := _number(index / "level")) is not None and _word(index / "type") != "Instruction"
+        ]
+        found.add(max(levels, default=(0, "")))
+    return len(found) if found and all(sharing for _, sharing in found) else None
+
+
+def _memory_gb(proc: Path) -> float | None:
+    for line in (_word(proc / "meminfo") or "").splitlines():
+        words = line.split()
+        if words[:1] == ["MemTotal:"] and len(words) > 1 and words[1].isdecimal():
+            return round(int(words[1]) * 1024 / 1e9, 1) or None
+    return None
+
+
+def _listed(text: str) -> list[int]:
+    """`0-3,8` as the kernel lists CPUs; empty for anything else."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            return []
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _number(path: Path) -> int | None:
+    text = _word(path) or ""
+    return int(text) if text.isdecimal() else None
 
 
 def _word(path: Path) -> str | None:

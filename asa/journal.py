@@ -73,6 +73,7 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}  # scheduler -> hash of its file
     standing: str = ""  # asa.decide.standing.Standing as JSON
     stand_by: bool = False  # schedulers may be kept loaded for their turn
+    learning: str = ""  # asa.decide.learning.Learning as JSON
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,8 +29,9 @@ from asa.core.decision import (
 )
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
-from asa.decide import filters, guard, policy, standbys
+from asa.decide import filters, guard, learning, policy, standbys
 from asa.decide.filters import Method
+from asa.decide.learning import Lessons
 from asa.decide.standing import Standing
 from asa.decide.table import MappingTable
 from collectors import rates
@@ -59,7 +60,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What one tick hands to the next. `standing` outlives the agent; it is another object only when it changed."""
+    """What one tick hands to the next.
+
+    `standing` and `lessons.kept` outlive the agent; they are other objects only when they changed.
+    """
 
     sample: RawSample | None = None
     seen: features.Window = field(default_factory=features.Window)
@@ -67,6 +71,7 @@ class State:
     memory: policy.PolicyState = field(default_factory=policy.PolicyState)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     standing: Standing = field(default_factory=Standing)
+    lessons: Lessons = field(default_factory=Lessons)
     decision: Decision | None = None
     signals: guard.Signals | None = None  # what the guard saw of this tick
 
@@ -85,38 +90,39 @@ def step(
     waiting schedulers hold, as far as they are known; none of them may be given twice.
     """
     memory = policy.powered(previous.memory, sample.battery_saver, sample.on_battery)
-    standing = previous.standing
+    standing, lessons = previous.standing, previous.lessons
     for event in news:
         memory, standing = policy.learn(memory, standing, event, wall_ns=sample.wall_ns, rules=rules)
     current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else memory.running)
     believed = (memory.running or EEVDF) if rules.shadow and current is not None else current
     for order in orders:
         memory, standing = policy.obey(memory, standing, order, believed)
+        lessons = learning.obey(lessons, order)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
     seen = features.take(previous.seen, derived, sample)
     judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
     votes = filters.Memory() if derived is None else previous.votes  # as with the features
     votes = _vote(rules.voting, votes, sample, judged, memory.workload)
-    vote = votes.vote
     signals = None if derived is None else guard.signals(derived)
     memory, standing, verdict = policy.decide(
         memory,
         standing,
-        vote,
+        votes.vote,
         now_ns=sample.monotonic_ns,
         wall_ns=sample.wall_ns,
         current=believed,
         signals=signals,
         rules=rules,
         ready=previous.readiness.chosen,
+        lessons=lessons,
     )
     readiness = previous.readiness
     if rules.may_stand_by:
         readiness = standbys.observe(readiness, probabilities, sample.monotonic_ns, rules.voting.window_s)
         readiness = standbys.weigh(readiness, sizes or {})
-        readiness = _stand_by(rules, readiness, memory, standing, sample, derived)
-    decision = _decision(sample, probabilities, vote, memory, verdict, current)
+        readiness = _stand_by(rules, readiness, memory, standing, lessons, sample, derived)
+    decision = _decision(sample, probabilities, votes.vote, memory, verdict, current)
     if readiness.chosen:
         decision = replace(decision, standbys=readiness.chosen)
     return State(
@@ -126,6 +132,7 @@ def step(
         memory=memory,
         readiness=readiness,
         standing=standing,
+        lessons=_learned(lessons, rules, previous, memory, verdict, sample, derived),
         decision=decision,
         signals=signals,
     )
@@ -144,6 +151,7 @@ def _stand_by(
     readiness: standbys.Readiness,
     memory: policy.PolicyState,
     standing: Standing,
+    lessons: Lessons,
     sample: RawSample,
     derived: Rates | None,
 ) -> standbys.Readiness:
@@ -151,7 +159,7 @@ def _stand_by(
     served = {}
     for workload in readiness.classes if spare else ():
         out = policy.out_for(memory, standing, workload, wall_ns=sample.wall_ns, rules=rules)
-        wanted = policy.serves(memory, workload, now_ns=sample.monotonic_ns, out=out, rules=rules)
+        wanted = policy.serves(memory, workload, now_ns=sample.monotonic_ns, out=out, rules=rules, lessons=lessons)
         if wanted is not None:
             served[workload] = wanted
     return standbys.choose(
@@ -163,6 +171,29 @@ def _stand_by(
         memory_pressure=None if derived is None else derived.pressure_memory_some_share,
         spare=spare,
         rules=rules.standby,
+    )
+
+
+def _learned(
+    lessons: Lessons,
+    rules: Rules,
+    previous: State,
+    memory: policy.PolicyState,
+    verdict: policy.Verdict,
+    sample: RawSample,
+    derived: Rates | None,
+) -> Lessons:
+    last = previous.sample
+    known = last is not None and derived is not None  # after a gap nobody knows what was in force
+    return learning.note(
+        lessons,
+        before=previous.memory,
+        after=memory,
+        verdict=verdict,
+        elapsed_s=(sample.monotonic_ns - last.monotonic_ns) / 1e9 if known and last is not None else 0.0,
+        now_ns=sample.monotonic_ns,
+        wall_ns=sample.wall_ns,
+        rules=rules,
     )
 
 

@@ -52,7 +52,12 @@ class Reporter:
         how = self.how()
         memory, counts, shares = agent.state.memory, agent.counts, decision.probabilities
         account = self._accountant.account(
-            memory, agent.state.standing, now_ns=monotonic_ns, wall_ns=now_ns, rules=agent.rules
+            memory,
+            agent.state.standing,
+            now_ns=monotonic_ns,
+            wall_ns=now_ns,
+            rules=agent.rules,
+            lessons=agent.state.lessons,
         )
         return Status(
             pid=os.getpid(),
@@ -76,6 +81,8 @@ class Reporter:
             set_aside=sorted(memory.set_aside),
             last_event=counts.last_event,
             table=agent.rules.table.path,
+            table_prior=agent.rules.table.prior,
+            table_stale={str(name): why for name, why in agent.rules.table.stale.items()},
             model=self.model(),
             interval_s=self.settings.interval_s,
             ticks=counts.ticks,
@@ -97,6 +104,7 @@ class Reporter:
             guard=account.guard,
             guard_blocks=account.guard_blocks,
             guard_next_look=account.guard_next_look,
+            learned=account.learned,
             lately=switched(counts.lately, now_ns=monotonic_ns, wall_ns=now_ns),
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),

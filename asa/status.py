@@ -31,6 +31,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     scheduler: str
     why: str  # the table's
+    learned: str = ""  # why it stands before one that the table ranks higher; "": it stands where the table has it
     out: str = ""  # why it may not serve this class now; "": it may
     until_ns: int | None = None  # when it may again; None while out: until `asa resume`, or another version of it
 
@@ -41,6 +42,30 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str
     blocks: int
     medians: dict[str, float | None]  # signal -> us, for the pressure 0..1
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """How two schedulers compared in the class in force, in daily use here."""
+
+    one: str
+    other: str
+    won: int  # comparisons in which `one` was better
+    lost: int
+    alike: int
+    better: str  # who has proved better; "": neither, yet
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What daily use has taught so far, in all classes, and what it has cost."""
+
+    comparisons: int
+    moved: int  # orders of two schedulers in a class that are settled
+    here: tuple[Compared, ...]  # of the class in force
+    allowed_share: float  # `policy.explore_share`
+    watched_s: float  # in which others than the first choice might have been tried
+    tried_s: float  # of these: in which they were
+    taken_back_s: float  # under schedulers that the guard then took back
+    lost_most: float  # score x s: what both can have cost at most
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +126,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     guard: tuple[Showing, ...] = ()  # the scheduler in force last
     guard_blocks: int = 0  # of evidence in the present trial
     guard_next_look: int | None = None  # at so many; None: the trial is over, or the guard has nothing to judge
+    learned: Learned | None = None  # None: live learning is off
     lately: tuple[Switched, ...] = ()  # newest last
+    table_prior: str = ""  # why the table is no measurement of this machine, "" when it is one
+    table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.guard.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start
     resident_bytes: int | None = None

@@ -65,10 +65,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What `examine` found: all faults by line, and every key that stands in the file with its line."""
+    """What `examine` found: all faults by line, every key that stands in the file with its line, and what it holds."""
 
     faults: tuple[Fault, ...]
     lines: dict[str, int]
+    data: Any = None  # plain; of a key that stands twice the last, None for a file that cannot be read
 
 
 def examine(path: Path, into: type) -> Examined:
@@ -91,7 +92,7 @@ def examine(path: Path, into: type) -> Examined:
             loads(text, into, name)
         except InputError as error:
             found = [_fault(error, "", lines)]
-    return Examined(faults=tuple(sorted(found, key=lambda fault: fault.line or 0)), lines=lines)
+    return Examined(faults=tuple(sorted(found, key=lambda fault: fault.line or 0)), lines=lines, data=data)
 
 
 def _text(path: Path) -> str:
@@ -123,9 +124,15 @@ def _keys(root: object) -> tuple[dict[str, int], list[tuple[str, int]]]:
     waiting, seen = [("", root)], set[int]()  # an anchor may make a file its own part
     while waiting:
         prefix, node = waiting.pop()
-        if id(node) in seen or not isinstance(node, yaml.MappingNode):
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
             continue
         seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            for place, inner in enumerate(node.value):
+                key = f"{prefix}[{place}]"
+                lines[key] = inner.start_mark.line + 1
+                waiting.append((key, inner))
+            continue
         own: set[tuple[str, str]] = set()
         for key_node, value_node in node.value:
             name = str(key_node.value)
@@ -144,7 +151,12 @@ def _walk(data: Any, target: Any, key: str, name: str, lines: dict[str, int]) ->
         try:
             msgspec.convert(data, target, strict=True)
         except msgspec.ValidationError as error:
-            yield _fault(_as_input_error(error, data, target, name), key, lines)
+            parts = [
+                fault
+                for step, value, part in _parts(data, plain)
+                for fault in _walk(value, part, _join(key, step), name, lines)
+            ]
+            yield from parts or [_fault(_as_input_error(error, data, target, name), key, lines)]
         return
     hints = typing.get_type_hints(plain, include_extras=True)
     for field, value in data.items():
@@ -157,6 +169,15 @@ def _walk(data: Any, target: Any, key: str, name: str, lines: dict[str, int]) ->
     for lacking in msgspec.structs.fields(plain):
         if lacking.required and lacking.name not in data:
             yield Fault(key=_join(key, lacking.name), line=lines.get(key), value=None, allowed="a value")
+
+
+def _parts(data: Any, target: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Step, value and type of what is inside a list or a mapping whose parts are all of one type."""
+    kind, arms = typing.get_origin(target), typing.get_args(target)
+    if isinstance(data, list) and (kind is list or (kind is tuple and arms[1:] == (Ellipsis,))):
+        yield from ((f"[{place}]", value, arms[0]) for place, value in enumerate(data))
+    elif isinstance(data, dict) and kind is dict:
+        yield from ((str(name), value, arms[1]) for name, value in data.items())
 
 
 def _fault(error: InputError, above: str, lines: dict[str, int]) -> Fault:

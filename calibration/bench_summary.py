@@ -108,7 +108,7 @@ def summary(plan: Plan, results: Mapping[str, Result]) -> Summary:
 
 def _place(key: tuple[str, str, str, int], asked: Asked) -> tuple[bool, int, str, int, int]:
     name, label, scheduler, copy = key
-    number = int(name[1:]) if name != label else 0
+    number = int(name[1:]) if name[1:].isdigit() else 0  # S16; a phase of a trial, P1/2, comes after all of these
     order = asked.schedulers.index(scheduler) if scheduler in asked.schedulers else -1
     return not number, number, label, order, copy
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The benchmark's list: eleven applications in two tiers, the paper's 28 scenarios (Table 2), and the 40 labels.
+"""The benchmark's list: eleven applications in two tiers, the paper's 28 scenarios (Table 2), the 40 labels, and
+scenarios whose applications change in the middle.
 
 A new application is one module and one line here.
 """
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from asa.core.errors import InputError
@@ -20,24 +21,31 @@ BACKGROUND = ("archive", "blender", "kernel", "llm", "disk", "network", "video")
 IDLE = "idle"
 """The label of a machine that nothing plays on."""
 
+CHANGE = "~"
+"""In a label, between what plays first and what plays then. No shell takes it for its own in the middle of a word."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What plays together; one part is "" in a single, both are in idle."""
+    """What plays together; one part is "" in a single, both are in idle. `then` is what plays after it."""
 
     interactive: str
     background: str
-    number: int | None  # of the paper's 28, None for singles and idle
+    number: int | None  # of the paper's 28, or of those that change; None for singles and idle
+    then: "Scenario | None" = None
 
     @property
     def label(self) -> str:
-        """`web+blender`, `web`, `blender` or `idle`."""
-        return "+".join(part for part in (self.interactive, self.background) if part) or IDLE
+        """`web+blender`, `web`, `blender`, `idle`, or `web+blender~game+kernel`."""
+        first = "+".join(part for part in (self.interactive, self.background) if part) or IDLE
+        return first if self.then is None else f"{first}{CHANGE}{self.then.label}"
 
     @property
     def name(self) -> str:
-        """`S16` for one of the 28, else the label."""
-        return self.label if self.number is None else f"S{self.number}"
+        """`S16` for one of the 28, `P1` for one that changes, else the label."""
+        if self.number is None:
+            return self.label
+        return f"S{self.number}" if self.then is None else f"P{self.number}"
 
 
 PAIRS = tuple(
@@ -54,6 +62,20 @@ SCENARIOS = (
     *PAIRS,
 )
 """All 40: idle, 4 + 7 singles, 28 pairs."""
+
+
+def _changing(number: int | None, first: str, then: str) -> Scenario:
+    parts = {one.label: one for one in SCENARIOS}
+    return replace(parts[first], number=number, then=replace(parts[then], number=None))
+
+
+CHANGING = (
+    _changing(1, "web+kernel", "audio+disk"),
+    _changing(2, "game+blender", "office+archive"),
+    _changing(3, "office+video", "web+network"),
+    _changing(4, "audio+llm", "game+kernel"),
+)
+"""P1 to P4: each interactive application twice, the first time beside a load that keeps all processors busy."""
 
 _MODULES = {
     **{name: f"scenarios.interactive.{name}" for name in INTERACTIVE},
@@ -80,10 +102,12 @@ def find(words: str) -> tuple[Scenario, ...]:
     """Scenarios by what a person writes, in the catalogue's order without repeats. Raises InputError.
 
     `all` are the 28 and `everything` the 40; `S16`, `S1..S7`, `web+blender` and `idle` name themselves, `web` all pairs
-    with it, `alone:web` it alone; several are parted by commas.
+    with it, `alone:web` it alone; `changing` are P1 to P4, `web+blender~game+kernel` is another such; several are
+    parted by commas.
     """
-    wanted = {one.label for word in words.split(",") for one in _named(word.strip())}
-    return tuple(one for one in SCENARIOS if one.label in wanted)
+    wanted = {one.label: one for word in words.split(",") for one in _named(word.strip())}
+    listed = tuple(one for one in (*SCENARIOS, *CHANGING) if one.label in wanted)
+    return (*listed, *(one for one in wanted.values() if one not in listed))
 
 
 def _named(word: str) -> tuple[Scenario, ...]:
@@ -93,19 +117,36 @@ def _named(word: str) -> tuple[Scenario, ...]:
         found = PAIRS
     elif word == "everything":
         found = SCENARIOS
+    elif word == "changing":
+        found = CHANGING
+    elif CHANGE in word:
+        found = _one_that_changes(word)
     elif dots and first in numbers and last in numbers:
         found = tuple(one for one in PAIRS if numbers[first] <= (one.number or 0) <= numbers[last])
     elif word in INTERACTIVE or word in BACKGROUND:
         found = tuple(one for one in PAIRS if word in (one.interactive, one.background))
     else:
         found = tuple(
-            one for one in SCENARIOS if word in (one.name, one.label, f"alone:{one.label}") and word != "alone:"
+            one
+            for one in (*SCENARIOS, *CHANGING)
+            if word in (one.name, one.label, f"alone:{one.label}") and word != "alone:"
         )
     if not found:
         names = ", ".join((*INTERACTIVE, *BACKGROUND))
-        allowed = f"all, everything, idle, S1 to S28, S1..S7, A+B, alone:A, or A of {names}"
+        allowed = (
+            f"all, everything, idle, S1 to S28, S1..S7, A+B, alone:A, or A of {names}; "
+            f"changing, P1 to P{len(CHANGING)}, A+B{CHANGE}C+D"
+        )
         raise InputError(path="--scenario", key="", value=word, allowed=allowed)
     return found
+
+
+def _one_that_changes(word: str) -> tuple[Scenario, ...]:
+    first, _, then = word.partition(CHANGE)
+    if not {first, then} <= {one.label for one in SCENARIOS} - {IDLE}:
+        return ()
+    listed = {one.label: one for one in CHANGING}
+    return (listed.get(word) or _changing(None, first, then),)
 
 
 def role_of(name: str) -> Role:

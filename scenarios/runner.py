@@ -2,8 +2,10 @@
 """Plays the trials of a benchmark's plan on this machine, one after another (in a guest: `python -m scenarios.runner`).
 
 A trial: the scheduler in force, the interactive application and then the background load, both ready, a warm-up that
-does not count, the measured window, the end. What fails is a result with the program's own words, never the end of the
-run. Does not decide what is played (`scenarios.runner_plan`) and scores nothing.
+does not count, the measured window, the end. A second phase follows under the same scheduler where the trial has one:
+what played ends, what plays then starts, and is measured as soon as it works, since a warm-up would hide how long
+somebody takes to follow the change. What fails is a result with the program's own words, never the end of the run. Does
+not decide what is played (`scenarios.runner_plan`) and scores nothing.
 """
 
 import math
@@ -15,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -28,13 +30,21 @@ from scenarios import runner_folder
 from scenarios.application import Application, ApplicationError, Failure, Measurement, Tier
 from scenarios.catalogue import applications
 from scenarios.noise import Noise, Scan, between
-from scenarios.runner_plan import Outcome, Result, Series, Trial
+from scenarios.runner_plan import CONTROLLER, Outcome, Result, Series, Trial
 from scenarios.session import Session, default_folder, place_for
 from scenarios.session import prepare as prepare_one
 
 _LOOK_S = 0.25
 SCHEDULER = "scheduler"
 """The failure of a trial whose scheduler did not come up, or was lost."""
+
+
+Windows: TypeAlias = Sequence[tuple[int, int]]
+"""Of each phase that was measured to its end: when that began and ended, CLOCK_MONOTONIC ns."""
+
+Told: TypeAlias = Callable[[Windows], Mapping[str, object]]
+"""What a scheduler that is a controller did in the trial that has just ended, as of `runner_plan.CONTROLLER`; nothing
+of others."""
 
 
 class Forces(Protocol):
@@ -62,6 +72,7 @@ class Stage:
     warm_up_s: float
     again: int = 2
     proc: Path = Path("/proc")
+    told: Told = lambda _windows: {}
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +104,7 @@ def play_all(
 
 def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
     """One attempt. Never raises for what went wrong with scheduler or applications: that is in the result."""
-    found = _Found()
+    found = _Found(phases=[_Phase(names=names) for names in trial.phases])
     started_ns, begin_s = time.time_ns(), time.monotonic()
     outcome, reason, failure, application, words = Outcome.DONE, "", "", "", ""
     try:
@@ -109,20 +120,26 @@ def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
         reason, words, series = error.reason, error.last_words, []
     except AsaError as error:
         outcome, failure, reason, series = Outcome.FAILED, SCHEDULER, str(error), []
+    windows = [phase.window_ns for phase in found.phases if phase.window_ns is not None]
+    windows_s = [round((end_ns - start_ns) / 1e9, 6) for start_ns, end_ns in windows]
+    told = dict(stage.told(windows))
+    sessions = [session for phase in found.phases for session in phase.sessions]
     return Result(
         trial=trial,
         outcome=outcome,
         attempts=attempt,
         started_ns=started_ns,
         took_s=round(time.monotonic() - begin_s, 3),
-        window_s=found.window_s,
+        window_s=windows_s[0] if windows_s else None,
+        then_window_s=windows_s[1] if len(windows_s) > 1 else None,
         host=socket.gethostname(),
         kernel=os.uname().release,
         cpus=len(os.sched_getaffinity(0)),
         asa_version=asa.__version__,
         scheduler_version=found.scheduler_version,
-        versions={one.application.name: dict(one.versions) for one in found.sessions},
-        parameters={one.application.name: dict(one.parameters) for one in found.sessions},
+        versions={one.application.name: dict(one.versions) for one in sessions},
+        parameters={one.application.name: dict(one.parameters) for one in sessions}
+        | ({CONTROLLER: told} if told else {}),
         noise=found.noise,
         series=series,
         failure=failure,
@@ -132,23 +149,18 @@ def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
     )
 
 
-@dataclass(slots=True)
-class _Found:
-    """What a trial has given so far."""
+@dataclass(slots=True, kw_only=True)
+class _Phase:
+    """What plays together."""
 
-    scheduler_version: str = ""
+    names: Sequence[str]
     sessions: list[Session] = field(default_factory=list)
     window_ns: tuple[int, int] | None = None
-    noise: Noise | None = None
-
-    @property
-    def window_s(self) -> float | None:
-        return None if self.window_ns is None else round((self.window_ns[1] - self.window_ns[0]) / 1e9, 6)
 
     def members(self) -> list[int]:
         return [pid for session in self.sessions for pid in session.members()]
 
-    def series(self) -> list[Series]:
+    def series(self, number: int) -> list[Series]:
         """Of the window. Raises ApplicationError for figures that cannot be."""
         assert self.window_ns is not None  # noqa: S101  # set before a trial ends well
         start_ns, end_ns = self.window_ns
@@ -168,35 +180,61 @@ class _Found:
                     metric=metric,
                     at_s=[round((one.at_ns - start_ns) / 1e9, 6) for one in samples],
                     values=[one.value for one in samples],
+                    phase=number,
                 )
                 for metric, samples in taken.items()
             ]
         return found
 
 
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What a trial has given so far."""
+
+    phases: Sequence[_Phase]
+    scheduler_version: str = ""
+    noise: Noise | None = None
+
+    def series(self) -> list[Series]:
+        """Of all phases. Raises ApplicationError."""
+        return [one for number, phase in enumerate(self.phases, 1) for one in phase.series(number)]
+
+
 def _play(trial: Trial, stage: Stage, found: _Found, stack: ExitStack) -> None:
     scheduler = SchedulerName(trial.scheduler)
     in_force = stack.enter_context(stage.forcing.hold(scheduler))
     found.scheduler_version = stage.forcing.version(scheduler)
+    before: Scan | None = None
+    for phase in found.phases:
+        with ExitStack() as playing:
+            check = _begin(trial, phase, stage, in_force, playing)
+            if before is None:
+                _last(stage.warm_up_s, check)
+                before = Scan.take(phase.members(), stage.proc)
+            start_ns = time.monotonic_ns()
+            _last(stage.seconds, check)
+            phase.window_ns = start_ns, time.monotonic_ns()
+            found.noise = between(before, Scan.take(phase.members(), stage.proc))
+
+
+def _begin(
+    trial: Trial, phase: _Phase, stage: Stage, in_force: Callable[[], None], playing: ExitStack
+) -> Callable[[], None]:
+    """Start what plays together; gives what has to be asked again and again."""
 
     def check() -> None:
         in_force()
-        for session in found.sessions:
+        for session in phase.sessions:
             session.check()
 
-    for name in filter(None, (trial.interactive, trial.background)):
+    for name in phase.names:
         application = stage.applications[name]
         place = place_for(application, cache=stage.cache, tier=stage.tier)
         session = Session.start(application, seed=trial.seed, place=place, folder=stage.scratch)
-        stack.enter_context(session)
-        found.sessions.append(session)
+        playing.enter_context(session)
+        phase.sessions.append(session)
         session.await_ready(also=check)
-    _last(stage.warm_up_s, check)
-    before = Scan.take(found.members(), stage.proc)
-    start_ns = time.monotonic_ns()
-    _last(stage.seconds, check)
-    found.window_ns = start_ns, time.monotonic_ns()
-    found.noise = between(before, Scan.take(found.members(), stage.proc))
+    return check
 
 
 def _last(seconds: float, check: Callable[[], None]) -> None:
@@ -216,27 +254,50 @@ def prepare(names: Sequence[str], stage: Stage, report: Callable[[str], None]) -
             prepare_one(application, place_for(application, cache=stage.cache, tier=stage.tier), report)
 
 
+def serve(
+    orders: Orders,
+    places: paths.Places,
+    forcing: Forces,
+    attend: Callable[[Trial], None] = lambda _trial: None,
+    told: Told = lambda _windows: {},
+) -> None:
+    """In a guest: play what is ordered; says `begin ID`, and `end ID` once the result lies in its folder.
+
+    `attend` is called before each trial.
+    """
+    stage = Stage(
+        applications=applications(Tier.LAB),
+        tier=Tier.LAB,
+        cache=places.cache,
+        scratch=default_folder(places.cache, lab=True),
+        forcing=forcing,
+        seconds=orders.seconds,
+        warm_up_s=orders.warm_up_s,
+        again=0,
+        told=told,
+    )
+
+    def begin(trial: Trial, _attempt: int) -> None:
+        attend(trial)
+        print(f"begin {trial.id}", flush=True)
+
+    def keep(result: Result) -> None:
+        runner_folder.write(Path(orders.out) / f"{result.trial.id}.json", result)
+        print(f"end {result.trial.id}", flush=True)
+
+    play_all(orders.trials, stage, keep, begin)
+
+
+def read_orders(path: Path) -> Orders:
+    """What the host has written for a guest."""
+    return msgspec.json.decode(path.read_bytes(), type=Orders)
+
+
 def main(words: Sequence[str]) -> int:
-    """In a guest: play what a file orders; says `begin ID`, and `end ID` once the result lies in its folder."""
-    orders = msgspec.json.decode(Path(words[0]).read_bytes(), type=Orders)
+    """In a guest: play what a file orders."""
     places = paths.default()
     with Forcing(places, owners=[places.cache.stat().st_uid]) as forcing:  # who built the schedulers on the host
-        stage = Stage(
-            applications=applications(Tier.LAB),
-            tier=Tier.LAB,
-            cache=places.cache,
-            scratch=default_folder(places.cache, lab=True),
-            forcing=forcing,
-            seconds=orders.seconds,
-            warm_up_s=orders.warm_up_s,
-            again=0,
-        )
-
-        def keep(result: Result) -> None:
-            runner_folder.write(Path(orders.out) / f"{result.trial.id}.json", result)
-            print(f"end {result.trial.id}", flush=True)
-
-        play_all(orders.trials, stage, keep, lambda trial, _: print(f"begin {trial.id}", flush=True))
+        serve(read_orders(Path(words[0])), places, forcing)
     return 0
 
 

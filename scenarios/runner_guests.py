@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 from asa.core.errors import LabError
 from scenarios import runner_folder
-from scenarios.lab.emulator import Clock
+from scenarios.lab.emulator import Clock, Topology
 from scenarios.lab.guest import BOOT_LIMIT_S, Guest, GuestResult, Lab
 from scenarios.runner import Orders
 from scenarios.runner_plan import Outcome, Result, Trial
@@ -52,8 +52,15 @@ Boot = Callable[[Sequence[str], Path, float], Guesting]
 """Boot a guest that runs a command, with a shared folder and a limit in seconds for the command."""
 
 
-def booter(lab: Lab, cpus: int, disk_mb: int = 0) -> Boot:
-    """The real one; `disk_mb` as of Guest.start."""
+def runner_command(orders: Path) -> Sequence[str]:
+    """The benchmark's own runner."""
+    return (sys.executable, "-P", "-m", "scenarios.runner", str(orders))  # -P: root imports nothing from the folder
+
+
+def booter(
+    lab: Lab, cpus: int, disk_mb: int = 0, *, memory_mb: int = _MEMORY_MB, topology: Topology | None = None
+) -> Boot:
+    """The real one; `disk_mb` and `topology` as of Guest.start."""
 
     def boot(command: Sequence[str], out: Path, limit_s: float) -> Guesting:
         return Guest.start(
@@ -62,10 +69,11 @@ def booter(lab: Lab, cpus: int, disk_mb: int = 0) -> Boot:
             emulator=lab.emulator,
             out=out,
             cpus=cpus,
-            memory_mb=_MEMORY_MB,
+            memory_mb=memory_mb,
             clock=Clock.ICOUNT,
             disk_mb=disk_mb,
             limit_s=limit_s,
+            topology=topology,
         )
 
     return boot
@@ -96,14 +104,20 @@ class Guests:
         warm_up_s: float,
         keep: Callable[[Result], None],
         begin: Callable[[Trial], None],
+        command: Callable[[Path], Sequence[str]] = runner_command,
     ) -> None:
-        """`out` is for the folders that are shared with guests; `keep` and `begin` as of `runner.play_all`."""
+        """`out` is for the folders that are shared with guests; `keep` and `begin` as of `runner.play_all`.
+
+        `command` plays in a guest what a file of orders says.
+        """
         self._boot = boot
         self._out = out
         self._seconds = seconds
         self._warm_up_s = warm_up_s
         self._keep = keep
         self._begin = begin
+        self._command = command
+        self._windows = 1  # most that a trial has
         self._queue: deque[list[Trial]] = deque()
         self._running: list[_Part] = []
         self._chances: Counter[str] = Counter()
@@ -113,11 +127,12 @@ class Guests:
     @property
     def trial_limit_s(self) -> float:
         """Of the host's time, for one trial."""
-        return _STARTS_S + _SLOWER * (self._seconds + self._warm_up_s)
+        return self._windows * (_STARTS_S + _SLOWER * self._seconds) + _SLOWER * self._warm_up_s
 
     def play(self, trials: Sequence[Trial], at_once: int) -> None:
         """All of them, so many guests at once. Raises LabError when guests do not boot, AsaError for a full disk."""
         self._queue.extend(parts(trials, at_once))
+        self._windows = max((len(trial.phases) for trial in trials), default=1)
         while self._queue or self._running:
             while self._queue and len(self._running) < at_once:
                 self._start(self._queue.popleft())
@@ -143,9 +158,7 @@ class Guests:
         runner_folder.write(
             orders, Orders(trials=tuple(trials), seconds=self._seconds, warm_up_s=self._warm_up_s, out=str(out))
         )
-        # -P: root imports nothing from the current folder
-        command = (sys.executable, "-P", "-m", "scenarios.runner", str(orders))
-        guest = self._boot(command, out, len(trials) * self.trial_limit_s)
+        guest = self._boot(self._command(orders), out, len(trials) * self.trial_limit_s)
         self._running.append(_Part(guest=guest, out=out, left=deque(trials), since_s=time.monotonic()))
 
     def _look(self, part: _Part) -> None:

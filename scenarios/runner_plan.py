@@ -3,17 +3,19 @@
 
 Pure. Runs are paired: within a repeat all schedulers play the same parameters, in random order, scenario by scenario,
 and each application is played once alone under the kernel's own scheduler, which relative metrics are compared with.
+A trial may have a second phase, with other applications under the same scheduler; for scores and tables `split` makes
+two trials of it.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from asa.core.decision import EEVDF
 from scenarios.application import Tier
-from scenarios.catalogue import SCENARIOS, Scenario
+from scenarios.catalogue import CHANGE, IDLE, SCENARIOS, Scenario
 from scenarios.noise import Noise
 
 _ALONE = {one.label: one for one in SCENARIOS if one.number is None}
@@ -44,11 +46,23 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str
     copy: int  # 1, and counted up where a scheduler was asked for more than once
     seed: int  # of its applications
+    then: tuple[str, str] | None = None  # interactive and background of its second phase
 
     @property
     def label(self) -> str:
-        """`web+blender`, `web`, `blender` or `idle`."""
-        return _label(self.interactive, self.background)
+        """`web+blender`, `web`, `blender`, `idle`, or `web+blender~game+kernel`."""
+        return CHANGE.join("+".join(names) or IDLE for names in self.phases)
+
+    @property
+    def phases(self) -> tuple[tuple[str, ...], ...]:
+        """The applications of each phase, the interactive one first."""
+        pairs = ((self.interactive, self.background), *(() if self.then is None else (self.then,)))
+        return tuple(tuple(filter(None, pair)) for pair in pairs)
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """Of all phases, each once."""
+        return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +83,13 @@ class Outcome(StrEnum):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of a metric in the measured window; times since its start."""
+    """All samples of a metric in the measured window of a phase; times since its start."""
 
     application: str
     metric: str
     at_s: list[float]
     values: list[float]
+    phase: int = 1
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,19 +101,27 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: int  # of the last attempt, CLOCK_REALTIME
     took_s: float  # with starts and stops
     window_s: float | None = None
+    then_window_s: float | None = None  # of the second phase
     host: str = ""
     kernel: str = ""
     cpus: int = 0
     asa_version: str = ""
     scheduler_version: str = ""
     versions: dict[str, dict[str, str]] = {}  # application -> program -> version
-    parameters: dict[str, dict[str, object]] = {}  # application -> what the seed drew
+    # application -> what the seed drew; CONTROLLER -> what it did, of a scheduler that is one
+    parameters: dict[str, dict[str, object]] = {}
     noise: Noise | None = None
     series: list[Series] = []
     failure: str = ""
     application: str = ""  # that failed
     reason: str = ""
     last_words: str = ""
+
+
+CONTROLLER = "controller"
+"""Among a result's parameters: what a scheduler that is a controller did. Under THEN is what it did in the second
+phase, in place of what stands beside it."""
+THEN = "then"
 
 
 def make(asked: Asked, scenarios: Sequence[Scenario], run: str) -> Plan:
@@ -115,6 +138,58 @@ def make(asked: Asked, scenarios: Sequence[Scenario], run: str) -> Plan:
     return Plan(run=run, asked=asked, trials=tuple(trials))
 
 
+def split(plan: Plan, results: Mapping[str, Result]) -> tuple[Plan, dict[str, Result]]:
+    """The same run with a trial of its own for each phase, its scenario named `P1/1` and `P1/2`."""
+    trials = tuple(one for trial in plan.trials for one in _apart(trial))
+    parts = {part.trial.id: part for result in results.values() for part in _parts(result)}
+    return msgspec.structs.replace(plan, trials=trials), parts
+
+
+def _apart(trial: Trial) -> tuple[Trial, ...]:
+    if trial.then is None:
+        return (trial,)
+    pairs = (trial.interactive, trial.background), trial.then
+    return tuple(
+        msgspec.structs.replace(
+            trial,
+            id=f"{trial.id}.{phase}",
+            scenario=f"{trial.scenario}/{phase}",
+            interactive=pair[0],
+            background=pair[1],
+            then=None,
+        )
+        for phase, pair in enumerate(pairs, 1)
+    )
+
+
+def _parts(result: Result) -> tuple[Result, ...]:
+    if result.trial.then is None:
+        return (result,)
+    return tuple(
+        msgspec.structs.replace(
+            result,
+            trial=trial,
+            window_s=window_s,
+            then_window_s=None,
+            parameters=_parameters(result, trial, phase),
+            versions={name: found for name, found in result.versions.items() if name in trial.applications},
+            series=[msgspec.structs.replace(one, phase=1) for one in result.series if one.phase == phase],
+        )
+        for phase, (trial, window_s) in enumerate(
+            zip(_apart(result.trial), (result.window_s, result.then_window_s), strict=True), 1
+        )
+    )
+
+
+def _parameters(result: Result, trial: Trial, phase: int) -> dict[str, dict[str, object]]:
+    found = {name: drawn for name, drawn in result.parameters.items() if name in trial.applications}
+    if CONTROLLER in result.parameters:
+        told = dict(result.parameters[CONTROLLER])
+        then = told.pop(THEN, None)
+        found[CONTROLLER] = told | then if phase > 1 and isinstance(then, dict) else told
+    return found
+
+
 def session_seed(seed: int, repeat: int) -> int:
     """Of all applications of one repeat: the same whatever they play beside, and under which scheduler."""
     return random.Random(f"{seed} {repeat}").getrandbits(31)  # noqa: S311
@@ -124,7 +199,8 @@ def _blocks(schedulers: Sequence[str], scenarios: Sequence[Scenario]) -> list[tu
     asked = [(name, schedulers[: place + 1].count(name)) for place, name in enumerate(schedulers)]
     blocks = {one.label: (one, list(asked)) for one in scenarios}
     for one in scenarios:
-        for part in filter(None, (one.interactive, one.background)):
+        then = (one.then.interactive, one.then.background) if one.then is not None else ()
+        for part in filter(None, (one.interactive, one.background, *then)):
             played = blocks.setdefault(part, (_ALONE[part], []))[1]
             if (EEVDF, 1) not in played:
                 played.append((EEVDF, 1))
@@ -143,8 +219,5 @@ def _trial(asked: Asked, scenario: Scenario, scheduler: str, copy: int, repeat: 
         scheduler=scheduler,
         copy=copy,
         seed=session_seed(asked.seed, repeat),
+        then=None if scenario.then is None else (scenario.then.interactive, scenario.then.background),
     )
-
-
-def _label(interactive: str, background: str) -> str:
-    return Scenario(interactive=interactive, background=background, number=None).label

@@ -4,6 +4,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from asa.core.decision import (
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.daemon import Agent, Permit
+from asa.decide.learning import Learning, Lessons
 from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules
@@ -179,6 +181,40 @@ def test_handlers_are_given_back():
     before = signal.getsignal(signal.SIGINT)
     Bench("scx_one").run(2)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_was_learned_is_kept_at_the_end_and_only_when_it_changed(monkeypatch):
+    bench, kept = Bench("scx_one"), []
+    bench.agent.keep_learning = kept.append
+    bench.run(4)
+    assert kept == []
+    bench, new = Bench("scx_one"), Learning(tried_s=5.0)
+
+    def learned():
+        bench.agent.state = replace(bench.agent.state, lessons=Lessons(kept=new))
+
+    bench.agent.keep_learning = kept.append
+    bench.at[2] = learned
+    bench.run(4)
+    assert kept == [new]
+    monkeypatch.setattr("asa.daemon._KEEP_S", 0.05)  # and now and then, should the agent be killed
+    bench.seen.clear()
+    bench.at = {2: lambda: setattr(bench.agent, "state", replace(bench.agent.state, lessons=Lessons()))}
+    bench.at[8] = lambda: kept.append("then")
+    bench.run(10)
+    assert kept[1:] == [Learning(), "then"]
+
+
+def test_what_cannot_be_kept_is_said(monkeypatch):
+    bench = Bench("scx_one")
+
+    def full(_):
+        raise AsaError("the disk is full")
+
+    bench.agent.keep_learning = full
+    bench.at[2] = lambda: setattr(bench.agent, "state", replace(bench.agent.state, lessons=Lessons(kept=Learning())))
+    bench.run(4)
+    assert "the disk is full; it is kept for this run only" in bench.said
 
 
 def test_what_cannot_start_is_set_aside_and_the_next_serves():

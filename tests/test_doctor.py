@@ -10,6 +10,8 @@ import pytest
 from asa import doctor, paths
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
+from asa.decide import learning
+from asa.decide.learning import Duel, Learning
 from asa.doctor import Level, examine
 from collectors.ebpf.layout import PROGRAMS
 from collectors.procfs.gpu import GpuCollector
@@ -24,7 +26,9 @@ def places(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
     config = tmp_path / "asa.yaml"
     config.write_text("collect: {ebpf: off, desktop: false}\n")
-    return paths.Places(proc=tmp_path / "proc", sys=tmp_path / "sys", cache=tmp_path, config=config)
+    return paths.Places(
+        proc=tmp_path / "proc", sys=tmp_path / "sys", cache=tmp_path, config=config, state=tmp_path / "state"
+    )
 
 
 def findings(places):
@@ -55,6 +59,21 @@ def test_what_is_there_is_shown(places):
     assert found["GPU"].text == "1 processes hold it; its driver tells busy time"
     assert found["control groups"].text.startswith("1 ")
     assert not {"source gpu", "source groups"} & found.keys()
+
+
+def test_what_daily_use_taught(places):
+    path = places.state / "learning.json"
+    assert findings(places)["learning"].text == f"nothing yet ({path})"
+    duel = Duel(workload="a", one="b", other="c", one_version="", other_version="", won=13, alike=2, at_ns=0)
+    learning.save(path, Learning(duels=(duel,)))
+    assert findings(places)["learning"].text == (
+        f"comparisons of schedulers in daily use: 15, orders settled by them: 1 ({path})"
+    )
+    path.write_text("{")
+    found = findings(places)["learning"]
+    assert found.level is Level.WARNING
+    assert str(path) in found.text
+    assert "begins anew" in found.text
 
 
 def test_broken_settings_do_not_hide_the_sources(places, monkeypatch):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`yamlfile.examine`: all faults of a file at once, each with its line; none exactly where `load` takes the file."""
 
+from typing import Annotated
+
+import msgspec
 import pytest
 import yaml
 from hypothesis import example, given
@@ -23,6 +26,47 @@ vote:
 journal: [1]
 collect: {gpu: true}
 """
+
+
+class Leaf(msgspec.Struct, forbid_unknown_fields=True):
+    """A struct that stands in lists and mappings."""
+
+    size: int
+
+
+class Tree(msgspec.Struct, forbid_unknown_fields=True):
+    """Parts by number and by name."""
+
+    rows: list[Leaf] = []
+    named: dict[str, Annotated[tuple[Leaf, ...], msgspec.Meta(min_length=1)]] = {}
+
+
+def test_each_part_of_a_list_and_of_a_mapping(tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text("""\
+rows:
+  - {size: 1}
+  - {size: x}
+  - {sise: 2}
+  - size: 3
+    size: 4
+named:
+  a: [{size: 1}, 5]
+  b: []
+  c: {size: 1}
+""")
+    found = yamlfile.examine(path, Tree)
+    assert [(fault.line, fault.key, fault.kind) for fault in found.faults] == [
+        (3, "rows[1].size", FaultKind.WRONG),
+        (4, "rows[2].sise", FaultKind.UNKNOWN),
+        (4, "rows[2].size", FaultKind.WRONG),
+        (6, "rows[3].size", FaultKind.DOUBLED),
+        (8, "named.a[1]", FaultKind.WRONG),
+        (9, "named.b", FaultKind.WRONG),
+        (10, "named.c", FaultKind.WRONG),
+    ]
+    assert found.data["named"]["a"][1] == 5
+    assert examined(tmp_path, "a: [").data is None
 
 
 def examined(tmp_path, text):

@@ -37,6 +37,16 @@ def check_startable(names: Iterable[str], portfolio: Portfolio) -> None:
             os.close(portfolio.open(*split(SchedulerName(name))).fd)
 
 
+def version_of(scheduler: SchedulerName, portfolio: Portfolio) -> str:
+    """Of its program, else the start of its hash; of the kernel for the kernel's own. Raises SchedulerError."""
+    if scheduler == EEVDF:
+        return os.uname().release
+    found = portfolio.look(split(scheduler)[0])
+    if not isinstance(found, Available):
+        raise SchedulerError(scheduler=scheduler, reason=found.reason)
+    return found.version or f"sha256:{(found.sha256 or '')[:12]}"
+
+
 class Forcing:
     """Brings schedulers into force, one after another. A context: no agent runs inside it.
 
@@ -63,13 +73,8 @@ class Forcing:
         check_startable((scheduler,), self._portfolio)
 
     def version(self, scheduler: SchedulerName) -> str:
-        """Of its program, else the start of its hash; of the kernel for the kernel's own. Raises SchedulerError."""
-        if scheduler == EEVDF:
-            return os.uname().release
-        found = self._portfolio.look(split(scheduler)[0])
-        if not isinstance(found, Available):
-            raise SchedulerError(scheduler=scheduler, reason=found.reason)
-        return found.version or f"sha256:{(found.sha256 or '')[:12]}"
+        """As of `version_of`."""
+        return version_of(scheduler, self._portfolio)
 
     @contextmanager
     def hold(self, scheduler: SchedulerName) -> Iterator[Check]:
@@ -81,15 +86,7 @@ class Forcing:
         if scheduler == EEVDF:
             yield self._check_own
             return
-        places = self._places
-        switcher = PlainSwitcher(
-            portfolio=self._portfolio,
-            undo=UndoJournal(places.run / "undo.json", places.proc),
-            clock=SystemClock(),
-            limits=config.SwitchSettings(attach_limit_s=_ATTACH_LIMIT_S),
-            sys=places.sys,
-            logs=places.run / "logs",
-        )
+        switcher = self.switcher()
 
         def check() -> None:
             event = switcher.poll()
@@ -108,6 +105,18 @@ class Forcing:
             left = not switcher.rest()
         if left:
             raise SchedulerError(scheduler=scheduler, reason="does not let go of the kernel")
+
+    def switcher(self) -> PlainSwitcher:
+        """That of `hold`, for who switches in the course of what is measured; they call `check_usable` first."""
+        places = self._places
+        return PlainSwitcher(
+            portfolio=self._portfolio,
+            undo=UndoJournal(places.run / "undo.json", places.proc),
+            clock=SystemClock(),
+            limits=config.SwitchSettings(attach_limit_s=_ATTACH_LIMIT_S),
+            sys=places.sys,
+            logs=places.run / "logs",
+        )
 
     def close(self) -> None:
         """Let an agent start again."""

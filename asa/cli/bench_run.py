@@ -39,6 +39,8 @@ scenarios, several by commas:
   alone:web      it alone
   idle           nothing
   everything     idle, all alone, all pairs
+  changing       P1 to P4: a pair, then another one
+  web+disk~game  such a one: a pair, then the game alone
 
 exit status:
   0  every trial was played
@@ -110,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     from scenarios import catalogue, runner_folder
     from scenarios.application import Tier
     from scenarios.runner_folder import Folder
-    from scenarios.runner_plan import make
+    from scenarios.runner_plan import make, split
 
     places = paths.default()
     tier = Tier(arguments.tier)
@@ -127,9 +129,9 @@ def run(arguments: argparse.Namespace) -> int:
             except KeyboardInterrupt:
                 print("asa: interrupted; the same command goes on from here", file=sys.stderr)
                 raise
-        results = folder.results()
-        bench_tables.write(out, folder.plan, list(results.values()))
-        found = summary(folder.plan, results)
+        plan, results = split(folder.plan, folder.results())
+        bench_tables.write(out, plan, list(results.values()))
+        found = summary(plan, results)
         runner_folder.write(out / "summary.json", msgspec.to_builtins(found))
     _print(found, as_json=arguments.json)
     return 1 if found.failed or found.left else 0
@@ -240,8 +242,7 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
 
 
 def _applications(trials: "list[Trial]") -> list[str]:
-    names = (name for trial in trials for name in (trial.interactive, trial.background) if name)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name for trial in trials for name in trial.applications))
 
 
 class _Steps:

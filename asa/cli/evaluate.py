@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate`: what the benchmark is worth, by its kept results and the dataset, without measuring anything."""
+"""`asa evaluate`: what benchmark, filters and agent are worth, by what is kept, without measuring anything."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import evaluate_voting
+from asa.cli import evaluate_fleet, evaluate_voting
 from asa.cli.extras import need
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
-is none and one where there is, and whether results and recordings are complete.
+is none and one where there is, and whether results and recordings are complete; `voting` what the filters after the
+model are worth; `fleet` what the agent is worth beside single schedulers and other rules.
 """
 _MORE = """\
 exit status:
@@ -52,6 +53,7 @@ def register(commands: "Commands") -> None:
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scenarios.set_defaults(run=_scenarios)
     evaluate_voting.register(actions)
+    evaluate_fleet.register(actions)
 
 
 def _scenarios(arguments: argparse.Namespace) -> int:

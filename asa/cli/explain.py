@@ -139,6 +139,7 @@ def _now(found: "Status", now_ns: int) -> "Iterator[str]":
     if found.ranking:
         yield f"           by {found.table}"
     yield from _guard(found)
+    yield from _learned(found)
 
 
 def _standing(place: "Place", found: "Status", waiting: dict[str, bool], now_ns: int) -> str:
@@ -152,6 +153,8 @@ def _standing(place: "Place", found: "Status", waiting: dict[str, bool], now_ns:
         notes.append("in force")
     if place.scheduler in waiting:
         notes.append("stands by" if waiting[place.scheduler] else "loading, to stand by")
+    if place.learned:
+        notes.append(place.learned)
     return "; ".join([*notes, place.why])
 
 
@@ -172,6 +175,15 @@ def _guard(found: "Status") -> "Iterator[str]":
         yield f"           {found.guard_blocks} blocks in this trial, judged at {found.guard_next_look}"
     elif found.guard_blocks:
         yield f"           judged: {found.guard_blocks} blocks in this trial, and nothing against it"
+
+
+def _learned(found: "Status") -> "Iterator[str]":
+    here = found.learned.here if found.learned is not None else ()
+    for number, one in enumerate(here):
+        head = "learned   " if number == 0 else "          "
+        settled = f"{one.better} is better here" if one.better else "not settled"
+        counts = f"better {one.won}, worse {one.lost}, alike {one.alike}"
+        yield f"{head} {one.one} against {one.other}: {counts}; {settled}"
 
 
 def _figures(showing: "Showing") -> str:

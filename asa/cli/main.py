@@ -54,8 +54,12 @@ COMMANDS = (
     "train",
     "finetune",
     "model",
+    "table",
     "bench",
+    "calibrate",
+    "adapt",
     "evaluate",
+    "fleet",
     "score",
 )
 """Modules beside this one, in the order in which help shows them."""

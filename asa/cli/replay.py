@@ -3,7 +3,7 @@
 
 By what the recording went by, nothing differs; by other settings, another table or another model it says what would
 have. A journal older than its version 3 does not hold its settings: they are those of now, and the standing of
-schedulers is taken to have been empty at the start.
+schedulers is taken to have been empty at the start, as is what was learned where the recording does not hold it.
 """
 
 import argparse
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from asa import config
     from asa.cli.journal import chosen, session_of
+    from asa.decide import learning
     from asa.decide.standing import Standing
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
@@ -78,10 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
         model = _model(header, settings, tried=tried is not None)
         rules = _rules(journal, number, header, settings, model)
         standing = msgspec.json.decode(header.standing, type=Standing) if header.standing else Standing()
+        learned = msgspec.json.decode(header.learning or "{}", type=learning.Learning)
         found = replay(
             ticks(journal, number),
             rules,
-            State(standing=standing),
+            State(standing=standing, lessons=learning.begin(learned, rules.versions)),
             usual_delays(journal.events(number)),
             _permitted if tried is not None else _renewed,
         )
@@ -184,8 +186,8 @@ def _table(settings: "Settings", recorded: str) -> "MappingTable":
     from asa.decide import table
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-    kept = recorded if recorded and Path(recorded).is_file() else None
-    return table.for_this_machine(modes, settings.table or kept)
+    kept = Path(recorded) if recorded and Path(recorded).is_file() else None
+    return table.for_this_machine(modes, settings.table, first=kept)
 
 
 def _model(header: "SessionHeader", settings: "Settings", *, tried: bool) -> Path:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Ends a hold, whoever caused it, and forgets why schedulers were set aside or barred, so that they may be
-tried again. With a name, forgets the failures of that scheduler alone, with all its modes or the one given.
+tried again. With a name, forgets the failures of that scheduler alone, with all its modes or the one given,
+and what daily use has taught of it.
 """
 _MORE = """\
 exit status:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from asa.status import Status
+    from asa.status import Learned, Status
 
 _WAYS = {
     "gated": "by the gate: the next scheduler loads beside the one in force",
@@ -79,8 +79,10 @@ def _lines(found: "Status") -> list[str]:
         f"why        {found.sentence}",
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",
         f"timing     the latest tick began {found.worst_late_ms:.1f} ms after it was due",
-        f"table      {found.table}",
+        f"table      {found.table}{f' (a prior: {found.table_prior})' if found.table_prior else ''}",
     ]
+    if found.table_stale:
+        lines.append(f"stale      {'; '.join(f'{name}: {why}' for name, why in found.table_stale.items())}")
     if found.way:
         lines.append(
             f"switching  {_WAYS.get(found.way, found.way)}{': ' + found.way_reason if found.way_reason else ''}"
@@ -93,8 +95,25 @@ def _lines(found: "Status") -> list[str]:
         lines.append(f"set aside  {', '.join(found.set_aside)}; `asa explain` says why")
     if found.barred:
         lines.append(f"barred     {', '.join(found.barred)}, for {found.workload}; `asa explain` says why")
+    if found.learned is not None:
+        lines.append(f"learned    {_learned(found.learned)}")
     if found.last_event:
         lines.append(f"last       {found.last_event}")
     lines.extend(f"without    {source}: {reason}" for source, reason in found.missing_sources.items())
     lines.extend(f"slow       {source} {text}" for source, text in found.slow_sources.items())
     return lines
+
+
+def _learned(found: "Learned") -> str:
+    """What daily use taught, and what that can have cost at most: the regret."""
+    parts = [f"comparisons in daily use: {found.comparisons}, orders settled by them: {found.moved}"]
+    if found.allowed_share:
+        parts.append(f"others than the first choice may be tried for {found.allowed_share:.1%} of the time")
+    if found.watched_s:
+        share = found.tried_s / found.watched_s
+        parts.append(f"they were tried for {found.tried_s:.0f} s of {found.watched_s / 3600:.1f} h ({share:.2%})")
+    if found.taken_back_s:
+        parts.append(f"what the guard took back served for {found.taken_back_s:.0f} s")
+    if found.lost_most:
+        parts.append(f"all that cost at most what {found.lost_most:.0f} s at full score are worth")
+    return "; ".join(parts)

@@ -60,12 +60,14 @@ class Reason(StrEnum):
     SERVED = "served"  # the wanted scheduler already runs
     DWELL = "dwell"  # the class has not won for long enough yet
     COOLDOWN = "cooldown"  # the last switch is too recent
+    COST = "cost"  # the wanted scheduler is better by less than the switch to it costs
     BUSY = "busy"  # a switch is under way
     HOLD = "hold"  # somebody else changed the scheduler: they win, until told to resume
     OBSERVING = "observing"  # ASA may not switch here
     BETTER = "better"  # the table ranks another scheduler first: switch
     BASELINE = "baseline"  # the class is met first: EEVDF stays until the guard knows what to compare with
     REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
+    TRYING = "trying"  # in time that the user allows for it another scheduler than the first choice serves
     BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold
 
 

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An account of the policy, for people: who may serve the class in force and who not, what the guard has seen. Pure.
+"""An account of the policy, for people: who may serve the class in force and who not, what the guard has seen, what was
+learned. Pure.
 
-It reads the memories of policy, quarantine, guard and standing, and decides nothing. The agent asks each tick, so that
-what has not changed is not worked out again.
+It reads the memories of policy, quarantine, guard, standing and learning, and decides nothing. The agent asks each
+tick, so that what has not changed is not worked out again.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from asa.core.decision import EEVDF, SwitchEvent
+from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
+from asa.decide import learning
 from asa.decide import standing as standings
 from asa.decide.guard import LOOKS, GuardState, Signal
+from asa.decide.learning import Lessons
 from asa.decide.policy import PolicyState, Rules
 from asa.decide.standing import Cause, Standing
-from asa.status import Place, Showing, Switched
+from asa.status import Compared, Learned, Place, Showing, Switched
 
 _LAST_RESORT = "the kernel's own: serves when no other may"
 _WORDS = {Cause.REVERTED: "worse here", Cause.FAILED: "off after {count} failures"}
@@ -30,6 +33,7 @@ class Account:
     guard: tuple[Showing, ...] = ()
     guard_blocks: int = 0
     guard_next_look: int | None = None
+    learned: Learned | None = None
 
 
 class Accountant:
@@ -40,14 +44,29 @@ class Accountant:
         self._ranking: tuple[Place, ...] = ()
         self._shown_for: tuple[object, ...] = ()
         self._showings: tuple[Showing, ...] = ()
+        self._learned_for: tuple[object, ...] = ()
+        self._learned: Learned | None = None
 
-    def account(self, memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> Account:
+    def account(
+        self,
+        memory: PolicyState,
+        standing: Standing,
+        *,
+        now_ns: int,
+        wall_ns: int,
+        rules: Rules,
+        lessons: Lessons = learning.NOTHING,
+    ) -> Account:
         """Of the tick at `now_ns` (CLOCK_MONOTONIC), which was `wall_ns` (CLOCK_REALTIME)."""
         outs = (memory.set_aside, memory.barred, memory.quarantine, standing)
-        ranked_for = (memory.workload, memory.power, rules.table, *outs)
+        ranked_for = (memory.workload, memory.power, rules.table, rules.policy, lessons.better, *outs)
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
-            self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules)
+            self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules, lessons=lessons)
+        learned_for = (memory.workload, rules.policy, lessons.kept)
+        if not _same(learned_for, self._learned_for):
+            self._learned_for = learned_for
+            self._learned = learned(memory, lessons, rules)
         shown_for = (memory.workload, memory.running, memory.guard.seen)
         if not _same(shown_for, self._shown_for):
             self._shown_for = shown_for
@@ -60,11 +79,20 @@ class Accountant:
             guard=self._showings,
             guard_blocks=blocks or 0,
             guard_next_look=None if blocks is None else next((at for at, _ in LOOKS if at > blocks), None),
+            learned=self._learned,
         )
 
 
-def ranking(memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: int, rules: Rules) -> tuple[Place, ...]:
-    """The table's schedulers for the class in force as they are asked now, and why one is out.
+def ranking(
+    memory: PolicyState,
+    standing: Standing,
+    *,
+    now_ns: int,
+    wall_ns: int,
+    rules: Rules,
+    lessons: Lessons = learning.NOTHING,
+) -> tuple[Place, ...]:
+    """The table's schedulers for the class in force as they are asked now, why one is out, and what was learned.
 
     EEVDF, the last resort, is always there.
     """
@@ -84,10 +112,31 @@ def ranking(memory: PolicyState, standing: Standing, *, now_ns: int, wall_ns: in
     reasons = dict(ranked)
     reasons.setdefault(EEVDF, _LAST_RESORT)
     places = []
-    for name, why in reasons.items():
+    for name, proof in _moved(reasons, memory, lessons, rules).items():
         out, until_ns = outs.get(name, ("", None))
-        places.append(Place(scheduler=name, why=why, out=out, until_ns=until_ns))
+        places.append(Place(scheduler=name, why=reasons[name], learned=proof, out=out, until_ns=until_ns))
     return tuple(places)
+
+
+def learned(memory: PolicyState, lessons: Lessons, rules: Rules) -> Learned | None:
+    """What daily use has taught, in all and about the class in force; None: it is not to teach anything."""
+    if not rules.policy.learn:
+        return None
+    kept = lessons.kept
+    return Learned(
+        comparisons=sum(duel.counted + duel.alike for duel in kept.duels),
+        moved=sum(bool(duel.better) for duel in kept.duels),
+        here=tuple(
+            Compared(one=duel.one, other=duel.other, won=duel.won, lost=duel.lost, alike=duel.alike, better=duel.better)
+            for duel in kept.duels
+            if duel.workload == memory.workload
+        ),
+        allowed_share=rules.policy.explore_share,
+        watched_s=kept.watched_s,
+        tried_s=kept.tried_s,
+        taken_back_s=kept.taken_back_s,
+        lost_most=kept.lost_most,
+    )
 
 
 def showings(memory: PolicyState) -> tuple[Showing, ...]:
@@ -133,6 +182,30 @@ def _trial_blocks(memory: PolicyState) -> int | None:
     if trial is None or (trial.workload, trial.scheduler) != (memory.workload, running) or running == EEVDF:
         return None
     return trial.blocks
+
+
+def _moved(
+    reasons: dict[SchedulerName, str], memory: PolicyState, lessons: Lessons, rules: Rules
+) -> dict[SchedulerName, str]:
+    """The ranking in its learned order: who proved better than one above stands right before it. Name -> the proof."""
+    order, workload = dict.fromkeys(reasons, ""), memory.workload
+    if workload is None or not rules.policy.learn:
+        return order
+    for worse, betters in lessons.better.get(workload, {}).items():
+        names = list(order)
+        up = next((name for name in betters if name in order), None)
+        if up is None or worse not in order or names.index(up) < names.index(worse):
+            continue
+        if not rules.table.allows(workload, up, saver=memory.power.saver):
+            continue
+        duel = learning.duel_of(lessons, workload, up, worse)
+        assert duel is not None  # noqa: S101  # else nothing were proved
+        won = duel.won if duel.one == up else duel.lost
+        order[up] = f"better here than {worse} in {won} of {duel.counted} comparisons"
+        names.remove(up)
+        names.insert(names.index(worse), up)
+        order = {name: order[name] for name in names}
+    return order
 
 
 def _keeps_to(memory: PolicyState, now_ns: int, rules: Rules) -> str:

@@ -18,7 +18,7 @@ Worse is a signal that is worse on all three counts:
 - and by more than `FLOOR`, below which nobody feels it.
 
 Classes are wide: the same one with five busy tasks instead of three waits longer under any scheduler. So only blocks
-of **comparable load** are compared: processors about as busy, about as many tasks able to run (`_LOAD_MATCH`). On the
+of **comparable load** are compared: processors about as busy, about as many tasks able to run (`LOAD_MATCH`). On the
 sessions in models/recordings, which differ in load on purpose, 5 of 55 comparisons of a class with itself came out as
 worse without this and none of 25 with it (30 had no counterpart). A load that differs in another way can still be taken
 for the scheduler's fault: a verdict's consequences are limited, the penalty begins at minutes and fades.
@@ -82,17 +82,19 @@ _MEANINGS: Mapping[Signal, _Meaning] = {
 }
 FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in _MEANINGS.items()}
 """Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
-_SIGNALS = tuple(Signal)
-_BUSY, _RUNNABLE = len(_SIGNALS), len(_SIGNALS) + 1
-_PLACES = len(_SIGNALS) + 2
+SIGNALS = tuple(Signal)
+"""In the order of their values in a block."""
+_BUSY, _RUNNABLE = len(SIGNALS), len(SIGNALS) + 1
+_PLACES = len(SIGNALS) + 2
 
-_LOAD_MATCH = ((_BUSY, 0.1, 0.0), (_RUNNABLE, 0.75, 0.15))
+LOAD_MATCH = ((_BUSY, 0.1, 0.0), (_RUNNABLE, 0.75, 0.15))
 """Place, and how far from the trial's median a block may lie: by so much, or by such a share of it if that is more.
 
 One task more among five or fewer is another load.
 """
 
-_Values = tuple[float | None, ...]  # of a tick or a block: in the order of _SIGNALS, then _BUSY and _RUNNABLE
+Values = tuple[float | None, ...]
+"""Of a tick or a block: in the order of SIGNALS, then share of processor time used and tasks able to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,7 @@ class _Block:
     sums: tuple[float, ...] = (0.0,) * _PLACES
     known: tuple[int, ...] = (0,) * _PLACES
 
-    def plus(self, values: _Values) -> "_Block":
+    def plus(self, values: Values) -> "_Block":
         return _Block(
             since_ns=self.since_ns,
             ticks=self.ticks + 1,
@@ -167,7 +169,7 @@ class _Block:
             known=tuple(count + (value is not None) for count, value in zip(self.known, values, strict=True)),
         )
 
-    def means(self) -> _Values:
+    def means(self) -> Values:
         """Of signals known in at least half of the ticks."""
         return tuple(
             total / count if count and 2 * count >= self.ticks else None
@@ -190,7 +192,7 @@ class GuardState:
     """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times six numbers."""
 
     trial: _Trial | None = None
-    seen: Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]] = field(default_factory=dict)
+    seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
     """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
 
 
@@ -247,14 +249,14 @@ def judge(
     if scheduler == EEVDF:
         return None
     mine = state.seen[workload, scheduler][-trial.blocks :]
-    load = tuple(_middle(mine, place) for place, _, _ in _LOAD_MATCH)
+    load = tuple(middle(mine, place) for place, _, _ in LOAD_MATCH)
     mine = _comparable(mine, load)
     comparisons = [
         (signal, than, values, reference)
         for than in dict.fromkeys((EEVDF, previous))
         if than is not None and than != scheduler
         for others in (_comparable(state.seen.get((workload, than), ()), load),)
-        for place, signal in enumerate(_SIGNALS)
+        for place, signal in enumerate(SIGNALS)
         if (values := _known(mine, place)) and (reference := _known(others, place))
     ]
     level = rules.alpha * trial.share / max(1, len(comparisons))
@@ -272,7 +274,7 @@ def judge(
             level=level,
         )
         for signal, than, values, reference in comparisons
-        if _felt(signal, median(values), median(reference), rules.worse_by)
+        if felt(signal, median(values), median(reference), rules.worse_by)
     ]
     return min((worse for worse in found if worse.p <= level), key=lambda worse: worse.p, default=None)
 
@@ -280,7 +282,7 @@ def judge(
 def lacking(state: GuardState, *, workload: Workload, scheduler: SchedulerName = EEVDF) -> int:
     """How many blocks of `workload` under `scheduler` are missing before it can be a reference; 0: it can."""
     known = state.seen.get((workload, scheduler), ())
-    best = max((len(_known(known, place, fewest=1)) for place in range(len(_SIGNALS))), default=0)
+    best = max((len(_known(known, place, fewest=1)) for place in range(len(SIGNALS))), default=0)
     return max(0, FEWEST_BLOCKS - best)
 
 
@@ -298,8 +300,8 @@ def _closed(state: GuardState) -> GuardState:
 
 
 def _with(
-    seen: Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]], trial: _Trial, means: _Values
-) -> Mapping[tuple[Workload, SchedulerName], tuple[_Values, ...]]:
+    seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]], trial: _Trial, means: Values
+) -> Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]]:
     pair = (trial.workload, trial.scheduler)
     others = {other: blocks for other, blocks in seen.items() if other != pair}
     while len(others) >= MOST_PAIRS:
@@ -312,7 +314,7 @@ def _busy(rates: Rates) -> float | None:
     return None if idle is None else 1.0 - idle - (waiting or 0.0)
 
 
-def _values(tick: Signals) -> _Values:
+def _values(tick: Signals) -> Values:
     return (
         tick.run_queue_p99_us,
         tick.wakeup_p99_us,
@@ -323,27 +325,29 @@ def _values(tick: Signals) -> _Values:
     )
 
 
-def _middle(blocks: tuple[_Values, ...], place: int) -> float | None:
+def middle(blocks: tuple[Values, ...], place: int) -> float | None:
+    """Median of what is known at a place; None: nothing is."""
     known = [value for block in blocks if (value := block[place]) is not None]
     return median(known) if known else None
 
 
-def _comparable(blocks: tuple[_Values, ...], load: tuple[float | None, ...]) -> tuple[_Values, ...]:
+def _comparable(blocks: tuple[Values, ...], load: tuple[float | None, ...]) -> tuple[Values, ...]:
     """Those of about this load, as far as both are known."""
     return tuple(
         block
         for block in blocks
         if all(
-            middle is None or (value := block[place]) is None or abs(value - middle) <= max(by, share * middle)
-            for (place, by, share), middle in zip(_LOAD_MATCH, load, strict=True)
+            usual is None or (value := block[place]) is None or abs(value - usual) <= max(by, share * usual)
+            for (place, by, share), usual in zip(LOAD_MATCH, load, strict=True)
         )
     )
 
 
-def _known(blocks: tuple[_Values, ...], place: int, fewest: int = FEWEST_BLOCKS) -> list[float]:
+def _known(blocks: tuple[Values, ...], place: int, fewest: int = FEWEST_BLOCKS) -> list[float]:
     known = [value for block in blocks if (value := block[place]) is not None]
     return known if len(known) >= fewest else []
 
 
-def _felt(signal: Signal, now: float, before: float, worse_by: float) -> bool:
+def felt(signal: Signal, now: float, before: float, worse_by: float) -> bool:
+    """Is it worse now by so much that it counts?"""
     return now - before > FLOOR[signal] and now > before * (1.0 + worse_by)

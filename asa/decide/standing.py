@@ -7,9 +7,7 @@ scheduler's file clears either. Marks are kept over restarts, so their times are
 pure but `load` and `save`. Nothing is decided here: `asa.decide.policy` asks `barred`.
 """
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
@@ -17,13 +15,12 @@ from typing import Annotated, Literal, Protocol
 import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.core.errors import AsaError, InputError
+from asa.decide import kept_file
 
 MOST_MARKS = 512
 """The one that ends first goes when there are more: some forty classes times as many schedulers never come near."""
 MOST_REVERTS = 64
 """Counted no further: long before, the bar is as long as the rules allow."""
-_LARGEST_BYTES = 1 << 20
 
 
 class Cause(StrEnum):
@@ -176,44 +173,12 @@ def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str], ru
 
 def load(path: Path) -> Standing:
     """What `save` wrote; a missing file is an empty standing. Raises InputError for a damaged or unreadable one."""
-    allowed = "a standing that asa wrote; delete the file to begin anew"
-    try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise InputError(path=str(path), key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
-        return msgspec.json.decode(path.read_bytes(), type=Standing)
-    except FileNotFoundError:
-        return Standing()
-    except OSError as error:
-        raise InputError(path=str(path), key="", value=error.strerror, allowed=allowed) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(path=str(path), key="", value=str(error), allowed=allowed) from error
+    return kept_file.load(path, Standing, "a standing")
 
 
 def save(path: Path, standing: Standing) -> None:
     """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    text = msgspec.json.format(msgspec.json.encode(standing), indent=2)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(text + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise AsaError(f"{path}: cannot write the standing of schedulers: {error.strerror}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    # the new name is on the disk only when its folder is (fsync(2))
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    kept_file.save(path, standing, "the standing of schedulers")
 
 
 def _find(standing: Standing, scheduler: str, workload: str | None, cause: Cause) -> Mark | None:

@@ -1,73 +1,139 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The mapping table: which schedulers serve a class of use best on a machine, best first. Reads YAML, decides nothing.
 
-A table names its machine by a fingerprint; the one that matches this machine most closely is used, else the default.
+The table that the settings name stands alone. Else several stand behind each other: this machine's own, then the
+shipped one whose machine is nearest to this one (`asa.decide.fingerprint`), then `default.yaml`. A class is looked up
+in the first; what it does not rank, the next one does. Within a table a class of several parts (`web+blender`) that is
+not listed has the ranking of its first part that is (`web`, then `blender`).
 
 An entry may say `efficient: true`. While the battery is to be saved these alone serve, in their order, and after them
 EEVDF: nobody who costs more energy comes before it. Otherwise the word means nothing, and the ranking is as written; an
 entry that is for battery saver alone stands after `eevdf`, which is always to be had.
+
+A figure grows old when the kernel or the scheduler that it was measured with is another one now. Such an entry still
+serves; it is named in `stale`.
 """
 
+import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Self
 
-import msgspec
-
-from asa import host, paths, yamlfile
+from asa import host, paths
+from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.core.errors import InputError
+from asa.decide import fingerprint
+from asa.decide.fingerprint import Machine
+from asa.decide.tablefile import (
+    DEFAULT_MODE,
+    Cost,
+    Entry,
+    Measured,
+    TableFile,
+    check,
+    faults,
+    put,
+    put_keeping,
+    read,
+    read_checked,
+    text,
+    write,
+)
 
-DEFAULT_MODE = "default"
+__all__ = [  # what a table is made of is found here too
+    "DEFAULT_MODE",
+    "Cost",
+    "Entry",
+    "Machine",
+    "MappingTable",
+    "Measured",
+    "Present",
+    "TableFile",
+    "candidates",
+    "check",
+    "choose",
+    "faults",
+    "for_this_machine",
+    "load",
+    "own",
+    "put",
+    "put_keeping",
+    "read",
+    "text",
+    "write",
+]
+NAME = "table.yaml"
+"""Of a machine's own table, in the folder of the agent's state."""
+
 _OWN = "the kernel's own: on battery saver it comes before those that are not for it"
+_HASH_DIGITS = 64
+_LEAST_DIGITS = 12  # of a hash, to name a file by
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One scheduler in a class's ranking, and why it stands there (a measurement or a reason)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The kernel and the schedulers of this machine now, to compare with those that were measured."""
 
-    scheduler: str
-    mode: str = DEFAULT_MODE
-    why: Annotated[str, msgspec.Meta(min_length=1)]
-    efficient: bool = False  # may serve while the battery is to be saved
+    kernel: str  # release
+    schedulers: Mapping[str, tuple[str, ...]]  # without a mode -> its version, if it tells one, and its SHA-256
 
-    @property
-    def name(self) -> SchedulerName:
-        """`scx_lavd`, or `scx_lavd:performance` where the mode is not the default."""
-        return SchedulerName(self.scheduler if self.mode == DEFAULT_MODE else f"{self.scheduler}:{self.mode}")
+    @classmethod
+    def of(cls, portfolio: Portfolio, kernel: str | None = None) -> Self:
+        """What `portfolio` has installed; `kernel` is the running one when it is not given. Raises InputError."""
+        told = {
+            str(name): (*((one.version,) if one.version else ()), one.sha256)
+            for name, one in portfolio.records().items()
+        }
+        return cls(kernel=os.uname().release if kernel is None else kernel, schedulers=told)
 
+    def stamp(self, name: SchedulerName) -> str | None:
+        """What a measurement keeps of a scheduler: its version, else its file's hash; None when it is not here."""
+        told = self.schedulers.get(_file(name))
+        return told[0] if told else None
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fingerprint: what is given must match. Nothing given: any machine."""
+    def changed(self, name: SchedulerName, measured: Measured) -> str:
+        """Why a figure of `name` is of another time, "" when it is not.
 
-    name: str
-    cpu_model: str | None = None  # how "model name" in /proc/cpuinfo begins
-    cpus: int | None = None
-
-    def matches(self, cpu_model: str, cpus: int) -> int | None:
-        """How many given facts match, None when one does not."""
-        if self.cpu_model is not None and not cpu_model.startswith(self.cpu_model):
-            return None
-        if self.cpus is not None and self.cpus != cpus:
-            return None
-        return (self.cpu_model is not None) + (self.cpus is not None)
-
-
-class _TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    version: Literal[1]
-    machine: Machine
-    provenance: Annotated[str, msgspec.Meta(min_length=1)]
-    classes: dict[str, Annotated[list[Entry], msgspec.Meta(min_length=1)]]
+        A scheduler that is not installed here is not compared. The kernel's own changes with the kernel alone.
+        """
+        if fingerprint.series(measured.kernel) != fingerprint.series(self.kernel):
+            return f"measured on kernel {measured.kernel}, this is {self.kernel}"
+        scheduler = _file(name)
+        then, now = measured.schedulers.get(scheduler), self.schedulers.get(scheduler, ())
+        if scheduler == EEVDF or not now:
+            return ""
+        if then is None:
+            return f"the table does not say which {scheduler} was measured"
+        same = then in now or (len(then) >= _LEAST_DIGITS and now[-1].startswith(then))
+        return "" if same else f"measured with {scheduler} {_short(then)}, here is {_short(now[0])}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingTable:
-    """A checked table."""
+    """A checked table, with those that stand behind it."""
 
     path: str
     machine: str
     provenance: str
     rankings: Mapping[Workload, tuple[Entry, ...]]
+    costs: Mapping[SchedulerName, Cost] = field(default_factory=dict)
+    measured: Measured | None = None
+    prior: str = ""  # why it is no measurement of this machine, "" when it is one
+    stale: Mapping[SchedulerName, str] = field(default_factory=dict)  # measured once -> what has changed since
+    rest: "MappingTable | None" = None  # asked for what this one does not rank
+
+    def ranking(self, workload: Workload) -> tuple[Entry, ...]:
+        """The class's, else that of its parts, else what the next table says; empty for a class that none ranks."""
+        _, _, found = self.source(workload)
+        return found
+
+    def source(self, workload: Workload) -> tuple["MappingTable", Workload, tuple[Entry, ...]]:
+        """The table that ranks a class, the name under which it does, and the ranking; empty when none does."""
+        for name in (workload, *(Workload(part) for part in workload.split("+"))):
+            if name in self.rankings:
+                return self, name, self.rankings[name]
+        return (self, workload, ()) if self.rest is None else self.rest.source(workload)
 
     def wanted(
         self, workload: Workload, set_aside: Collection[SchedulerName], *, saver: bool = False
@@ -77,8 +143,8 @@ class MappingTable:
         When all of a ranking is set aside the kernel's own scheduler serves, which cannot fail. `saver`: the battery is
         to be saved.
         """
-        ranking = self.rankings.get(workload)
-        if ranking is None:
+        ranking = self.ranking(workload)
+        if not ranking:
             return None
         return next(
             (entry.name for entry in ranking if (entry.efficient or not saver) and entry.name not in set_aside), EEVDF
@@ -88,57 +154,156 @@ class MappingTable:
         """May it serve the class with the battery as it is? EEVDF may always, others always but on battery saver."""
         if not saver or name == EEVDF:
             return True
-        return any(entry.efficient and entry.name == name for entry in self.rankings.get(workload, ()))
+        return any(entry.efficient and entry.name == name for entry in self.ranking(workload))
+
+    def expected(self, workload: Workload, name: SchedulerName) -> Entry | None:
+        """What was measured for a scheduler in a class; None where the class itself is not listed.
+
+        Scores of a part are not scores of the whole.
+        """
+        _, listed, ranking = self.source(workload)
+        return next((entry for entry in ranking if listed == workload and entry.name == name), None)
+
+    def cost(self, name: SchedulerName) -> Cost | None:
+        """Of a scheduler in its mode, else of the scheduler; of this table, not of those behind it."""
+        return self.costs.get(name) or self.costs.get(SchedulerName(_file(name)))
 
     def ranked(self, workload: Workload, *, saver: bool) -> tuple[tuple[SchedulerName, str], ...]:
         """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
-        entries = self.rankings.get(workload, ())
+        table, listed, entries = self.source(workload)
+        of = "" if listed == workload else f" (of {listed})"
+        whys = {entry.name: f"{entry.why}{of}{_stale(table.aged(entry))}" for entry in entries}
         if not saver or not entries:
-            return tuple((entry.name, entry.why) for entry in entries)
-        found = {entry.name: f"{entry.why}; for battery saver, which is on" for entry in entries if entry.efficient}
-        found.setdefault(EEVDF, next((entry.why for entry in entries if entry.name == EEVDF), _OWN))
+            return tuple(whys.items())
+        frugal = (entry.name for entry in entries if entry.efficient)
+        found = {name: f"{whys[name]}; for battery saver, which is on" for name in frugal}
+        found.setdefault(EEVDF, whys.get(EEVDF, _OWN))
         for entry in entries:
-            found.setdefault(entry.name, f"{entry.why}; not on battery saver")
+            found.setdefault(entry.name, f"{whys[entry.name]}; not on battery saver")
         return tuple(found.items())
 
+    def aged(self, entry: Entry) -> str:
+        """Why the entry's figures are stale, "" when they are not or when it has none."""
+        return "" if entry.score is None else self.stale.get(entry.name, "")
 
-def load(path: Path, known: Mapping[str, Collection[str]]) -> MappingTable:
-    """Read and check one table. `known`: each scheduler's modes, from the manifest. Raises InputError."""
-    file = yamlfile.load(path, _TableFile)
-    for workload, ranking in file.classes.items():
-        for place, entry in enumerate(ranking):
-            key = f"classes.{workload}[{place}]"
-            if entry.scheduler not in known:
-                names = ", ".join(sorted(known))
-                raise InputError(path=str(path), key=f"{key}.scheduler", value=entry.scheduler, allowed=names)
-            if entry.mode not in known[entry.scheduler]:
-                modes = ", ".join(sorted(known[entry.scheduler]))
-                raise InputError(path=str(path), key=f"{key}.mode", value=entry.mode, allowed=modes)
-            if entry.name in {earlier.name for earlier in ranking[:place]}:
-                raise InputError(path=str(path), key=key, value=entry.name, allowed="each scheduler once in a ranking")
+
+def load(
+    path: Path,
+    known: Mapping[str, Collection[str]],
+    *,
+    present: Present | None = None,
+    here: host.Facts | None = None,
+    rest: MappingTable | None = None,
+) -> MappingTable:
+    """Read and check one table. `known`: each scheduler's modes, from the manifest. Raises InputError.
+
+    Without `present` nothing is stale, and without `here` a measured table is taken as this machine's.
+    """
+    file = read_checked(path, known)
+    names = {entry.name for ranking in file.classes.values() for entry in ranking if entry.score is not None}
+    stale = {}
+    if present is not None and file.measured is not None:
+        names |= {SchedulerName(name) for name in file.costs}
+        stale = {name: why for name in sorted(names) if (why := present.changed(name, file.measured))}
     return MappingTable(
         path=str(path),
         machine=file.machine.name,
         provenance=file.provenance,
         rankings={Workload(name): tuple(ranking) for name, ranking in file.classes.items()},
+        costs={SchedulerName(name): cost for name, cost in file.costs.items()},
+        measured=file.measured,
+        prior=prior(file, here),
+        stale=stale,
+        rest=rest,
     )
 
 
-def for_this_machine(known: Mapping[str, Collection[str]], override: str | None = None) -> MappingTable:
-    """The table that the settings name (`override`), else the shipped one that fits this machine. Raises InputError."""
+def prior(file: TableFile, here: host.Facts | None) -> str:
+    """Why a table is no measurement of the machine `here`, "" when it is one."""
+    if file.measured is None:
+        return "measured on no machine"
+    other = () if here is None else fingerprint.differences(file.machine, here)
+    return f"measured on another machine: {'; '.join(other)}" if other else ""
+
+
+def for_this_machine(
+    known: Mapping[str, Collection[str]],
+    override: str | None = None,
+    *,
+    places: paths.Places | None = None,
+    present: Present | None = None,
+    first: Path | None = None,
+) -> MappingTable:
+    """The table that the settings name (`override`), else this machine's own and the shipped ones behind it.
+
+    `places` are this user's when they are not given. `first`, such as the table of a recording, stands before all that
+    were behind it. Raises InputError.
+    """
+    places = places or paths.default()
+    here = host.facts(places.proc, places.sys)
     if override is not None:
-        return load(Path(override), known)
-    return load(choose(paths.mapping_tables(), cpu_model=host.cpu_model(), cpus=host.cpus()), known)
+        return load(Path(override), known, present=present, here=here)
+    found = candidates(places, here)
+    if first is not None:
+        found = found[found.index(first) :] if first in found else (first, found[-1])
+    return chain(found, known, present=present, here=here)
 
 
-def choose(folder: Path, *, cpu_model: str, cpus: int) -> Path:
-    """The table in `folder` that fits this machine best: most matching facts, then `default.yaml`.
+def chain(
+    found: tuple[Path, ...],
+    known: Mapping[str, Collection[str]],
+    *,
+    present: Present | None = None,
+    here: host.Facts | None = None,
+) -> MappingTable:
+    """The first of several tables, each with the next one behind it. Raises InputError."""
+    last, *others = reversed(found)
+    table = load(last, known, present=present, here=here)
+    for path in others:
+        table = replace(load(path, known, present=present, here=here), rest=table)
+    return table
+
+
+def candidates(places: paths.Places, here: host.Facts) -> tuple[Path, ...]:
+    """The tables of this machine, the first choice first; the last one is `default.yaml`. Raises InputError."""
+    folder = paths.mapping_tables()
+    mine = next((path for path in (places.state / NAME, _everybodys()) if _is_there(path)), None)
+    shipped = (choose(folder, here), folder / "default.yaml")
+    return tuple(dict.fromkeys(shipped if mine is None else (mine, *shipped)))
+
+
+def own(places: paths.Places) -> Path:
+    """Where this machine's own table is put: with root of an installed ASA, where everybody's agent finds it."""
+    return _everybodys() if places.shared is not None and os.geteuid() == 0 else places.state / NAME
+
+
+def choose(folder: Path, here: host.Facts) -> Path:
+    """The table in `folder` whose machine is nearest to `here`, else `default.yaml`.
 
     Raises InputError for a damaged table, also when another one would have been chosen: it would surprise later.
     """
-    best, best_score = folder / "default.yaml", 0
-    for path in sorted(folder.glob("*.yaml")):
-        score = yamlfile.load(path, _TableFile).machine.matches(cpu_model, cpus)
-        if score is not None and score > best_score:
-            best, best_score = path, score
-    return best
+    shipped = ((read(path).machine, path) for path in sorted(folder.glob("*.yaml")))
+    return fingerprint.nearest(shipped, here) or folder / "default.yaml"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:  # a folder that this user may not look into has nothing for us
+        return False
+
+
+def _everybodys() -> Path:
+    return paths.installed().state / NAME
+
+
+def _stale(why: str) -> str:
+    return f" (stale: {why})" if why else ""
+
+
+def _short(told: str) -> str:
+    return told if len(told) != _HASH_DIGITS else told[:_LEAST_DIGITS]
+
+
+def _file(name: SchedulerName) -> str:
+    return name.partition(":")[0]

@@ -293,7 +293,7 @@ def _standbys(found: Status) -> str:
 def _place(number: int, place: Place, found: Status, loaded: set[str], width: int) -> Line:
     out = f"out: {place.out}" if place.out else ""
     note = "in force" if place.scheduler == found.scheduler else "stands by" if place.scheduler in loaded else ""
-    text = out or "; ".join(part for part in (note, place.why) if part)
+    text = out or "; ".join(part for part in (note, place.learned, place.why) if part)
     name = f"{number}. {place.scheduler}"
     style = "bold" if note == "in force" else "dim" if out else ""
     return ((f"{name}  ", style), (cut(text, width - len(name) - 2), "#d5602a" if out else "dim"))

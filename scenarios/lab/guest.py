@@ -24,7 +24,7 @@ from asa.core.errors import GuestCrashError, LabError, LabTimeoutError
 from scenarios.lab import emulator as emulators
 from scenarios.lab import kernel as kernels
 from scenarios.lab import machine
-from scenarios.lab.emulator import Clock, Emulator
+from scenarios.lab.emulator import Clock, Emulator, Topology
 from scenarios.lab.kernel import Kernel
 
 CPUS = range(1, 17)
@@ -80,6 +80,7 @@ def run(
     disk_mb: int = 0,
     env: Mapping[str, str] | None = None,
     limit_s: float = 600.0,
+    topology: Topology | None = None,
     qemu_options: Sequence[str] = (),
 ) -> GuestResult:
     """Boot, run `command`, and give its lines to `on_output` (stderr to `on_error` if given) as they come.
@@ -97,6 +98,7 @@ def run(
         disk_mb=disk_mb,
         env=env,
         limit_s=limit_s,
+        topology=topology,
         qemu_options=qemu_options,
     )
     with guest:
@@ -161,25 +163,29 @@ class Guest:
         env: Mapping[str, str] | None = None,
         limit_s: float = 600.0,
         boot_limit_s: float = BOOT_LIMIT_S,
+        topology: Topology | None = None,
         qemu_options: Sequence[str] = (),
     ) -> Self:
         """Boot a guest that runs `command` (an argument list, no shell) in this process's working directory.
 
         `out` is shared read-write at the same path. `disk_mb` > 0 adds an empty, sparse disk; its device is in the
-        command's ASA_LAB_DISK. `limit_s` counts from the command's start. `qemu_options` come last, so that
-        `["-smp", "4,sockets=2"]` sets a topology. Raises LabError.
+        command's ASA_LAB_DISK. `limit_s` counts from the command's start. `topology` arranges the CPUs, else QEMU does;
+        `qemu_options` come last. Raises LabError.
         """
         if not command:
             raise LabError("the lab was given no command; name one after --")
         if cpus not in CPUS:
             raise LabError(f"a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {cpus!r}")
+        if topology is not None and topology.cpus != cpus:
+            raise LabError(f"{topology} has {topology.cpus} CPUs, not {cpus!r}")
         out = out.resolve()
         machine.check_shared(out)
         private = _private_folder(out)
         try:
             machine.write_runner(command, private, kernel, env or {}, disk=disk_mb > 0)
             qemu = machine.plan(kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock)
-            qemu += [*(machine.disk(private, disk_mb) if disk_mb else []), *qemu_options]
+            qemu += machine.disk(private, disk_mb) if disk_mb else []
+            qemu += [*(topology.options() if topology is not None else ()), *qemu_options]
             process = _spawn(qemu, private)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)

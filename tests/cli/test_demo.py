@@ -2,6 +2,7 @@
 """The demonstration's judgement: what it shows, what it writes, and when its exit code is 0."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -144,7 +145,8 @@ def test_how_a_switch_was_made_is_shown(tmp_path, capsys):
 
 
 def test_the_stages_settings(tmp_path):
-    (tmp_path / "asa.yaml").write_text(demo._settings(1000))
+    (tmp_path / "asa.yaml").write_text(demo._settings(1000, Path("/a b/lab.yaml")))
     settings = config.load(tmp_path / "asa.yaml", required=True)
     assert settings.guard.baseline_s == 0.0
+    assert settings.table == "/a b/lab.yaml"
     assert settings.switch.trusted_owners == (1000,)

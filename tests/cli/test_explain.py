@@ -16,7 +16,7 @@ from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome, 
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
-from asa.status import Place, Showing, Status, StatusFile, Switched, Waiting
+from asa.status import Compared, Learned, Place, Showing, Status, StatusFile, Switched, Waiting
 
 S = 1_000_000_000
 EMPTY = {"int": 0, "str": "", "float": 0.0, "list": [], "dict": {}}
@@ -132,6 +132,41 @@ def test_all_that_speaks_for_the_scheduler_in_force(agent, capsys):
     assert at[-1].endswith("scx_7 -> scx_8: confirmed (standby, 0.01 s, 9.3 ms without either)")
 
 
+def test_what_daily_use_taught_and_what_it_can_have_cost(agent, capsys):
+    here = (
+        Compared(one="eevdf", other="scx_flash", won=1, lost=13, alike=4, better="scx_flash"),
+        Compared(one="scx_flash", other="scx_rusty", won=2, lost=0, alike=0, better=""),
+    )
+    found = Learned(
+        comparisons=31,
+        moved=1,
+        here=here,
+        allowed_share=0.01,
+        watched_s=36_000.0,
+        tried_s=180.0,
+        taken_back_s=64.0,
+        lost_most=199.6,
+    )
+    ranking = (Place(scheduler="scx_flash", why="third", learned="better here than eevdf in 13 of 14 comparisons"),)
+    agent(example(mode="switching", scheduler="scx_flash", learned=found, ranking=ranking))
+    asked(explain)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "ranking    1. scx_flash: in force; better here than eevdf in 13 of 14 comparisons; third" in lines
+    assert "learned    eevdf against scx_flash: better 1, worse 13, alike 4; scx_flash is better here" in lines
+    assert "scx_flash against scx_rusty: better 2, worse 0, alike 0; not settled" in lines
+    asked(status_command)
+    assert (
+        "learned    comparisons in daily use: 31, orders settled by them: 1; others than the first choice may be tried "
+        "for 1.0% of the time; they were tried for 180 s of 10.0 h (0.50%); what the guard took back served for 64 s; "
+        "all that cost at most what 200 s at full score are worth\n"
+    ) in capsys.readouterr().out
+    agent(
+        example(mode="switching", learned=msgspec.structs.replace(found, allowed_share=0.0, watched_s=0.0, tried_s=0.0))
+    )
+    asked(status_command)
+    assert "tried" not in capsys.readouterr().out
+
+
 def test_as_json(agent, capsys):
     agent(explained(time.time_ns()))
     assert asked(explain, "--json", "--last", "3") == 0
@@ -219,7 +254,7 @@ def test_status_shows_how_it_switches_and_who_stands_by(agent, capsys):
 def test_a_status_of_an_older_agent_can_be_explained(places, agent, capsys):
     body = msgspec.json.decode(msgspec.json.encode(explained(0)))
     new = ("way", "way_reason", "standbys", "barred", "ranking", "keeps_to", "guard", "guard_blocks", "lately")
-    for name in (*new, "guard_next_look"):
+    for name in (*new, "guard_next_look", "learned"):
         del body[name]
     (places.run / "status.json").write_bytes(msgspec.json.encode(body))
     assert status.read(places.run) is not None

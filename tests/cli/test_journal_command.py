@@ -23,6 +23,7 @@ from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.sample import SchedExtState
 from asa.decide import table
+from asa.decide.learning import Duel, Learning
 from asa.decide.standing import Cause, Mark, Standing
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules, State, step
@@ -246,6 +247,18 @@ def test_a_replay_begins_with_the_standing_of_then(file, capsys):
     told = capsys.readouterr().out
     assert "saved       " in told
     assert "another one than the recording's" in told
+
+
+def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
+    with Journal.look(file) as journal:
+        decision = next(one for one in journal.decisions(1) if one.switch_to is not None)
+    one, other = sorted((EEVDF, decision.switch_to))
+    won, lost = (40, 0) if one == EEVDF else (0, 40)
+    duel = Duel(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
+    duel = msgspec.structs.replace(duel, won=won, lost=lost)
+    with_header(file, learning=msgspec.json.encode(Learning(duels=(duel,))).decode())
+    assert asa("replay", file) == replay_command.DIFFERS
+    assert "1 saved" in capsys.readouterr().out
 
 
 def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):

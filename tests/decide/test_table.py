@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The mapping table: what is shipped is sound, what is wrong is named."""
 
+import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from asa import paths
-from asa.act.portfolio import Portfolio
+from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import InputError
 from asa.decide import table
+from asa.host import Facts
+from scenarios.catalogue import SCENARIOS
 
 KNOWN = {"eevdf": ("default",), "scx_lavd": ("default", "performance"), "scx_flash": ("default",)}
 _HOST = Portfolio.load(paths.manifest(), Path("/nonexistent"))
@@ -22,6 +26,15 @@ classes:
   cpu:
     - {scheduler: scx_lavd, mode: performance, why: measured}
     - {scheduler: scx_flash, why: measured}
+"""
+PARTS = """
+version: 2
+machine: {name: parts}
+provenance: test
+classes:
+  web: [{scheduler: scx_flash, why: w, score: 0.5, runs: 1}]
+  blender: [{scheduler: eevdf, why: b}]
+  web+disk: [{scheduler: scx_lavd, why: d}]
 """
 
 
@@ -99,7 +112,7 @@ def test_what_only_saves_energy_never_serves_otherwise(name, workload):
     [
         ("scx_flash", "scx_flsh", "classes.cpu[1].scheduler", "scx_flsh", "scx_lavd"),
         ("mode: performance", "mode: fast", "classes.cpu[0].mode", "fast", "performance"),
-        ("version: 1", "version: 2", "version", 2, "1"),
+        ("version: 1", "version: 3", "version", 3, "1"),
         ("provenance: test", "provenence: test", "provenence", "test", "provenance"),
         (
             "why: measured}\n    - {scheduler: scx_flash",
@@ -140,9 +153,13 @@ def test_choosing_by_fingerprint(tmp_path):
     written(tmp_path, GOOD, "default.yaml")
     any_cpus = written(tmp_path, GOOD.replace("{name: test}", "{name: qemu, cpu_model: QEMU}"), "qemu.yaml")
     four = written(tmp_path, GOOD.replace("{name: test}", "{name: qemu4, cpu_model: QEMU, cpus: 4}"), "qemu4.yaml")
-    assert table.choose(tmp_path, cpu_model="QEMU Virtual CPU", cpus=2) == any_cpus
-    assert table.choose(tmp_path, cpu_model="QEMU Virtual CPU", cpus=4) == four
-    assert table.choose(tmp_path, cpu_model="AMD EPYC", cpus=4) == tmp_path / "default.yaml"
+    assert table.choose(tmp_path, Facts(cpu_model="QEMU Virtual CPU", cpus=2)) == any_cpus
+    assert table.choose(tmp_path, Facts(cpu_model="QEMU Virtual CPU", cpus=4)) == four
+    assert table.choose(tmp_path, Facts(cpu_model="AMD EPYC", cpus=4)) == tmp_path / "default.yaml"
+    assert table.choose(tmp_path, Facts()) == tmp_path / "default.yaml"
+    (tmp_path / "other.yaml").write_text("version: [")
+    with pytest.raises(InputError, match=r"other\.yaml"):
+        table.choose(tmp_path, Facts(cpu_model="QEMU", cpus=4))
 
 
 def test_shipped_tables_fit_the_shipped_manifest(tmp_path):
@@ -153,3 +170,155 @@ def test_shipped_tables_fit_the_shipped_manifest(tmp_path):
     for path in shipped:
         mapping = table.load(path, known)
         assert mapping.wanted(Workload("idle"), ()) == EEVDF
+        for scenario in SCENARIOS:
+            assert mapping.ranking(Workload(scenario.label)), (path, scenario.label)
+
+
+def test_a_pair_is_served_as_its_first_part_that_is_listed(tmp_path):
+    mapping = table.load(written(tmp_path, PARTS), KNOWN)
+    assert mapping.wanted(Workload("web+blender"), ()) == "scx_flash"
+    assert mapping.wanted(Workload("game+blender"), ()) == EEVDF
+    assert mapping.wanted(Workload("web+disk"), ()) == "scx_lavd"  # listed itself
+    assert mapping.wanted(Workload("game+kernel"), ()) is None
+    assert mapping.wanted(Workload("webb"), ()) is None
+    assert mapping.ranked(Workload("web+blender"), saver=False) == (("scx_flash", "w (of web)"),)
+    assert mapping.allows(Workload("web+blender"), SchedulerName("scx_flash"), saver=True) is False
+
+
+def test_scores_of_a_part_are_not_those_of_the_pair(tmp_path):
+    mapping = table.load(written(tmp_path, PARTS), KNOWN)
+    assert mapping.expected(Workload("web"), SchedulerName("scx_flash")).score == 0.5
+    assert mapping.expected(Workload("web+blender"), SchedulerName("scx_flash")) is None
+    assert mapping.expected(Workload("web"), SchedulerName("scx_lavd")) is None
+    assert mapping.expected(Workload("other"), SchedulerName("scx_flash")) is None
+
+
+def test_what_a_scheduler_costs(tmp_path):
+    costs = "costs: {scx_lavd: {switch_ms: 40, runs: 2}, 'scx_lavd:performance': {switch_ms: 50, runs: 2}}\n"
+    mapping = table.load(written(tmp_path, costs + PARTS), KNOWN)
+    found = [mapping.cost(SchedulerName(name)) for name in ("scx_lavd", "scx_lavd:performance", "scx_lavd:x", "eevdf")]
+    assert [one and one.switch_ms for one in found] == [40, 50, 40, None]
+
+
+MEASURED = """
+measured:
+  {date: 2026-11-23, command: c, tier: real, kernel: 6.18.2-a, schedulers: {scx_lavd: 1.1.4, scx_flash: 0123456789ab}}
+"""
+SCORED = (
+    "\n    - {scheduler: scx_flash, why: w, score: 0.5, runs: 2}\n    - {scheduler: eevdf, why: w, score: 0.4, runs: 2}"
+)
+AGED = GOOD.replace("machine: {name: test}", "machine: {name: test, cpus: 2}" + MEASURED) + f"  web:{SCORED}\n"
+SHA = "0123456789abcdef" * 4
+
+
+def aged(tmp_path, kernel="6.18.9-b", here=None, **schedulers):
+    present = table.Present(kernel=kernel, schedulers=schedulers)
+    return table.load(written(tmp_path, AGED), KNOWN, present=present, here=here)
+
+
+def test_a_figure_grows_old_with_its_scheduler(tmp_path):
+    assert aged(tmp_path, scx_flash=("1.1.4", SHA)).stale == {}
+    assert aged(tmp_path).stale == {}  # not installed: nothing to compare
+    mapping = aged(tmp_path, scx_flash=("1.1.5", "ff" * 32), scx_lavd=("2.0", SHA))
+    assert mapping.stale == {"scx_flash": "measured with scx_flash 0123456789ab, here is 1.1.5"}  # lavd has no figure
+    assert mapping.wanted(Workload("web"), ()) == "scx_flash"  # and serves
+    assert mapping.ranked(Workload("web"), saver=False)[0][1].endswith("here is 1.1.5)")
+    assert mapping.ranked(Workload("cpu"), saver=False)[1] == ("scx_flash", "measured")
+
+
+def test_all_figures_grow_old_with_the_kernel(tmp_path):
+    mapping = aged(tmp_path, kernel="6.19.0", scx_flash=("1.1.4", SHA))
+    assert list(mapping.stale) == ["eevdf", "scx_flash"]
+    assert mapping.stale["eevdf"] == "measured on kernel 6.18.2-a, this is 6.19.0"
+
+
+def test_a_version_that_was_not_kept_is_old(tmp_path):
+    text = AGED.replace(", scx_flash: 0123456789ab", "")
+    present = table.Present(kernel="6.18", schedulers={"scx_flash": ("1.1.4", SHA)})
+    assert "does not say" in table.load(written(tmp_path, text), KNOWN, present=present).stale["scx_flash"]
+
+
+def test_what_is_measured_elsewhere_is_a_prior(tmp_path):
+    assert aged(tmp_path, here=Facts(cpus=2)).prior == ""
+    assert aged(tmp_path, here=Facts(cpus=4)).prior == "measured on another machine: cpus 2 there, 4 here"
+    assert table.load(written(tmp_path, GOOD), KNOWN, here=Facts(cpus=2)).prior == "measured on no machine"
+
+
+def test_what_is_installed(tmp_path):
+    portfolio = Portfolio.load(paths.manifest(), tmp_path)
+    record = Record(path="/x", origin=Origin.BUILT, version=None, sha256=SHA, flags=None, installed="now")
+    portfolio.write_records({SchedulerName("scx_flash"): record, SchedulerName("scx_lavd"): replace(record, "1.1.4")})
+    present = table.Present.of(portfolio, "6.18.1")
+    assert present.stamp(SchedulerName("scx_flash")) == SHA
+    assert present.stamp(SchedulerName("scx_lavd:performance")) == "1.1.4"
+    assert present.stamp(SchedulerName("scx_rusty")) is None
+
+
+def replace(record, version):
+    return msgspec.structs.replace(record, version=version)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    everybodys = tmp_path / "var"
+    monkeypatch.setattr(paths, "installed", lambda: paths.Places(state=everybodys))
+    monkeypatch.setattr(paths, "mapping_tables", lambda: tmp_path / "shipped")
+    for folder in ("state", "var", "shipped"):
+        (tmp_path / folder).mkdir()
+    default = GOOD.replace("cpu:", "game:").replace("name: test", "name: default")
+    written(tmp_path / "shipped", default, "default.yaml")
+    near = PARTS.replace("name: parts", "name: near, cpus: 2")
+    written(tmp_path / "shipped", near, "near.yaml")
+    sys = tmp_path / "sys"
+    (sys / "devices/system/cpu").mkdir(parents=True)
+    (sys / "devices/system/cpu/online").write_text("0-1\n")
+    return paths.Places(state=tmp_path / "state", proc=tmp_path / "proc", sys=sys)
+
+
+def chosen(places, **how):
+    found, names = table.for_this_machine(KNOWN, places=places, **how), []
+    while found is not None:
+        names.append((Path(found.path).parent.name, Path(found.path).name))
+        found = found.rest
+    return names
+
+
+def test_the_order_of_tables(places, tmp_path):
+    shipped = [("shipped", "near.yaml"), ("shipped", "default.yaml")]
+    assert chosen(places) == shipped
+    written(tmp_path / "var", GOOD, "table.yaml")
+    assert chosen(places) == [("var", "table.yaml"), *shipped]
+    written(tmp_path / "state", GOOD, "table.yaml")
+    assert chosen(places) == [("state", "table.yaml"), *shipped]
+    named = written(tmp_path, GOOD, "named.yaml")
+    assert chosen(places, override=str(named)) == [(tmp_path.name, "named.yaml")]
+    assert chosen(places, first=named) == [(tmp_path.name, "named.yaml"), ("shipped", "default.yaml")]
+    assert chosen(places, first=tmp_path / "shipped/near.yaml") == shipped
+    (places.sys / "devices/system/cpu/online").write_text("0-63\n")
+    assert chosen(places) == [("state", "table.yaml"), ("shipped", "default.yaml")]
+
+
+def test_what_the_first_does_not_rank_the_next_one_does(places, tmp_path):
+    written(tmp_path / "state", GOOD.replace("cpu:", "blender:"), "table.yaml")
+    mapping = table.for_this_machine(KNOWN, places=places)
+    assert mapping.wanted(Workload("blender"), ()) == "scx_lavd:performance"
+    assert mapping.wanted(Workload("web"), ()) == "scx_flash"
+    assert mapping.wanted(Workload("game"), ()) == "scx_lavd:performance"
+    assert mapping.wanted(Workload("web+blender"), ()) == "scx_lavd:performance"  # within a table before the next one
+    assert mapping.expected(Workload("web"), SchedulerName("scx_flash")).score == 0.5
+    assert mapping.ranking(Workload("disk")) == ()
+
+
+def test_a_damaged_table_of_ones_own_is_named(places, tmp_path):
+    written(tmp_path / "state", "version: 2\n", "table.yaml")
+    with pytest.raises(InputError, match=r"state/table\.yaml"):
+        table.for_this_machine(KNOWN, places=places)
+
+
+def test_where_ones_own_table_is(places, tmp_path, monkeypatch):
+    assert table.own(places) == tmp_path / "state/table.yaml"
+    installed = dataclasses.replace(places, shared=tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert table.own(installed) == tmp_path / "var/table.yaml"
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert table.own(installed) == tmp_path / "state/table.yaml"

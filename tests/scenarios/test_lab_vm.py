@@ -14,7 +14,7 @@ import pytest
 from asa import paths
 from asa.core.errors import GuestCrashError, LabTimeoutError
 from scenarios.lab import guest
-from scenarios.lab.emulator import Clock
+from scenarios.lab.emulator import Clock, Topology
 
 pytestmark = pytest.mark.vm
 
@@ -107,7 +107,7 @@ def test_a_guest_offers_what_it_promises_and_brings_everything_back(lab, tmp_pat
         disk_mb=32,
         env={"GIVEN": "it's"},
         limit_s=120,
-        qemu_options=["-smp", "4,sockets=2,cores=2"],
+        topology=Topology(sockets=2, cores=2),
     )
     assert (result.exit_code, normal, errors) == (3, ["to stdout", "unfinished"], ["to stderr"])
     assert 0 < result.boot_s < guest.BOOT_LIMIT_S

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa table`: the mapping table of this machine: shown, compared, checked, taken in and given away."""
+
+import argparse
+import reprlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from asa.cli.main import Commands
+    from asa.core.decision import Workload
+    from asa.decide.table import Entry, MappingTable, TableFile
+    from asa.yamlfile import Fault
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+
+_TEXT = """\
+The mapping table says which scheduler serves a class of use best, best first. This machine's own is what
+calibration wrote or `import` put there; behind it stand the shipped table of the nearest machine and the
+default, which serve what it does not rank. A table that the settings name stands alone.
+"""
+_MORE = """\
+exit status:
+  0  it was done; for check: the file is right
+  1  it could not be done; for check and import: the file has faults, which are named
+
+files:
+  ~/.local/state/asa/table.yaml  this machine's own, of an agent that runs as this user
+  /var/lib/asa/table.yaml        this machine's own, of an installed ASA: for users who have none themselves
+
+examples:
+  asa table show web+blender
+      Who serves this class, in which order, and why.
+  asa table diff new.yaml
+      What would be chosen differently by new.yaml.
+  asa table check new.yaml
+      Every fault of a file, with its key and line.
+  asa table import new.yaml
+      Use it on this machine; the old one is kept beside it.
+  asa table export mine.yaml
+      The table in use, to give it to somebody.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "table", help="show, compare, check, import and export the mapping table", description=_TEXT, epilog=_MORE
+    )
+    actions = command.add_subparsers(dest="table", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="the table in use: its machine, its figures, who serves what")
+    show.add_argument("classes", nargs="*", metavar="WORKLOAD", help="these alone (default: all that are listed)")
+    show.add_argument("--table", type=Path, metavar="FILE", help="another table, as it would serve here")
+    show.set_defaults(run=_show)
+    diff = actions.add_parser("diff", help="what would be chosen differently by another table, class by class")
+    diff.add_argument("file", type=Path, metavar="FILE", help="compared with the table in use, or with OTHER")
+    diff.add_argument("other", type=Path, metavar="OTHER", nargs="?", help="another file")
+    diff.set_defaults(run=_diff)
+    check = actions.add_parser("check", help="every fault of a table")
+    check.add_argument("file", type=Path, metavar="FILE", nargs="?", help="(default: the table in use)")
+    check.set_defaults(run=_check)
+    bring = actions.add_parser("import", help="check a file and use it on this machine; the old table is kept")
+    bring.add_argument("file", type=Path, metavar="FILE", help="a mapping table")
+    bring.set_defaults(run=_import)
+    give = actions.add_parser("export", help="write the table in use to a file, or print it")
+    give.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a new file (default: standard output)")
+    give.set_defaults(run=_export)
+    for action in (show, diff, check, bring, give):
+        action.add_argument("--json", action="store_true", help="print JSON")
+
+
+class _Desk:
+    """What the actions need: this user's places, the manifest's names, what is installed, the settings' table."""
+
+    def __init__(self) -> None:
+        from asa import config, host, paths
+        from asa.act.portfolio import Portfolio
+        from asa.decide import table
+
+        self.places = paths.default()
+        settings = config.load(self.places.config)
+        portfolio = Portfolio.load(paths.manifest(), self.places.schedulers, owners=settings.switch.trusted_owners)
+        self.known = portfolio.modes()
+        self.present = table.Present.of(portfolio)
+        self.here = host.facts(self.places.proc, self.places.sys)
+        self.named = settings.table
+
+    def in_use(self) -> "MappingTable":
+        """The agent's own choice. Raises InputError."""
+        from asa.decide import table
+
+        return table.for_this_machine(self.known, self.named, places=self.places, present=self.present)
+
+    def path(self) -> Path:
+        """Its file, also of a damaged one."""
+        from asa.decide import table
+
+        return Path(self.named) if self.named is not None else table.candidates(self.places, self.here)[0]
+
+    def at(self, path: Path) -> "MappingTable":
+        """A file as it would serve here in the place of this machine's own. Raises InputError."""
+        from asa import paths
+        from asa.decide import table
+
+        folder = paths.mapping_tables()
+        found = dict.fromkeys((path, table.choose(folder, self.here), folder / "default.yaml"))
+        return table.chain(tuple(found), self.known, present=self.present, here=self.here)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    """Print a table. Raises InputError for a damaged one, and for a class that it does not serve."""
+    import msgspec
+
+    from asa.core.decision import Workload
+    from asa.core.errors import InputError
+    from asa.decide import table
+
+    desk = _Desk()
+    found = desk.in_use() if arguments.table is None else desk.at(arguments.table)
+    asked = [Workload(name) for name in arguments.classes] or _listed(found)
+    for name in asked:
+        if not found.ranking(name):
+            raise InputError(path=found.path, key="classes", value=name, allowed=", ".join(_listed(found)))
+    file = table.read(Path(found.path))
+    if arguments.json:
+        classes = {name: _class(found, name) for name in asked}
+        head = {"path": found.path, "prior": found.prior, "stale": found.stale, "behind": _behind(found)}
+        body = {**head, "file": msgspec.structs.replace(file, classes={}), "classes": classes}
+        print(msgspec.json.encode(body).decode())
+        return 0
+    print("\n".join((*_head(found, file), *_rankings(found, asked))))
+    return 0
+
+
+def _listed(found: "MappingTable") -> "list[Workload]":
+    """Of the table and of all behind it, the first one's classes first."""
+    names = dict.fromkeys(found.rankings)
+    while found.rest is not None:
+        found = found.rest
+        names |= dict.fromkeys(found.rankings)
+    return list(names)
+
+
+def _behind(found: "MappingTable") -> list[str]:
+    return [] if found.rest is None else [found.rest.path, *_behind(found.rest)]
+
+
+def _class(found: "MappingTable", name: "Workload") -> dict[str, object]:
+    import msgspec
+
+    source, listed, ranking = found.source(name)
+    rows = [{**msgspec.to_builtins(entry), "name": entry.name, "stale": source.aged(entry)} for entry in ranking]
+    return {"table": source.path, "listed": listed, "ranking": rows}
+
+
+def _head(found: "MappingTable", file: "TableFile") -> "Iterator[str]":
+    from asa.decide import fingerprint
+
+    facts = ", ".join(f"{fact} {value}" for fact, value in fingerprint.words(file.machine))
+    yield f"table       {found.path}"
+    yield f"machine     {found.machine}{f': {facts}' if facts else ''}"
+    if (measured := found.measured) is not None:
+        seed = f", seed {measured.seed}" if measured.seed is not None else ""
+        where = f"kernel {measured.kernel}, {measured.tier} programs"
+        yield f"measured    {measured.date}, {where}{seed}: {measured.command}"
+    if found.prior:
+        yield f"a prior     {found.prior}"
+    yield f"provenance  {' '.join(found.provenance.split())}"
+    for place, path in enumerate(_behind(found)):
+        yield f"{'behind it' if place == 0 else '':<12}{path}"
+    for name, cost in found.costs.items():
+        told = (
+            "time to switch unknown" if cost.switch_ms is None else f"{cost.switch_ms:g} ms to switch",
+            "" if cost.overhead_pct is None else f", {cost.overhead_pct:g} % of the score",
+        )
+        yield f"cost        {name}: {''.join(told)} ({_runs(cost.runs)})"
+    for name, why in found.stale.items():
+        yield f"stale       {name}: {why}"
+
+
+def _rankings(found: "MappingTable", names: "Sequence[Workload]") -> "Iterator[str]":
+    for name in names:
+        source, listed, ranking = found.source(name)
+        part = f" as {listed}" if listed != name else ""
+        yield f"\n{name}{part}{f' by {source.path}' if source is not found else ''}"
+        for place, entry in enumerate(ranking, 1):
+            saver = "; for battery saver" if entry.efficient else ""
+            old = f"; stale: {aged}" if (aged := source.aged(entry)) else ""
+            yield f"{place:>3}  {entry.name:<22} {_figures(entry):<32} {entry.why}{saver}{old}"
+
+
+def _figures(entry: "Entry") -> str:
+    if entry.score is None:
+        return ""
+    low, high = ("?" if value is None else f"{value:.3f}" for value in (entry.low, entry.high))
+    return f"{entry.score:.3f} ({low} to {high}{'' if entry.runs is None else f', {_runs(entry.runs)}'})"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    """Print what two tables choose differently. Raises InputError for a damaged one."""
+    import msgspec
+
+    from asa.core.decision import Workload
+    from scenarios.catalogue import SCENARIOS
+
+    desk = _Desk()
+    if arguments.other is None:
+        one, other = desk.in_use(), desk.at(arguments.file)
+    else:
+        one, other = desk.at(arguments.file), desk.at(arguments.other)
+    names = list(dict.fromkeys((*_listed(one), *_listed(other), *(Workload(found.label) for found in SCENARIOS))))
+    rows = []
+    for name in names:
+        for saver in (False, True):
+            old, new = one.wanted(name, (), saver=saver), other.wanted(name, (), saver=saver)
+            if old != new:
+                whys = dict(other.ranked(name, saver=saver))
+                why = whys.get(new, "") if new is not None else ""
+                rows.append({"class": name, "saver": saver, "one": old, "other": new, "why": why})
+    if arguments.json:
+        print(msgspec.json.encode({"one": one.path, "other": other.path, "classes": len(names), "rows": rows}).decode())
+        return 0
+    print(f"{one.path} -> {other.path}")
+    for row in rows:
+        when = ", on battery saver" if row["saver"] else ""
+        print(f"{row['class']}{when}: {row['one'] or 'no entry'} -> {row['other'] or 'no entry'} ({row['why']})")
+    print(f"{len({row['class'] for row in rows})} of {len(names)} classes would get another scheduler")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Print the faults. Exit code 0 without any, else 1."""
+    import msgspec
+
+    from asa.decide import table
+
+    desk = _Desk()
+    path = arguments.file or desk.path()
+    found = table.check(path, desk.known)
+    if arguments.json:
+        print(msgspec.json.encode({"file": str(path), "faults": [_plain(fault) for fault in found]}).decode())
+        return 1 if found else 0
+    if found:
+        return _faulty(path, found)
+    right = desk.at(path)
+    print(f"{path} is right; it ranks {len(right.rankings)} classes")
+    _print_standing(right)
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    """Put a file into this machine's own place. Raises AsaError; then nothing has changed. Exit code 1 for faults."""
+    import msgspec
+
+    from asa import status
+    from asa.decide import table
+
+    desk = _Desk()
+    found = table.check(arguments.file, desk.known)
+    if found:
+        if arguments.json:
+            print(msgspec.json.encode({"file": str(arguments.file), "faults": [_plain(one) for one in found]}).decode())
+            return 1
+        return _faulty(arguments.file, found)
+    place = table.own(desk.places)
+    kept = table.put_keeping(place, arguments.file)
+    taken, agent = desk.at(place), status.read(desk.places.run)
+    command = f"kill -HUP {agent.pid}" if agent is not None else ""
+    if arguments.json:
+        facts = {"prior": taken.prior, "stale": taken.stale, "reload": command, "settings": desk.named}
+        where: dict[str, object] = {"table": str(place), "kept": None if kept is None else str(kept), "faults": []}
+        print(msgspec.json.encode({**where, **facts}).decode())
+        return 0
+    print(f"{place} is this machine's table now{'' if kept is None else f'; the old one is {kept}'}")
+    _print_standing(taken)
+    if desk.named is not None:
+        print(f"{desk.places.config} names another table, which comes first: {desk.named}; take its line `table` out")
+    print(f"the running agent takes it at: {command}" if command else "the agent takes it when it starts")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    """Write the table in use. Raises AsaError; a file that exists is not touched."""
+    import msgspec
+
+    from asa.core.errors import InputError
+    from asa.decide import table
+
+    file = table.read(_Desk().path())
+    if arguments.file is None:
+        print(msgspec.json.encode(file).decode() if arguments.json else table.text(file), end="")
+        return 0
+    if arguments.file.exists():
+        raise InputError(path=str(arguments.file), key="", value="exists", allowed="the name of a new file")
+    table.write(arguments.file, file)
+    if arguments.json:
+        print(msgspec.json.encode({"file": str(arguments.file), "classes": len(file.classes)}).decode())
+    else:
+        print(f"{arguments.file}: {len(file.classes)} classes, of {file.machine.name}")
+    return 0
+
+
+def _print_standing(found: "MappingTable") -> None:
+    if found.prior:
+        print(f"it is a prior, not a measurement of this machine: {found.prior}")
+    for name, why in found.stale.items():
+        print(f"stale: {name}: {why}")
+
+
+def _faulty(path: Path, found: "Sequence[Fault]") -> int:
+    for fault in found:
+        print(f"{path}{f':{fault.line}' if fault.line else ''}: {_plain(fault)['text']}")
+    print(f"{len(found)} fault{'s' if len(found) > 1 else ''} in {path}")
+    return 1
+
+
+def _plain(fault: "Fault") -> dict[str, object]:
+    from asa.yamlfile import FaultKind
+
+    value = _short.repr(fault.value)
+    words = {
+        FaultKind.UNKNOWN: "there is no such key",
+        FaultKind.DOUBLED: "stands here again",
+    }.get(fault.kind, f"{value} is not accepted")
+    text = f"{fault.key + ': ' if fault.key else ''}{words}; allowed: {fault.allowed}"
+    line = " ".join(text.split())
+    return {"key": fault.key, "line": fault.line, "value": value, "allowed": fault.allowed, "text": line}

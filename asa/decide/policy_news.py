@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the policy takes note of between two ticks: what became of switches, what a person said, what feeds the machine.
+Pure.
+"""
+
+from dataclasses import replace
+
+from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.decide import cooldown, orders, quarantine
+from asa.decide import standing as standings
+from asa.decide.guard import GuardState
+from asa.decide.policy_state import PolicyState, Rules, version_of
+from asa.decide.standing import Standing
+
+
+def learn(
+    state: PolicyState, standing: Standing, event: SwitchEvent, *, wall_ns: int, rules: Rules
+) -> tuple[PolicyState, Standing]:
+    """Take note of what became of a switch or of the running scheduler."""
+    new, at_ns, held = event.new, event.monotonic_ns, state.held
+    by_hand = held is not None and held.scheduler == new and new in (state.pending, state.running)
+    match event.outcome:
+        case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
+            previous = event.old if event.old != new else state.previous
+            state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
+            return replace(state, costs=cooldown.note(state.costs, event)), standing
+        case SwitchOutcome.FOREIGN:
+            state = replace(state, pending=None, running=None)
+            return _held_up(state, f"{new} was attached by somebody else", stranger=True), standing
+        case SwitchOutcome.REFUSED:
+            pending = None if new == state.pending else state.pending  # else it was one that should stand by
+            state = replace(state, pending=pending)
+        case SwitchOutcome.LOST:
+            pending = None if new == state.pending else state.pending  # else the next one is on its way already
+            state = replace(state, pending=pending, running=EEVDF, last_switch_ns=at_ns)
+        case SwitchOutcome.FAILED:
+            state = replace(state, pending=None, running=EEVDF, last_switch_ns=at_ns)
+    if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
+        return _held_up(state, f"{new} was taken out by SysRq-S", stranger=False), standing
+    if held is not None and by_hand:
+        return replace(state, held=orders.failed(held, event)), standing
+    kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine)
+    if off is not None:
+        standing = standings.put_off(
+            standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions, rules=rules.standing),
+            scheduler=off,
+            version=version_of(off, rules),
+            wall_ns=wall_ns,
+            why=event.exit.reason if event.exit is not None else event.detail,
+            count=rules.quarantine.failures,
+        )
+    return replace(state, quarantine=kept), standing
+
+
+def obey(
+    state: PolicyState, standing: Standing, order: Order, current: SchedulerName | None
+) -> tuple[PolicyState, Standing]:
+    """Do what a person said. A stranger's scheduler is never switched away from: going on then waits for its end."""
+    alone = current in (EEVDF, None)
+    match order.kind:
+        case OrderKind.RELOAD:
+            state = replace(state, quarantine=quarantine.lift(state.quarantine))
+            if state.stranger and alone:
+                state = released(state)
+        case OrderKind.RESUME:
+            reverts = () if order.scheduler is None else state.reverts
+            kept = quarantine.lift(state.quarantine, order.scheduler)
+            state = replace(state, quarantine=kept, reverts=reverts, held=None, go_on=bool(state.outside))
+            standing = standings.lift(standing, order.scheduler)
+        case OrderKind.HOLD:
+            state = replace(state, held=orders.hold(order, state.held))
+        case OrderKind.SWITCH:
+            if alone or current == state.running:
+                state = replace(released(state), held=orders.choose(order))
+    return state, standing
+
+
+def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:
+    """Note what feeds the machine (None: as before). What the guard saw under other power is no measure any more."""
+    power = state.power.seen(saver, on_battery)
+    return state if power == state.power else replace(state, power=power, guard=GuardState())
+
+
+def released(state: PolicyState) -> PolicyState:
+    """Without what happened from outside."""
+    return replace(state, outside="", stranger=False, go_on=False)
+
+
+def _held_up(state: PolicyState, why: str, *, stranger: bool) -> PolicyState:
+    return replace(state, outside=why, stranger=stranger, go_on=False, held=orders.chose_no_more(state.held))

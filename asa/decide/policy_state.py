@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the policy goes by, remembers and says: its rules, its state from tick to tick, its verdict. Data alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandingSettings
+from asa.core.decision import Reason, SchedulerName, Workload
+from asa.decide import cooldown
+from asa.decide.cooldown import Costs
+from asa.decide.guard import GuardState, Worse
+from asa.decide.orders import Held
+from asa.decide.power import Power
+from asa.decide.quarantine import Quarantine
+from asa.decide.table import MappingTable
+
+SHORTEST_REST_S = 10.0
+"""A class rests after a revert also where the settings have no cooldown."""
+
+
+class Rules(Protocol):
+    """The part of `asa.pipeline.Rules` that is needed here."""
+
+    @property
+    def table(self) -> MappingTable: ...  # noqa: D102  # as there
+    @property
+    def policy(self) -> PolicySettings: ...  # noqa: D102
+    @property
+    def guard(self) -> GuardSettings: ...  # noqa: D102
+    @property
+    def quarantine(self) -> QuarantineSettings: ...  # noqa: D102
+    @property
+    def standing(self) -> StandingSettings: ...  # noqa: D102
+    @property
+    def versions(self) -> Mapping[str, str]: ...  # noqa: D102
+    @property
+    def may_switch(self) -> bool: ...  # noqa: D102
+    @property
+    def shadow(self) -> bool: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revert:
+    """What the guard took back for a class."""
+
+    workload: Workload
+    back: SchedulerName  # what the class wants while it rests
+    count: int  # without a calm day between them
+    at_ns: int
+
+    def rests(self, now_ns: int, rules: Rules) -> bool:
+        """Does the class keep to `back` still?"""
+        rest_s = max(cooldown.longest_s(rules.policy.cooldown_s), SHORTEST_REST_S) * 2.0 ** min(self.count, 32)
+        return now_ns - self.at_ns < min(rest_s, rules.guard.longest_cooldown_s) * 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trying:
+    """A scheduler that is tried for a class in place of its first choice, in the time that the user allows for it."""
+
+    workload: Workload
+    scheduler: SchedulerName
+    instead_of: SchedulerName
+    until_ns: int  # at the latest
+    over: bool = False  # it is to go, and has not gone yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyState:
+    """What the policy remembers from tick to tick. Times are CLOCK_MONOTONIC in ns."""
+
+    workload: Workload | None = None  # the class in force: the last winner
+    since_ns: int = 0  # when it won first without a break
+    last_switch_ns: int | None = None  # when a switch last ended, well or badly
+    pending: SchedulerName | None = None  # ordered, not yet reported
+    running: SchedulerName | None = None  # what we last brought up, with its mode
+    previous: SchedulerName | None = None  # what ran before it
+    outside: str = ""  # what happened from outside, so that nothing is switched until told to resume
+    stranger: bool = False  # it was somebody else's scheduler
+    go_on: bool = False  # told to resume: to be done when the stranger has gone
+    held: Held | None = None  # the user's word
+    costs: Costs = field(default_factory=Costs)
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    set_aside: frozenset[SchedulerName] = frozenset()  # out in this tick because they failed
+    barred: frozenset[SchedulerName] = frozenset()  # out for the class in force because of the guard
+    guard: GuardState = field(default_factory=GuardState)
+    reverts: tuple[Revert, ...] = ()  # the last one of each class
+    trying: Trying | None = None
+    power: Power = field(default_factory=Power)
+
+    @property
+    def hold(self) -> str:
+        """Why nothing is switched; "": it may be."""
+        if self.held is None:
+            return self.outside
+        return f"{self.outside}; {self.held.words}" if self.outside else self.held.words
+
+    @property
+    def out(self) -> frozenset[SchedulerName]:
+        """Who may not serve the class in force in this tick."""
+        return self.set_aside | self.barred
+
+    def revert_of(self, workload: Workload) -> Revert | None:
+        """The last one of a class."""
+        return next((one for one in self.reverts if one.workload == workload), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the policy says in one tick."""
+
+    wanted: SchedulerName | None
+    switch_to: SchedulerName | None
+    reason: Reason
+    sentence: str
+    worse: Worse | None = None  # what the guard takes back in this tick
+
+
+def keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict:
+    """The verdict that nothing is switched."""
+    return Verdict(wanted=wanted, switch_to=None, reason=reason, sentence=sentence)
+
+
+def version_of(name: SchedulerName, rules: Rules) -> str:
+    """What the installed file of a scheduler (with or without a mode) is known by; "": unknown, or the kernel's."""
+    return rules.versions.get(name.partition(":")[0], "")

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The agent as a controller: `asa run` itself, as a user starts it, with a table, a model and a fresh state of its own.
+
+Starts it and waits until it ticks; at the end stops it, and sees to it that the kernel's own scheduler is in force. Its
+lines of JSON and its status tell the course. All that it writes is in a scratch folder, which is removed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import msgspec
+
+from asa import paths, status
+from asa.act.in_force import Check
+from asa.act.kernel import sched_ext_state
+from asa.act.undo import UndoJournal
+from asa.core.errors import SchedulerError
+from asa.status import Status
+from calibration.controllers_course import Course
+from calibration.overhead_agent import cpu_clock
+
+Settings: TypeAlias = Mapping[str, Any]
+
+ABLATIONS: Mapping[str, Settings] = {
+    "no-voting": {"voting": {"method": "none"}},
+    "no-cooldown": {"policy": {"cooldown_s": 0}},
+    "no-guard": {"guard": {"enabled": False}},
+    "no-cost": {"policy": {"weigh_cost": False}},
+}
+"""What the agent lacks, by name: settings."""
+
+DEFAULTS: Settings = {"guard": {"baseline_s": 0}}
+"""Settings of a run that names none: as shipped, but for the time that a class which is met first stays on EEVDF. That
+is 20 s once in an agent's life, longer than a trial is."""
+
+COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
+    *("setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m", "asa.cli"),
+    *("run", "--json", "--config"),
+)
+_NAME = "agent"
+_AT_WORK = ("switching", "shadow")  # as its status says; the latter for who gives such a command
+_ATTACH_LIMIT_S = 120.0  # scx_lavd takes an emulated guest a minute
+_START_LIMIT_S = 180.0  # emulated: Python, the model, the probes
+_END_LIMIT_S = 60.0
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the agent is given. Paths are "" for its own choice; `owners` are trusted with schedulers' files."""
+
+    table: str = ""
+    model: str = ""
+    settings: Settings = field(default_factory=dict)  # empty: DEFAULTS
+    variant: str = ""  # of ABLATIONS
+    owners: Collection[int] = ()
+
+
+class _Decided(msgspec.Struct, frozen=True):
+    monotonic_ns: int
+    workload: str | None = None
+    current: str | None = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    decision: _Decided | None = None
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """The agent's file of settings."""
+    found = _merged(job.settings or DEFAULTS, {"switch": {"attach_limit_s": _ATTACH_LIMIT_S}})
+    trusted = (*found["switch"].get("trusted_owners", ()), *job.owners)
+    found = _merged(found, {"switch": {"trusted_owners": list(dict.fromkeys(trusted))}})
+    for name in ("table", "model"):
+        if getattr(job, name):
+            found[name] = getattr(job, name)
+    return _merged(found, ABLATIONS[job.variant]) if job.variant else found
+
+
+@contextmanager
+def running(
+    job: Job, places: paths.Places, scratch: Path, course: Course, command: Sequence[str] = COMMAND
+) -> Iterator[Check]:
+    """The agent at work, its own lock and run folder below `places.run`; `course` is whole afterwards.
+
+    Raises SchedulerError when it does not come up or may not switch; the check does when it has ended, and so does
+    leaving when the kernel is not on its own scheduler then. Whatever happens, what the agent started is ended.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="asa-agent-", dir=scratch))
+    try:
+        agent = _Agent.start(job, places, folder, course, command)
+        try:
+            agent.settle()
+            yield agent.check
+        finally:
+            trouble = agent.end()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if trouble:
+        raise SchedulerError(scheduler=_NAME, reason=trouble)
+
+
+class _Agent:
+    """A running agent."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", output: Path, places: paths.Places, course: Course) -> None:
+        self._process = process
+        self._output = output
+        self._places = places
+        self._course = course
+        self._clock = cpu_clock(process.pid)
+
+    @classmethod
+    def start(cls, job: Job, places: paths.Places, folder: Path, course: Course, command: Sequence[str]) -> Self:
+        path, output = folder / "asa.yaml", folder / "output"
+        path.write_text(json.dumps(settings(job)))  # JSON is YAML
+        environment = os.environ | {"XDG_STATE_HOME": str(folder)}
+        try:
+            with output.open("wb") as file:
+                process = subprocess.Popen(
+                    [*command, str(path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise SchedulerError(scheduler=_NAME, reason=f"{command[0]}: {error.strerror}") from error
+        return cls(process, output, places, course)
+
+    def settle(self) -> None:
+        """Wait for its first tick."""
+        end_s = time.monotonic() + _START_LIMIT_S
+        while time.monotonic() < end_s:
+            self.check()
+            found = self._status()
+            if found is not None and found.ticks > 0:
+                if found.mode not in _AT_WORK:
+                    raise SchedulerError(scheduler=_NAME, reason=f"is {found.mode}: {found.mode_reason}")
+                return
+            time.sleep(_LOOK_S)
+        raise self._error(f"did not tick within {_START_LIMIT_S:.0f} s")
+
+    def check(self) -> None:
+        """Is it at work?"""
+        code = self._process.poll()
+        if code is not None:
+            raise self._error(f"ended with code {code}")
+        self._course.cpu.append((time.monotonic_ns(), time.clock_gettime_ns(self._clock)))
+
+    def end(self) -> str:
+        """Stop it and read what it did. What went wrong in that, "" for nothing."""
+        self._note(self._status() if self._process.poll() is None else None)
+        trouble = self._stop()
+        self._read()
+        state = sched_ext_state(self._places.sys)
+        if state is not None and state.state != "disabled":
+            UndoJournal(self._places.run / "undo.json", self._places.proc, self._places.sys).recover(_END_LIMIT_S)
+            return trouble or f"left {state.ops or state.state} in force"
+        return trouble
+
+    def _stop(self) -> str:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            code = self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return f"did not end within {_END_LIMIT_S:.0f} s and was killed"
+        return "" if code == 0 else str(self._error(f"ended with code {code}"))
+
+    def _status(self) -> Status | None:
+        found = status.read(self._places.run)
+        return found if found is not None and found.pid == self._process.pid else None
+
+    def _note(self, last: Status | None) -> None:
+        if last is None:
+            return
+        resident = last.resident_bytes
+        self._course.facts |= {
+            "resident_mb": None if resident is None else round(resident / 1e6, 1),
+            "way": last.way,
+            "mode": last.mode,
+            "failures": last.failures,
+            "overruns": last.overruns,
+            "events": [
+                {
+                    "outcome": one.outcome,
+                    "old": one.old,
+                    "new": one.new,
+                    "way": one.way,
+                    "elapsed_ms": round(one.elapsed_ns / 1e6, 1),
+                    "gap_ms": None if one.gap_ns is None else round(one.gap_ns / 1e6, 3),
+                }
+                for one in last.lately
+            ],
+        }
+
+    def _read(self) -> None:
+        for line in self._output.read_bytes().splitlines():
+            try:
+                decision = msgspec.json.decode(line, type=_Line).decision
+            except msgspec.DecodeError:  # a warning of Python's
+                continue
+            if decision is None:
+                continue
+            if decision.current is not None:
+                self._course.held.append((decision.monotonic_ns, decision.current))
+            if decision.workload is not None:
+                self._course.classes.append((decision.monotonic_ns, decision.workload))
+
+    def _error(self, reason: str) -> SchedulerError:
+        lines = self._output.read_text(errors="replace").splitlines()[-1:]
+        return SchedulerError(scheduler=_NAME, reason=reason, last_words=lines[0][-300:] if lines else "")
+
+
+def _merged(below: Settings, above: Settings) -> dict[str, Any]:
+    """`above` on top of `below`, key by key in what is a mapping in both."""
+    found = dict(below)
+    for key, value in above.items():
+        under = found.get(key)
+        found[key] = _merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+    return found

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kept runs of `asa fleet run`: each machine's folder as blocks, a block being a scenario with all of its runs.
+
+Reads machine.json, the two tables and plan.json, scores the trials, and keeps all scores as one table. Compares
+nothing.
+
+A scenario that changes its phases in the course of a run is kept as a trial a phase, named `P1/1`, `P1/2` and so on;
+here it is one scenario, P1, whose score is the mean of its phases'.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from asa.core.decision import EEVDF
+from asa.core.errors import AsaError
+from calibration import bench_scores, bench_tables
+from calibration.bench_scores import Played, Score
+from calibration.controllers import AGENT, is_controller
+from scenarios.catalogue import IDLE
+from scenarios.runner_plan import CONTROLLER, Outcome
+
+MACHINE, PLAN = "machine.json", "plan.json"
+ABLATION = f"{AGENT}:"  # begins the name of an agent that lacks a part
+_PHASE = "/"
+_COMMAND = "`asa fleet run --out` makes them"
+
+Repeat: TypeAlias = tuple[str, int]
+"""Run and number: what was played in one repeat played the same parameters."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """machine.json: a machine of the fleet. A prototype's runs trained model and table. None is unknown."""
+
+    name: str
+    cpus: int
+    prototype: bool
+    sockets: int | None = None
+    cores: int | None = None
+    threads: int | None = None
+    memory_mb: int | None = None
+    note: str = ""
+    command: str = ""  # that recorded it
+    adapt_minutes: float | None = None  # of machine time, that `asa adapt` took
+
+
+class Controlled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a controller did in one trial, as its result keeps it. None, and empty, is unknown."""
+
+    held_s: dict[str, float] = {}  # scheduler -> seconds of the measured window
+    classes: dict[str, int] = {}  # decided class -> ticks
+    switches: int | None = None
+    cpu_pct: float | None = None  # of one CPU
+    resident_mb: float | None = None
+    inference_ms: list[float] = []
+    decision_ms: list[float] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A scenario played once under one column. `trouble` says why there is no score, 0 to 1."""
+
+    score: float | None
+    trouble: str = ""
+    controlled: tuple[Controlled, ...] = ()  # one, or one a phase
+
+    def chosen(self) -> str | None:
+        """The scheduler that was in force the longest; None when that is not kept."""
+        held: dict[str, float] = defaultdict(float)
+        for one in self.controlled:
+            for name, seconds in one.held_s.items():
+                held[name] += seconds
+        return max(sorted(held), key=held.__getitem__) if held else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A scenario on a machine: column -> repeat -> run. A column is a scheduler, its copy, or a controller."""
+
+    machine: str
+    prototype: bool
+    scenario: str  # S16, a label, or P1
+    label: str
+    phased: bool
+    runs: Mapping[str, Mapping[Repeat, Run]]
+
+    def score(self, column: str, repeat: Repeat) -> float | None:
+        """None when it was not played, failed, or measured too little."""
+        run = self.runs.get(column, {}).get(repeat)
+        return None if run is None else run.score
+
+    @property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """All that anything was played in."""
+        return tuple(sorted({repeat for runs in self.runs.values() for repeat in runs}))
+
+    @property
+    def statics(self) -> tuple[str, ...]:
+        """Columns that are one scheduler throughout, the first copies alone."""
+        return tuple(sorted(name for name in self.runs if is_static(name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A machine's folder. `planned`, None when there is no plan beside the tables, and others count a trial a phase."""
+
+    facts: Facts
+    folder: Path
+    blocks: tuple[Block, ...]
+    planned: int | None
+    trials: int
+    failed: int
+    disturbed: int
+    began_ns: int | None  # CLOCK_REALTIME
+    took_s: float
+    seed: int | None  # of the plan
+    tiers: tuple[str, ...]
+    kernels: tuple[str, ...]
+    versions: tuple[str, ...]  # of asa
+    programs: Mapping[str, str]  # scheduler, or the agent -> version
+
+
+def is_static(column: str) -> bool:
+    """Is it a scheduler, and the first copy of it?"""
+    return not is_controller(column) and not column.endswith(")")
+
+
+def read(folder: Path) -> list[Machine]:
+    """All machines below it, by name. Raises AsaError for what is there and cannot be read, and when nothing is."""
+    found = [_machine(path.parent) for path in sorted(folder.glob(f"*/{MACHINE}"))]
+    if not found:
+        raise AsaError(f"{folder}: holds no machine of a fleet (no */{MACHINE}); {_COMMAND}")
+    names = [one.facts.name for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise AsaError(f"{folder}: more than one folder is of machine {twice[0]!r}; keep one of them")
+    return found
+
+
+def write_scores(path: Path, machines: Sequence[Machine]) -> None:
+    """A Parquet table with a row a run: where, under which column, its score, and why there is none.
+
+    Raises AsaError when it cannot be written.
+    """
+    rows = [
+        {
+            "machine": machine.facts.name,
+            "prototype": machine.facts.prototype,
+            "scenario": block.scenario,
+            "label": block.label,
+            "run": repeat[0],
+            "repeat": repeat[1],
+            "column": column,
+            "score": run.score,
+            "held": run.chosen(),
+            "trouble": run.trouble,
+        }
+        for machine in machines
+        for block in machine.blocks
+        for column, runs in sorted(block.runs.items())
+        for repeat, run in sorted(runs.items())
+    ]
+    fresh = path.with_name(f".{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, _SCORES), fresh, compression="zstd")
+        fresh.replace(path)
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be written: {error.strerror or error}; name another place by --page") from error
+
+
+_SCORES = pa.schema(
+    [
+        ("machine", pa.string()),
+        ("prototype", pa.bool_()),
+        ("scenario", pa.string()),
+        ("label", pa.string()),
+        ("run", pa.string()),
+        ("repeat", pa.int16()),
+        ("column", pa.string()),
+        ("score", pa.float64()),
+        ("held", pa.string()),
+        ("trouble", pa.string()),
+    ]
+)
+
+
+def _machine(folder: Path) -> Machine:
+    facts = _decoded(folder / MACHINE, Facts)
+    played = bench_tables.read(folder)
+    rows = _rows(folder / bench_tables.TRIALS)
+    try:
+        blocks = _blocks(facts, rows, _scores(rows, played))
+    except AsaError as error:
+        raise AsaError(f"{folder}: {error}") from error
+    outcomes = [row["outcome"] for row in rows]
+    planned, seed = _plan(folder / PLAN)
+    columns = {_column(row): row["scheduler_version"] for row in rows if row["scheduler_version"]}
+    return Machine(
+        facts=facts,
+        folder=folder,
+        blocks=blocks,
+        planned=planned,
+        trials=len(rows),
+        failed=outcomes.count(Outcome.FAILED),
+        disturbed=outcomes.count(Outcome.DISTURBED),
+        began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
+        took_s=sum(row["took_s"] or 0.0 for row in rows),
+        seed=seed,
+        tiers=_distinct(rows, "tier"),
+        kernels=_distinct(rows, "kernel"),
+        versions=_distinct(rows, "asa_version"),
+        programs={name: version for name, version in columns.items() if name == AGENT or is_static(name)},
+    )
+
+
+_COLUMNS = (
+    *("run", "trial", "scenario", "interactive", "background", "tier", "scheduler", "scheduler_version", "copy"),
+    *("repeat", "outcome", "failure", "failed_application", "reason", "started_ns", "took_s", "kernel", "asa_version"),
+    "parameters",
+)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        lacking = [name for name in _COLUMNS if name not in pq.read_schema(path).names]
+        if lacking:
+            raise AsaError(f"{path}: lacks {', '.join(lacking)}; {_COMMAND}")
+        rows: list[dict[str, Any]] = pq.read_table(path, columns=list(_COLUMNS)).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise AsaError(f"{path}: cannot be read: {error}; {_COMMAND}") from error
+    return rows
+
+
+def _scores(rows: Sequence[Mapping[str, Any]], played: Sequence[Played]) -> dict[tuple[str, str], Score]:
+    """(run, trial) -> score. A phase is compared with the same phase of other columns, never with the scenario."""
+    scenario = {(row["run"], row["trial"]): str(row["scenario"]) for row in rows}
+    phases: dict[str, list[Played]] = defaultdict(list)
+    for one in played:
+        name = scenario.get((one.run, one.trial), "")
+        phases[name if _PHASE in name else ""].append(one)
+    whole = phases.pop("", [])
+    found = bench_scores.scores(whole)
+    alone = [one for one in whole if not (one.interactive and one.background) and one.scheduler == EEVDF]
+    for part in phases.values():
+        # what was played alone comes last: of two trials with one application it is the one to compare with
+        of_part = bench_scores.scores([*part, *alone])
+        found |= {(one.run, one.trial): of_part[one.run, one.trial] for one in part}
+    return found
+
+
+def _blocks(
+    facts: Facts, rows: Sequence[Mapping[str, Any]], scored: Mapping[tuple[str, str], Score]
+) -> tuple[Block, ...]:
+    parts: dict[str, dict[str, str]] = defaultdict(dict)  # scenario -> phase -> label
+    runs: dict[str, dict[str, dict[Repeat, dict[str, Run]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(dict))
+    )
+    for row in rows:
+        scenario, _, phase = row["scenario"].partition(_PHASE)
+        parts[scenario][phase] = _label(row)
+        run = _run(row, scored.get((row["run"], row["trial"])))
+        runs[scenario][_column(row)][row["run"], row["repeat"]][phase] = run
+    return tuple(
+        Block(
+            machine=facts.name,
+            prototype=facts.prototype,
+            scenario=scenario,
+            label=", ".join(label for _, label in sorted(parts[scenario].items())),
+            phased="" not in parts[scenario],
+            runs={
+                column: {repeat: _joined(found, parts[scenario]) for repeat, found in of_column.items()}
+                for column, of_column in columns.items()
+            },
+        )
+        for scenario, columns in sorted(runs.items(), key=lambda item: _place(item[0]))
+    )
+
+
+def _run(row: Mapping[str, Any], score: Score | None) -> Run:
+    lines = _controlled(row)
+    if row["outcome"] == Outcome.FAILED:
+        who = f"{row['failed_application']}: " if row["failed_application"] else ""
+        return Run(score=None, trouble=f"{row['failure']}: {who}{row['reason']}", controlled=lines)
+    known = None if score is None else score.score
+    return Run(score=known, trouble="" if known is not None else "measured too little", controlled=lines)
+
+
+def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
+    """The phases of a run as one; a run of one part as it is."""
+    missing = [phase for phase in sorted(parts) if phase not in found]
+    troubles = [run.trouble for _, run in sorted(found.items()) if run.trouble]
+    troubles += [f"phase {phase} was not played" for phase in missing]
+    scores = [run.score for run in found.values() if run.score is not None]
+    whole = len(scores) == len(parts)
+    lines: list[Controlled] = []
+    for _, run in sorted(found.items()):
+        lines += [_new(line, lines) for line in run.controlled]
+    return Run(
+        score=statistics.fmean(scores) if whole else None,
+        trouble="" if whole else "; ".join(dict.fromkeys(troubles)),
+        controlled=tuple(lines),
+    )
+
+
+def _new(line: Controlled, before: Sequence[Controlled]) -> Controlled:
+    """Without the times that an earlier phase has too: those of the whole run stand in each."""
+    again = line.inference_ms in [one.inference_ms for one in before]
+    return msgspec.structs.replace(line, inference_ms=[], decision_ms=[]) if again else line
+
+
+def _controlled(row: Mapping[str, Any]) -> tuple[Controlled, ...]:
+    if is_static(_column(row)) or not row["parameters"]:
+        return ()
+    try:
+        kept = msgspec.json.decode(row["parameters"], type=dict[str, dict[str, Any]]).get(CONTROLLER)
+        return () if kept is None else (msgspec.convert(kept, Controlled),)
+    except msgspec.DecodeError as error:
+        raise AsaError(f"trial {row['trial']}: no record of a controller: {error}; {_COMMAND}") from error
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    seed: int | None = None
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    trials: list[dict[str, Any]] = []
+    asked: _Asked = _Asked()
+
+
+def _plan(path: Path) -> tuple[int | None, int | None]:
+    if not path.exists():
+        return None, None
+    plan = _decoded(path, _Plan)
+    return sum(1 if trial.get("then") is None else 2 for trial in plan.trials) or None, plan.asked.seed
+
+
+def _decoded(path: Path, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be read: {error.strerror}; {_COMMAND}") from error
+    except msgspec.DecodeError as error:
+        raise AsaError(f"{path}: {error}; {_COMMAND}") from error
+
+
+def _column(row: Mapping[str, Any]) -> str:
+    return str(row["scheduler"]) if row["copy"] == 1 else f"{row['scheduler']} ({row['copy']})"
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return "+".join(part for part in (row["interactive"], row["background"]) if part) or IDLE
+
+
+def _place(scenario: str) -> tuple[str, int, str]:
+    number = scenario[1:]
+    return (scenario[0], int(number), "") if number.isdigit() else ("~", 0, scenario)
+
+
+def _distinct(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:
+    return tuple(sorted({row[name] for row in rows if row[name]}))

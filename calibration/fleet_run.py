@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run of the fleet: what is left of it as tasks, who plays them, and what is kept of it.
+
+FOLDER/MACHINE has what a run of the benchmark has (`scenarios.runner_folder`, `calibration.bench_tables`), and
+machine.json, which says what the machine is and what its agent was given. Results are kept task by task as they come,
+so that a kill costs the tasks under way. joblib plays: threads here, or a Dask cluster.
+"""
+
+import hashlib
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from asa.core.errors import AsaError
+from calibration import bench_tables, controllers, fleet_task
+from calibration.controllers import Given
+from calibration.fleet import Machine
+from calibration.fleet_task import Played, Task
+from scenarios import runner_folder
+from scenarios.application import Tier
+from scenarios.catalogue import Scenario
+from scenarios.runner_folder import Folder
+from scenarios.runner_plan import Asked, Outcome, Plan, Trial, make, split
+
+MACHINE = "machine.json"
+_TROUBLES = 3  # tasks in a row that no host could play: then the rest could not be played either
+_TOLD = ("command", "note")  # in machine.json, and may differ when a run goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is played. `tables` and `models` are the agent's files by the machine's name; none: its own choice."""
+
+    machines: tuple[Machine, ...]
+    scenarios: tuple[Scenario, ...]
+    columns: tuple[str, ...]
+    repeats: int
+    seed: int
+    seconds: float
+    warm_up_s: float
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    models: Mapping[str, Path] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def asked(self, machine: Machine) -> Asked:
+        """Its part of the run."""
+        return Asked(
+            tier=Tier.LAB,
+            scenarios=tuple(one.label for one in self.scenarios),
+            schedulers=self.columns,
+            repeats=self.repeats,
+            seed=self.seed,
+            seconds=self.seconds,
+            warm_up_s=self.warm_up_s,
+            cpus=machine.cpus,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Who plays: so many guests at once here, or the cluster whose scheduler has this address."""
+
+    jobs: int = 1
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Of a machine's trials."""
+
+    machine: str
+    planned: int
+    done: int
+    failed: int
+
+    @property
+    def left(self) -> int:
+        """Not played yet."""
+        return self.planned - self.done - self.failed
+
+
+class Fleet:
+    """The folders of a run, locked. A context."""
+
+    def __init__(self, out: Path, request: Request, command: str = "") -> None:
+        """Begin a run, or go on with the one that is there.
+
+        Raises AsaError when `out` holds another run, another one works there, or it cannot be written.
+        """
+        self._request = request
+        self._folders: dict[str, Folder] = {}
+        self._contents: dict[str, tuple[bytes, bytes]] = {}
+        self._open = ExitStack()
+        try:
+            for machine in request.machines:
+                folder = self._open.enter_context(
+                    Folder(out / machine.name, request.asked(machine), self._plan(machine))
+                )
+                self._folders[machine.name] = folder
+                self._contents[machine.name] = _content(request.tables, machine), _content(request.models, machine)
+                _describe(folder.path / MACHINE, self._facts(machine, command))
+        except BaseException:
+            self._open.close()
+            raise
+
+    def tasks(self) -> list[Task]:
+        """What is left, failed trials again. First the first repeat on all machines: a small picture of the whole."""
+        found = [
+            self._task(machine, trials)
+            for machine in self._request.machines
+            for trials in _together(self._folders[machine.name].left())
+        ]
+        return sorted(found, key=lambda task: task.trials[0].repeat)
+
+    def keep(self, played: Played) -> None:
+        """Raises AsaError when the disk is full."""
+        for result in played.results:
+            self._folders[played.machine].keep(result)
+
+    def finish(self) -> list[Count]:
+        """Write the tables of all machines. Raises AsaError."""
+        counts = []
+        for name, folder in self._folders.items():
+            results = folder.results()
+            outcomes = Counter(result.outcome is Outcome.FAILED for result in results.values())
+            plan, parts = split(folder.plan, results)
+            bench_tables.write(folder.path, plan, list(parts.values()))
+            counts.append(
+                Count(machine=name, planned=len(folder.plan.trials), done=outcomes[False], failed=outcomes[True])
+            )
+        return counts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _plan(self, machine: Machine) -> Callable[[str], Plan]:
+        return lambda run: make(self._request.asked(machine), self._request.scenarios, run)
+
+    def _task(self, machine: Machine, trials: tuple[Trial, ...]) -> Task:
+        request = self._request
+        table, model = self._contents[machine.name]
+        return Task(
+            run=self._folders[machine.name].plan.run,
+            machine=machine,
+            trials=trials,
+            seconds=request.seconds,
+            warm_up_s=request.warm_up_s,
+            given=Given(settings=dict(request.settings), among=controllers.among(request.columns)),
+            table=table,
+            model=model,
+        )
+
+    def _facts(self, machine: Machine, command: str) -> dict[str, object]:
+        table, model = self._contents[machine.name]
+        return {
+            "name": machine.name,
+            "cpus": machine.cpus,
+            "sockets": machine.sockets,
+            "cores": machine.cores,
+            "threads": machine.threads,
+            "memory_mb": machine.memory_mb,
+            "prototype": machine.prototype,
+            "note": machine.note,
+            "command": command,
+            "table": hashlib.sha256(table).hexdigest() if table else None,
+            "model": hashlib.sha256(model).hexdigest() if model else None,
+            "settings": dict(self._request.settings),
+        }
+
+
+def run(
+    fleet: Fleet, where: Where, heard: Callable[[Played], None], play: Callable[[Task], Played] = fleet_task.play
+) -> None:
+    """Play all that is left and keep it; `heard` is called with each task that is done.
+
+    Raises AsaError when no host can play, the cluster is not there, or the disk is full.
+    """
+    troubles = 0
+    with _in_parallel(where) as together:
+        for played in together(play, fleet.tasks()):
+            fleet.keep(played)
+            heard(played)
+            troubles = troubles + 1 if played.trouble else 0
+            if troubles >= _TROUBLES:
+                raise AsaError(f"{troubles} tasks in a row could not be played: {played.host}: {played.trouble}")
+
+
+@contextmanager
+def _in_parallel(where: Where) -> Iterator[Callable[[Callable[[Task], Played], Sequence[Task]], Iterator[Played]]]:
+    """Gives what calls a function with each task, and yields what comes back, as it comes."""
+    joblib = importlib.import_module("joblib")
+    with ExitStack() as stack:
+        if where.cluster:
+            client = stack.enter_context(_connected(where.cluster))
+            stack.enter_context(joblib.parallel_config(backend="dask", client=client, n_jobs=-1))
+        else:
+            stack.enter_context(joblib.parallel_config(backend="threading", n_jobs=where.jobs))
+
+        def together(play: Callable[[Task], Played], tasks: Sequence[Task]) -> Iterator[Played]:
+            # all at once, and one at a time: workers that join later find work, and none hoards it
+            parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+            found: Iterator[Played] = parallel(joblib.delayed(play)(task) for task in tasks)
+            return found
+
+        yield together
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A client of the cluster. What goes wrong with the cluster inside is an AsaError."""
+    distributed = importlib.import_module("distributed")
+    lost = (distributed.KilledWorker, CancelledError, ImportError, OSError, ValueError)  # OSError: also a time-out
+    try:
+        with distributed.Client(address, set_as_default=False) as client:
+            yield client
+    except lost as error:
+        words = next(iter(str(error).splitlines()), type(error).__name__)
+        raise AsaError(
+            f"--cluster {address}: {words}; it needs `dask scheduler`, and `dask worker` with asa"
+        ) from error
+
+
+def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:
+    """Those of one repeat and scenario, in the plan's order."""
+    found: dict[tuple[int, str], list[Trial]] = {}
+    for trial in trials:
+        found.setdefault((trial.repeat, trial.label), []).append(trial)
+    return [tuple(group) for group in found.values()]
+
+
+def _content(files: Mapping[str, Path], machine: Machine) -> bytes:
+    path = files.get(machine.name)
+    if path is None:
+        return b""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AsaError(f"{path}: {error.strerror}; it is to be given to the agent on {machine.name}") from error
+
+
+def _describe(path: Path, facts: Mapping[str, object]) -> None:
+    """Write machine.json, or see that the one that is there says the same. What others have added to it stays."""
+    try:
+        known = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    except FileNotFoundError:
+        runner_folder.write(path, facts)
+        return
+    except (OSError, msgspec.DecodeError) as error:
+        raise AsaError(f"{path}: describes no machine: {error}; name another folder by --out") from error
+    differing = [f"{key} {known.get(key)!r}" for key in facts if key not in _TOLD and known.get(key) != facts[key]]
+    if differing:
+        raise AsaError(f"{path}: holds a run of {', '.join(differing)}; name another folder by --out")

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Columns that decide in a trial's course: what each does, what it leaves, and how that is told."""
+
+import json
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+from waiting import until
+
+from asa import config, yamlfile
+from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
+from asa.core.errors import AsaError, InputError, SchedulerError
+from asa.paths import Places
+from calibration import controllers, controllers_agent, controllers_loader
+from calibration.controllers import Controllers, Given
+from calibration.controllers_agent import ABLATIONS, Job, running, settings
+from calibration.controllers_course import Course, told
+from calibration.controllers_loader import LAVD, Busiest, Rule
+from scenarios.runner_plan import Trial
+
+S = 1_000_000_000
+
+
+def trial(label="web+archive", repeat=1, scheduler="random"):
+    interactive, _, background = label.partition("+")
+    return Trial(
+        id="x",
+        order=1,
+        repeat=repeat,
+        scenario="S1",
+        interactive=interactive,
+        background=background,
+        scheduler=scheduler,
+        copy=1,
+        seed=7,
+    )
+
+
+# what is told
+
+
+def test_a_course_is_told_by_window():
+    course = Course(
+        held=[(5 * S, "eevdf"), (8 * S, "scx_lavd"), (9 * S, "scx_lavd"), (14 * S, "scx_flash")],
+        classes=[(9 * S, "web"), (11 * S, "web"), (12 * S, "web+disk"), (25 * S, "game")],
+        cpu=[(9 * S, 0), (10 * S, 100_000_000), (20 * S, 600_000_000), (30 * S, 700_000_000)],
+        facts={"resident_mb": 50.0},
+    )
+    assert told(course, [(10 * S, 20 * S), (22 * S, 32 * S)]) == {
+        "switched": [[-2.0, "scx_lavd"], [4.0, "scx_flash"]],
+        "resident_mb": 50.0,
+        "held_s": {"scx_lavd": 4.0, "scx_flash": 6.0},
+        "classes": {"web": 1, "web+disk": 1},
+        "switches": 1,
+        "cpu_pct": 5.0,
+        "then": {"held_s": {"scx_flash": 10.0}, "classes": {"game": 1}, "switches": 0, "cpu_pct": None},
+    }
+
+
+def test_a_course_of_nothing_is_the_kernels_own_scheduler():
+    assert told(Course(), [(S, 3 * S)])["held_s"] == {"eevdf": 2.0}
+    assert told(Course(), []) == {"switched": []}
+    assert told(Course(held=[(S, "scx_lavd")]), [])["switched"] == [[0.0, "scx_lavd"]]
+
+
+# scx_loader's rule
+
+
+def wanted(*looks):
+    """At each look (second, per cent), whether scx_lavd is wanted."""
+    rule = Rule()
+    return [rule.step(float(now_s), float(busiest)) for now_s, busiest in looks]
+
+
+def test_a_cpu_above_90_for_more_than_5_s():
+    assert wanted(*((second, 91) for second in range(7))) == [False] * 6 + [True]
+    assert not any(wanted(*((second, 90) for second in range(60))))
+    assert not any(wanted(*((second, 50 if second % 5 == 4 else 99) for second in range(60))))
+
+
+def test_all_below_for_more_than_30_s():
+    busy = [(second, 100) for second in range(10)]
+    calm = [(second, 10) for second in range(10, 42)]
+    assert wanted(*busy, *calm)[10:] == [True] * 31 + [False]
+    short_rise = [(second, 100 if second in (20, 21, 22) else 10) for second in range(10, 42)]
+    assert wanted(*busy, *short_rise)[-1] is False  # it is too short to count
+    long_rise = [(second, 100 if 20 <= second < 27 else 10) for second in range(10, 42)]
+    assert wanted(*busy, *long_rise)[-1] is True
+
+
+def stat(folder, *cores):
+    head = "cpu  0 0 0 0 0 0 0 0 0 0"
+    lines = [f"cpu{number} {' '.join(map(str, ticks))} 0 0" for number, ticks in enumerate(cores)]
+    rest = ["intr 1", "ctxt 1", "btime 1", "processes 1", "procs_running 1", "procs_blocked 0", "softirq" + " 0" * 11]
+    (folder / "stat").write_text("\n".join([head, *lines, *rest, ""]))
+
+
+def test_the_busiest_cpu(tmp_path):
+    stat(tmp_path, (0,) * 8, (100, 0, 0, 100, 0, 0, 0, 0))
+    busiest = Busiest(tmp_path)
+    assert busiest() == 0.0
+    stat(tmp_path, (50, 0, 0, 50, 0, 0, 0, 0), (100, 0, 0, 200, 0, 0, 0, 0))
+    assert busiest() == 50.0
+    stat(tmp_path, (50, 0, 0, 100, 50, 0, 0, 0), (190, 1, 2, 203, 0, 2, 2, 0))  # waiting for a disk is not busy
+    assert busiest() == pytest.approx(97.0)
+
+
+class FakeSwitcher:
+    """Does what it is told at once, or fails."""
+
+    def __init__(self, outcome=SwitchOutcome.CONFIRMED):
+        self.outcome, self.orders, self.events, self.rested = outcome, [], [], threading.Event()
+
+    def busy(self):
+        return bool(self.events)
+
+    def begin(self, target, why=""):
+        self.orders.append(target)
+        fields = {"elapsed_ns": 1, "detail": "as ordered", "undo": ""}
+        self.events.append(
+            SwitchEvent(monotonic_ns=len(self.orders), outcome=self.outcome, old=EEVDF, new=target, **fields)
+        )
+
+    def poll(self):
+        return self.events.pop() if self.events else None
+
+    def rest(self):
+        self.rested.set()
+        return True
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    for name in ("_LOOK_S", "_BUSY_LOOK_S"):
+        monkeypatch.setattr(controllers_loader, name, 0.001)
+    for name in ("_HIGH_FOR_S", "_LOW_FOR_S"):
+        monkeypatch.setattr(controllers_loader, name, 0.01)
+    load = {"pct": 0.0}
+    monkeypatch.setattr(controllers_loader, "Busiest", lambda proc: lambda: load["pct"])
+    return load
+
+
+def test_the_rule_at_work(quick, tmp_path):
+    switcher, course = FakeSwitcher(), Course()
+    with controllers_loader.running(switcher, tmp_path, course) as check:
+        quick["pct"] = 99.0
+        until(lambda: switcher.orders == [LAVD], "it is started")
+        check()
+        quick["pct"] = 1.0
+        until(lambda: switcher.orders == [LAVD, EEVDF], "it is ended")
+        until(lambda: len(course.held) == 2, "both are noted")
+    assert switcher.rested.is_set()
+    assert course.held == [(1, LAVD), (2, EEVDF)]
+
+
+def test_one_that_cannot_be_started_is_told_and_not_tried_again(quick, tmp_path):
+    switcher, course = FakeSwitcher(SwitchOutcome.FAILED), Course()
+    quick["pct"] = 99.0
+    looks = []
+    quick_busiest = controllers_loader.Busiest(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(controllers_loader, "Busiest", lambda proc: lambda: looks.append(1) or quick_busiest())
+        with controllers_loader.running(switcher, tmp_path, course) as check:
+            until(lambda: switcher.orders, "it is tried")
+            seen = len(looks)
+            until(lambda: len(looks) > seen + 30, "the rule goes on")
+            check()
+    assert switcher.orders == [LAVD]
+    assert course.facts["trouble"] == "as ordered"
+    assert told(course, [(10, 20)])["held_s"] == {"eevdf": 0.0}
+
+
+def test_a_rule_that_cannot_look_fails_its_trial(quick, tmp_path, monkeypatch):
+    def blind(proc):
+        def look():
+            raise OSError(5, "Input/output error")
+
+        return look
+
+    monkeypatch.setattr(controllers_loader, "Busiest", blind)
+    switcher = FakeSwitcher()
+    with controllers_loader.running(switcher, tmp_path, Course()) as check:
+        until(switcher.rested.is_set, "it has ended")
+        with pytest.raises(AsaError, match=r"the rule of scx_loader ended: .*Input/output error"):
+            check()
+
+
+# random, and who is sent where
+
+
+class FakeForcing:
+    held = ()
+
+    def __init__(self, places, owners):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    @contextmanager
+    def hold(self, scheduler):
+        self.held.append(scheduler)
+        yield lambda: None
+
+
+@pytest.fixture
+def sent(monkeypatch, tmp_path):
+    monkeypatch.setattr(controllers, "Forcing", FakeForcing)
+    monkeypatch.setattr(FakeForcing, "held", [])
+    monkeypatch.setattr(controllers, "version_of", lambda scheduler, portfolio: "1.2")
+    given = Given(among=("eevdf", "scx_simple", "scx_flash"))
+    return Controllers(Places(run=tmp_path), given, tmp_path)
+
+
+def test_random_draws_by_the_trial_and_holds_that(sent):
+    drawn = {}
+    for label in ("web+archive", "web+disk", "game+disk", "game+video", "audio+llm", "office+llm"):
+        for repeat in (1, 2, 3):
+            for _ in range(2):
+                sent.attend(trial(label, repeat))
+                with sent.hold("random"):
+                    pass
+                name = FakeForcing.held[-1]
+                assert drawn.setdefault((label, repeat), name) == name
+                assert sent.told([(0, S)])["switched"] == (
+                    [] if name == "eevdf" else [[pytest.approx(0, abs=1e9), name]]
+                )
+                assert sent.version("random") == f"{name} 1.2"
+    assert set(drawn.values()) == {"eevdf", "scx_simple", "scx_flash"}
+
+
+def test_a_scheduler_is_held_and_nothing_is_told_of_it(sent):
+    with sent.hold("scx_flash"):
+        pass
+    assert FakeForcing.held == ["scx_flash"]
+    assert sent.told([(0, S)]) == {}
+    assert sent.version("scx_flash") == "1.2"
+
+
+def test_names(sent):
+    assert controllers.among(["scx_a", "agent", "scx_a", "random"]) == ("eevdf", "scx_a")
+    assert controllers.schedulers(["eevdf", "agent:no-guard", "loader-auto", "random"]) == ("eevdf", "scx_lavd")
+    controllers.check([*controllers.NAMES, "scx_anything"])
+    for wrong in ("agent:no-brain", "random:3", "loader-auto:x"):
+        with pytest.raises(InputError, match=f"--scheduler: '{wrong}' is not accepted"):
+            controllers.check([wrong])
+        with pytest.raises(InputError), sent.hold(wrong):
+            pass
+
+
+# the agent
+
+AGENT = """
+import json, signal, sys, time
+from pathlib import Path
+import msgspec
+from asa.status import Status, StatusFile
+
+run, do = Path(sys.argv[1]), json.loads(sys.argv[2])
+(run / "given").write_text(Path(sys.argv[3]).read_text())
+ended = []
+signal.signal(signal.SIGINT, lambda *_: ended.append(1))
+unknown = {"float": 0.0, "int": 0, "str": "", "dict": {}, "list": []}
+fields = {}
+for field in msgspec.structs.fields(Status):
+    if field.required:
+        origin = getattr(field.type, "__origin__", field.type)
+        fields[field.name] = unknown.get(getattr(origin, "__name__", ""), None)
+import os
+fields |= {"pid": os.getpid(), "ticks": 1, "mode": do.get("mode", "switching"), "mode_reason": "not root"}
+fields |= {"resident_bytes": 60_000_000, "way": "gated"}
+status = StatusFile(run)
+if not do.get("silent"):
+    status.write(Status(**fields))
+start = time.monotonic_ns()
+for tick in range(3):
+    decision = {"monotonic_ns": start + tick, "workload": "web", "current": ["eevdf", "scx_flash"][tick > 1]}
+    print(json.dumps({"decision": decision}), flush=True)
+print("a warning of Python", flush=True)
+if "ends" in do:
+    print(json.dumps({"say": "last words"}), flush=True)
+    sys.exit(do["ends"])
+while not ended or do.get("deaf"):
+    time.sleep(0.01)
+status.close()
+sys.exit(do.get("code", 0))
+"""
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """Runs a stand-in for `asa run`; at its end nothing of it is left."""
+    script = tmp_path / "agent.py"
+    script.write_text(AGENT)
+    places = Places(run=tmp_path / "run", sys=tmp_path / "sys")
+    places.run.mkdir()
+
+    @contextmanager
+    def start(course, job=None, **do):
+        command = (sys.executable, str(script), str(places.run), json.dumps(do))
+        try:
+            with running(job or Job(), places, tmp_path / "scratch", course, command) as check:
+                yield check
+        finally:
+            assert list((tmp_path / "scratch").iterdir()) == []
+
+    start.given = places.run / "given"
+    start.sys = places.sys
+    return start
+
+
+def test_the_agent_gets_its_files_and_its_course_is_read(agent):
+    course = Course()
+    job = Job(table="/t.yaml", model="/m.npz", variant="no-guard", owners=(5,))
+    with agent(course, job) as check:
+        check()
+        check()
+    given = json.loads(agent.given.read_text())
+    assert (given["table"], given["model"]) == ("/t.yaml", "/m.npz")
+    assert given["guard"] == {"baseline_s": 0, "enabled": False}
+    assert given["switch"]["trusted_owners"] == [5]
+    assert [name for _, name in course.held] == ["eevdf", "eevdf", "scx_flash"]
+    assert [name for _, name in course.classes] == ["web"] * 3
+    assert course.facts["resident_mb"] == 60.0
+    assert course.facts["way"] == "gated"
+    assert len(course.cpu) >= 2
+
+
+def test_an_agent_that_ends_early_fails_its_trial(agent):
+    with (
+        pytest.raises(SchedulerError, match=r"agent: ended with code 3; it said: .*last words"),
+        agent(Course(), ends=3) as check,
+    ):
+        until(lambda: check() and False, "it has ended")
+
+
+def test_an_agent_that_may_not_switch_is_no_column(agent):
+    with pytest.raises(SchedulerError, match="agent: is observing: not root"), agent(Course(), mode="observing"):
+        pytest.fail("it was taken")
+
+
+def test_an_agent_that_does_not_tick_is_given_up(agent, monkeypatch):
+    monkeypatch.setattr(controllers_agent, "_START_LIMIT_S", 0.5)
+    with pytest.raises(SchedulerError, match="did not tick within 0 s"), agent(Course(), silent=True):
+        pytest.fail("it was taken")
+
+
+def test_an_agent_that_does_not_end_is_killed(agent, monkeypatch):
+    monkeypatch.setattr(controllers_agent, "_END_LIMIT_S", 0.5)
+    course = Course()
+    with pytest.raises(SchedulerError, match="did not end within 0 s and was killed"), agent(course, deaf=True):
+        pass
+    assert course.held
+
+
+def test_an_agent_that_fails_at_its_end_fails_the_trial(agent):
+    with pytest.raises(SchedulerError, match="ended with code 1"), agent(Course(), code=1):
+        pass
+
+
+def test_what_the_agent_leaves_in_force_is_told(agent):
+    folder = agent.sys / "kernel/sched_ext"
+    (folder / "root").mkdir(parents=True)
+    for name, text in (("state", "enabled"), ("root/ops", "flash_1"), ("enable_seq", "3"), ("nr_rejected", "0")):
+        (folder / name).write_text(text + "\n")
+    for name in ("switch_all", "hotplug_seq"):
+        (folder / name).write_text("0\n")
+    with pytest.raises(SchedulerError, match="agent: left flash_1 in force"), agent(Course()):
+        pass
+
+
+def test_a_failing_trial_is_not_covered_up_by_its_agent(agent):
+    with pytest.raises(ZeroDivisionError), agent(Course(), code=1):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("variant", ["", *ABLATIONS])
+def test_settings_are_the_agents(variant):
+    made = settings(Job(variant=variant, owners=(0, 1000), settings={"interval_s": 2.0, "voting": {"window_s": 4.0}}))
+    found = yamlfile.loads(json.dumps(made), config.Settings, "asa.yaml")
+    assert (found.interval_s, found.voting.window_s) == (2.0, 4.0)
+    assert found.switch.trusted_owners == (0, 1000)
+    plain = yamlfile.loads(json.dumps(settings(Job(settings={"interval_s": 2.0}))), config.Settings, "asa.yaml")
+    changed = [key for key in ("voting", "policy", "guard") if getattr(found, key) != getattr(plain, key)]
+    assert len(changed) == (1 if variant in ("", "no-voting") else 2)  # voting is set above

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The evaluation from nothing, as small as it gets: a guest plays one scenario under two schedulers and the agent."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from calibration.fleet_figures import Name
+
+
+def asa(*words):
+    command = [sys.executable, "-m", "asa.cli", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.vm
+@pytest.mark.slow
+def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
+    fleet, page = tmp_path / "fleet", tmp_path / "evaluation.md"
+    words = ("--machine", "vm125", "--scenario", "web+archive", "--scheduler", "eevdf,scx_simple,agent")
+    asa("fleet", "run", "--out", fleet, *words, "--seconds", "4", "--warm-up", "8")
+    out = asa("evaluate", "fleet", fleet, "--page", page, "--json")
+    found = {line["name"]: line for line in map(json.loads, out.splitlines())}
+    assert list(found) == list(Name)
+    assert found["not_worse_pct"]["value"] in (0.0, 100.0)  # one run
+    assert -100.0 < found["mean_improvement_pct"]["value"] < 1000.0
+    assert found["regret_pct"]["value"] is None  # of one repeat
+    assert found["agent_cpu_pct"]["value"] > 0.0
+    text = page.read_text()
+    assert "| vm125 | prototype | 2 | 1 x 2 x 1 | 2048 | 5 of 5 | 0 | 0 |" in text
+    assert "(evaluation/summary.svg)" in text
+    assert (tmp_path / "evaluation/summary.svg").stat().st_size > 1000

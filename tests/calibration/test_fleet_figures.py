@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kept runs of a fleet become figures: scores that were planted come out, and what is missing is said."""
+
+import json
+import math
+import random
+
+import pyarrow.parquet as pq
+import pytest
+from fleet_runs import machine
+
+from asa.core.errors import AsaError
+from calibration import fleet_figures_pairs as by
+from calibration import fleet_figures_read, fleet_figures_tables, fleet_figures_windows
+from calibration.controllers import AGENT
+from calibration.fleet_figures import GOALS, Name, controlled, figures, latencies, phases, steady
+from calibration.fleet_figures_read import Block, Run
+from calibration.scoring.table import APPLICATIONS
+
+SCENARIOS = "S1,S9,S16,S22"
+COLUMNS = ("eevdf", "scx_lavd", "scx_bpfland", "agent", "loader-auto", "random")
+MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_bpfland": 0.45, "agent": 0.6, "loader-auto": 0.55, "random": 0.5}
+
+
+def planted(label, column, repeat):
+    """The same for all scenarios; repeats differ, alike for all columns."""
+    return MEANS[column] + 0.01 * (repeat - 2)
+
+
+def held(label, column, repeat):
+    if not column.startswith("agent"):
+        return None
+    return {"held_s": {"scx_lavd": 18.0, "eevdf": 2.0}, "classes": {label: 19, "idle": 1}, "cpu_pct": 0.5}
+
+
+def by_name(folder):
+    found = figures(fleet_figures_read.read(folder))
+    assert [figure.name for figure in found] == list(Name)
+    return {figure.name: figure for figure in found}
+
+
+def block(runs, scenario="S1", label="game+archive", **more):
+    """Column -> scores by repeat, None of a failed run."""
+    made = {
+        column: {("r", place): Run(score=score, trouble="" if score is not None else "hung") for place, score in of}
+        for column, of in ((column, enumerate(scores, 1)) for column, scores in runs.items())
+    }
+    given = {"machine": "m", "prototype": True, "phased": False, "scenario": scenario, "label": label}
+    return Block(**given | more, runs=made)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """A prototype and an unseen machine, on which the agent is always scx_lavd's equal."""
+    folder = tmp_path_factory.mktemp("fleet")
+    machine(folder / "p1", planted, columns=COLUMNS, scenarios=SCENARIOS, record=held)
+    more = {"prototype": False, "adapt_minutes": 21.5}
+    machine(folder / "u1", planted, columns=COLUMNS, scenarios=SCENARIOS, record=held, **more)
+    return folder
+
+
+def test_planted_scores_come_out(fleet):
+    found = fleet_figures_read.read(fleet)
+    assert [(one.facts.name, one.trials, one.planned, one.failed, one.seed) for one in found] == [
+        ("p1", one_trials := 4 * 6 * 3 + 3 * 6, one_trials, 0, 4),
+        ("u1", one_trials, one_trials, 0, 4),
+    ]
+    for one in steady(found):
+        if AGENT not in one.runs:
+            continue
+        for column, mean in MEANS.items():
+            scores = [one.score(column, repeat) for repeat in one.repeats]
+            assert scores == pytest.approx([mean - 0.01, mean, mean + 0.01], abs=1e-9), (one.scenario, column)
+
+
+def test_figures_of_a_fleet_whose_truth_is_known(fleet):
+    found = by_name(fleet)
+    value = {name: figure.value for name, figure in found.items()}
+    assert value[Name.NOT_WORSE] == value[Name.WIN] == 100.0
+    assert value[Name.LOSS] == 0.0
+    assert value[Name.IMPROVEMENT] == pytest.approx(20.0)
+    assert value[Name.GEOMETRIC] == pytest.approx(20.0)
+    assert value[Name.POINTS] == pytest.approx(10.0)
+    assert value[Name.BETTER] == 100.0  # equal differences: the floor of the deviation makes them sure
+    assert value[Name.WORSE] == 0.0
+    assert value[Name.TOP1] == value[Name.TOP3] == value[Name.SCORE1] == 100.0
+    assert value[Name.REGRET] == pytest.approx(0.0, abs=1e-9)
+    assert value[Name.BEST_STATIC] == pytest.approx(0.0, abs=1e-9)
+    assert found[Name.BEST_STATIC].detail.startswith("scx_lavd, 8 blocks")
+    assert value[Name.LOADER_RULE] == pytest.approx(100.0 * (0.6 / 0.55 - 1.0))
+    assert value[Name.RANDOM_ROUTER] == pytest.approx(20.0)
+    assert value[Name.UNSEEN] == pytest.approx(0.0, abs=1e-9)
+    assert value[Name.ADAPT] == 21.5
+    assert value[Name.CPU] == 0.5
+    assert found[Name.IMPROVEMENT].ok
+    assert not found[Name.BEST_STATIC].ok  # equal is not ahead
+    assert found[Name.WIN].ok is None
+
+
+def test_a_regret_and_a_worse_choice_come_out(tmp_path):
+    """It chooses scx_bpfland in one of four scenarios and is as good as what it chose."""
+
+    def truth(label, column, repeat):
+        if column == "agent":
+            column = "scx_bpfland" if label == "web+blender" else "scx_lavd"
+        return MEANS[column]
+
+    def record(label, column, repeat):
+        name = "scx_bpfland" if label == "web+blender" else "scx_lavd"
+        return {"held_s": {name: 20.0}, "classes": {"web+video": 15, label: 5}} if column == "agent" else None
+
+    machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=SCENARIOS, record=record)
+    found = by_name(tmp_path)
+    assert found[Name.TOP1].value == 75.0
+    assert found[Name.TOP3].value == 100.0
+    assert found[Name.REGRET].value == pytest.approx(100.0 * 0.15 / 2.4)
+    assert found[Name.HINDSIGHT].value == pytest.approx(100.0 * 0.15 / 2.4)
+    assert found[Name.NOT_WORSE].value == 75.0
+    assert found[Name.NOT_WORSE].detail == "9 of 12 runs; with no margin at all 75.0 %"
+    assert found[Name.WORSE].value == 25.0
+    assert found[Name.BEST_STATIC].value < 0.0
+    [lost] = fleet_figures_tables.losses(steady(fleet_figures_read.read(tmp_path)))
+    assert (lost.block.scenario, lost.best[0], lost.chosen) == ("S16", "scx_lavd", "scx_bpfland")
+    assert lost.why == "scx_bpfland alone is behind the best by 0.150; recognised as web+video (75 % of the ticks)"
+
+
+def test_what_the_best_scheduler_is_does_not_come_from_the_run_itself():
+    """Two schedulers that are each far ahead once: in hindsight the best one is, from the other repeat never."""
+    one = block({"a": (0.9, 0.1, 0.5), "b": (0.1, 0.9, 0.4), "agent": (0.5, 0.5, 0.5)})
+    chosen = [by.foresight(one, repeat) for repeat in one.repeats]
+    assert chosen == [0.1, 0.1, 0.5]  # b by the others, a by the others, and both equal: the first by name
+    assert [by.hindsight(one, repeat) for repeat in one.repeats] == [0.9, 0.1, 0.5]
+    single = block({"a": (0.9,), "agent": (0.5,)})
+    assert by.foresight(single, ("r", 1)) is None
+    assert by.hindsight(single, ("r", 1)) == 0.9
+
+
+def test_a_single_repeat_has_no_test_and_no_oracle_from_others(tmp_path):
+    machine(tmp_path / "p1", planted, columns=COLUMNS, scenarios="S1,S2", repeats=1)
+    found = by_name(tmp_path)
+    assert found[Name.BETTER].value is None
+    assert found[Name.BETTER].reason.startswith("most repeats of a block that are kept: 1; a test needs 3")
+    assert found[Name.REGRET].value is None
+    assert "needs a second repeat" in found[Name.REGRET].reason
+    assert found[Name.HINDSIGHT].value == pytest.approx(0.0, abs=1e-9)
+    assert found[Name.IMPROVEMENT].value == pytest.approx(100.0 * (0.59 / 0.49 - 1.0))
+    assert found[Name.TOP1].value is None  # nothing says what was in force
+    assert "of none of 2 runs" in found[Name.TOP1].reason
+    assert found[Name.UNSEEN].reason == "no run on an unseen machine is kept"
+    assert found[Name.ADAPT].reason.startswith("of none of 0 unseen machines")
+
+
+def test_columns_that_were_not_played_are_named(tmp_path):
+    machine(tmp_path / "p1", planted, columns=("eevdf", "scx_lavd"), scenarios="S1", repeats=2)
+    found = by_name(tmp_path)
+    assert all(figure.value is None for name, figure in found.items())
+    assert all(figure.reason for figure in found.values())
+    assert found[Name.NOT_WORSE].reason == "no run of agent is kept; play it by `asa fleet run --scheduler`"
+    assert found[Name.LOADER_RULE].reason.startswith("no run of agent and loader-auto is kept")
+    assert not found[Name.NOT_WORSE].ok
+    machine(tmp_path / "p2", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=2, left=("agent",))
+    assert by_name(tmp_path)[Name.NOT_WORSE].value is None  # planned is not played
+
+
+def test_runs_that_failed_are_losses_and_in_no_mean(tmp_path):
+    def truth(label, column, repeat):
+        return None if (column, repeat) in {("agent", 1), ("scx_lavd", 2)} else planted(label, column, 2)
+
+    machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios="S1,S9", record=held)
+    found = by_name(tmp_path)
+    assert found[Name.NOT_WORSE].value == pytest.approx(100.0 * 4 / 6)
+    assert found[Name.NOT_WORSE].detail == "4 of 6 runs; with no margin at all 66.7 %; 2 failed, which is behind"
+    assert found[Name.LOSS].value == pytest.approx(100.0 * 2 / 6)
+    assert found[Name.SCORE3].value == pytest.approx(100.0 * 4 / 6)
+    assert found[Name.IMPROVEMENT].value == pytest.approx(20.0)
+    assert found[Name.TOP1].value == 100.0  # scx_lavd is ranked by the two repeats that it has
+    lost = fleet_figures_tables.losses(steady(fleet_figures_read.read(tmp_path)))
+    assert [(one.block.scenario, one.lost) for one in lost] == [("S1", 1), ("S9", 1)]
+    assert lost[0].why.startswith("1 runs: hung: game: no frame for 10 s; scx_lavd is the best or its equal")
+
+
+def test_a_scheduler_that_mostly_fails_is_not_ranked():
+    one = block({"a": (0.9, None, None), "eevdf": (0.5, 0.5, 0.5), "agent": (0.5, 0.5, 0.5)})
+    assert by.ranking(one) == [("eevdf", 0.5)]
+    assert by.chosen_ranks([one], AGENT) == ([], 3)
+
+
+def test_nothing_is_claimed_of_noise(tmp_path):
+    """The agent is EEVDF with noise of its own: the intervals hold zero, and no block is significantly ahead."""
+    chance = random.Random(5)  # noqa: S311
+
+    def truth(label, column, repeat):
+        return 0.5 + chance.gauss(0.0, 0.02)
+
+    columns = ("eevdf", "eevdf", "scx_lavd", "agent")
+    machine(tmp_path / "p1", truth, columns=columns, scenarios="game,office", repeats=4)
+    found = by_name(tmp_path)
+    assert found[Name.IMPROVEMENT].low < 0.0 < found[Name.IMPROVEMENT].high
+    assert found[Name.BETTER].value == found[Name.WORSE].value == 0.0
+    assert 50.0 < found[Name.NOT_WORSE].value < 95.0
+    assert 50.0 < found[Name.ITSELF].value < 95.0  # as far as noise alone goes
+    assert found[Name.BEST_STATIC].value < found[Name.IMPROVEMENT].value + 1e-9
+
+
+def test_a_block_is_tested_by_the_noise_of_its_scenario_on_all_machines():
+    """Three repeats tell nothing by themselves once there are many blocks; five machines' repeats together do."""
+    noise = (-0.01, 0.0, 0.01)
+    blocks = [
+        block(
+            {"eevdf": (0.5, 0.5, 0.5), "agent": tuple(0.53 + one for one in noise)},
+            scenario=f"S{place}",
+            label=f"l{place}",
+            machine=f"m{number}",
+        )
+        for place in range(1, 11)
+        for number in range(5)
+    ]
+    found = by.pairs(blocks, AGENT, by.of_column("eevdf"))
+    assert by.significant(found, 1.0).pct == 100.0
+    assert by.significant(found, 1.0, pooled=False).pct == 0.0
+    assert by.significant(found, -1.0).pct == 0.0
+    pooled = by.judged(found)[0][1]
+    assert pooled.effect == pytest.approx(3.0)
+    assert pooled.high - pooled.mean == pytest.approx(2.2281 * 0.01 / 3.0**0.5, rel=1e-3)  # t of 5 x 2, 97.5 %
+    alone = by.pairs(blocks[:1], AGENT, by.of_column("eevdf"))
+    assert by.judged(alone)[0][1].p == pytest.approx(by.judged(alone, pooled=False)[0][1].p)
+
+
+def test_phases_are_one_scenario_apart_from_the_others(tmp_path):
+    """The agent is the best of both in each phase, which no single scheduler is."""
+
+    def truth(label, column, repeat):
+        if "~" in label:
+            both = {"eevdf": (0.5, 0.5), "scx_lavd": (0.7, 0.4), "scx_bpfland": (0.4, 0.7), "agent": (0.7, 0.7)}
+            return both.get(column, (0.5, 0.5))
+        return planted(label, column, 2)
+
+    machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios="S1,P1,P2", repeats=2)
+    found = fleet_figures_read.read(tmp_path)
+    assert {one.scenario for one in phases(found)} == {"P1", "P2"}
+    assert [one.label for one in phases(found)] == ["web+kernel, audio+disk", "game+blender, office+archive"]
+    assert phases(found)[0].score("scx_lavd", ("run-p1", 1)) == pytest.approx(0.55)
+    value = {figure.name: figure.value for figure in figures(found)}
+    assert value[Name.PHASED_EEVDF] == pytest.approx(40.0)
+    assert value[Name.PHASED_ORACLE] == pytest.approx(100.0 * (0.7 / 0.55 - 1.0))
+    assert value[Name.IMPROVEMENT] == pytest.approx(20.0)  # S1 alone
+
+
+def test_a_phase_that_was_not_played_leaves_no_score(tmp_path):
+    folder = machine(tmp_path / "p1", lambda *_: (0.5, 0.6), columns=("eevdf", "agent"), scenarios="P1", repeats=1)
+    table = pq.read_table(folder / "trials.parquet")
+    gone = [not (row["scenario"] == "P1/2" and row["scheduler"] == "agent") for row in table.to_pylist()]
+    pq.write_table(table.filter(gone), folder / "trials.parquet")
+    [one] = phases(fleet_figures_read.read(tmp_path))
+    run = one.runs[AGENT]["run-p1", 1]
+    assert (run.score, run.trouble) == (None, "phase 2 was not played")
+
+
+def test_a_record_of_each_phase_counts_the_runs_times_once(tmp_path):
+    def record(label, column, repeat):
+        first = {"held_s": {"scx_lavd": 20.0}, "inference_ms": [0.1], "decision_ms": [1.0], "resident_mb": 40.0}
+        return {**first, "then": {"held_s": {"eevdf": 20.0}}} if column == "agent" else None
+
+    asked = {"columns": ("eevdf", "agent"), "scenarios": "P1", "repeats": 1, "record": record}
+    machine(tmp_path / "p1", lambda *_: (0.5, 0.6), **asked)
+    found = fleet_figures_read.read(tmp_path)
+    kept = controlled(found)
+    assert [one.held_s for one in kept] == [{"scx_lavd": 20.0}, {"eevdf": 20.0}]
+    assert latencies(kept) == {"inference": [0.1], "decision": [1.0], "total": [1.1]}
+
+
+def test_ablations_lines_and_margins(tmp_path):
+    means = {**MEANS, "agent:no-voting": 0.55, "agent:no-guard": 0.6, "eevdf (2)": 0.49}
+    columns = ("eevdf", "eevdf", "scx_lavd", "agent", "agent:no-voting", "agent:no-guard")
+    machine(tmp_path / "p1", lambda _, column, __: means[column], columns=columns, scenarios=SCENARIOS)
+    blocks = steady(fleet_figures_read.read(tmp_path))
+    guard, voting = fleet_figures_tables.ablations(blocks)
+    assert (guard.name, voting.name) == ("agent:no-guard", "agent:no-voting")
+    assert voting.points.value == pytest.approx(-5.0)
+    assert voting.adjusted < 0.05 < guard.adjusted
+    assert [line.name for line in fleet_figures_tables.against(blocks)] == ["eevdf", "scx_lavd"]
+    shares = [(margin, itself.pct) for margin, _, itself in fleet_figures_tables.margins(blocks)]
+    assert shares == [(0.0, 0.0), (0.01, 100.0), (by.MARGIN, 100.0), (0.05, 100.0)]
+
+
+def test_wilsons_interval_and_the_blocks_bootstrap():
+    half = by.share(5, 10)
+    assert (half.pct, half.low, half.high) == pytest.approx((50.0, 23.66, 76.34), abs=0.01)  # by hand
+    assert (by.share(10, 10).low, by.share(10, 10).high) == pytest.approx((72.25, 100.0), abs=0.01)
+    assert by.share(0, 0) is None
+    blocks = [block({"eevdf": (0.5,), "agent": (0.5 + 0.01 * place,)}) for place in range(9)]
+    found = by.gain(by.pairs(blocks, AGENT, by.of_column("eevdf")))
+    assert found.value == pytest.approx(8.0)
+    assert found.low == pytest.approx(8.0 - 1.96 * 5.16 / 3.0, abs=0.6)  # the mean's standard error
+    assert by.gain(by.pairs(blocks[:1], AGENT, by.of_column("eevdf"))).low is None
+    assert by.gain([]) is None
+
+
+def test_the_margin_is_small_beside_what_people_notice():
+    """The reason that stands beside MARGIN: where a curve is the steepest, it is 1 to 4 % of the figure."""
+    for application in APPLICATIONS.values():
+        for metric in application.metrics:
+            share = by.MARGIN * 4.0 / metric.k_value * metric.f / metric.theta
+            assert 0.01 < share < 0.04, metric.name
+
+
+def test_ranks_take_equals_as_equal():
+    assert by.rank(0.5, (0.5, 0.5 + by.FLOOR / 2.0)) == 1
+    assert by.rank(0.5, (0.6, 0.7)) == 3
+    assert by.score_ranks([block({"a": (0.6,), "agent": (None,)})], AGENT) == [math.inf]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("machine.json", "{", "machine.json: "),
+        ("machine.json", '{"name": "p1", "cpus": "4", "prototype": true}', "Expected `int`, got `str`"),
+        ("plan.json", "no", "plan.json: "),
+        ("trials.parquet", "no", "holds no tables of a run"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, text, says):
+    folder = machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1)
+    (folder / name).write_text(text)
+    with pytest.raises(AsaError, match=f"p1.*{says}"):
+        fleet_figures_read.read(tmp_path)
+
+
+def test_a_table_without_a_column_two_of_one_name_and_nothing(tmp_path):
+    with pytest.raises(AsaError, match="holds no machine of a fleet"):
+        fleet_figures_read.read(tmp_path)
+    folder = machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1)
+    (folder / "plan.json").unlink()
+    assert fleet_figures_read.read(tmp_path)[0].planned is None
+    table = pq.read_table(folder / "trials.parquet").drop_columns(["kernel"])
+    pq.write_table(table, folder / "trials.parquet")
+    with pytest.raises(AsaError, match=r"trials\.parquet: lacks kernel"):
+        fleet_figures_read.read(tmp_path)
+    machine(tmp_path / "p2", planted, columns=("eevdf",), scenarios="S1", repeats=1, name="p3")
+    (folder / "machine.json").rename(tmp_path / "aside")
+    machine(tmp_path / "p3", planted, columns=("eevdf",), scenarios="S1", repeats=1)
+    with pytest.raises(AsaError, match="more than one folder is of machine 'p3'"):
+        fleet_figures_read.read(tmp_path)
+
+
+def test_a_record_that_is_none_is_named(tmp_path):
+    strange = {"held_s": {"scx_lavd": "long"}}
+    machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1, record=lambda *_: strange)
+    with pytest.raises(AsaError, match=r"p1: trial 001-game\+archive-agent: no record of a controller"):
+        fleet_figures_read.read(tmp_path)
+
+
+def test_windows_of_the_voting(tmp_path):
+    assert fleet_figures_windows.read(tmp_path) == []
+
+    def line(window_s, half_life_s=2.0, **more):
+        score = {"median_s": window_s / 2.0, "p95_s": window_s, "error_pct": 1.0}
+        parameters = {"window_s": window_s, "half_life_s": half_life_s}
+        return json.dumps({"method": "time-weighted", "parameters": parameters, "validation": score, **more})
+
+    other = json.dumps({"method": "none", "parameters": {}, "validation": {"median_s": None}})
+    figure = json.dumps({"name": "reaction_median_s", "value": 4.0})
+    lines = [line(8.0), line(4.0), line(4.0, half_life_s=9.0), other, line(8.0, reported={"median_s": 4.0}), figure]
+    (tmp_path / "voting.jsonl").write_text("\n".join(lines))
+    found = [(one.window_s, one.median_s, one.chosen) for one in fleet_figures_windows.read(tmp_path)]
+    assert found == [(4.0, 2.0, False), (8.0, 4.0, True)]
+    (tmp_path / "voting.jsonl").write_text("no")
+    with pytest.raises(AsaError, match=r"voting\.jsonl: "):
+        fleet_figures_windows.read(tmp_path)
+
+
+def test_the_goals_are_those_that_were_asked_for():
+    asked = {name: (goal.sign, goal.bound) for name, goal in GOALS.items() if goal.bound is not None}
+    assert asked == {
+        "not_worse_pct": (">=", 95.0),
+        "significantly_better_pct": (">=", 60.0),
+        "mean_improvement_pct": (">=", 10.0),
+        "top1_pct": (">=", 60.0),
+        "top3_pct": (">=", 95.0),
+        "regret_pct": ("<=", 2.0),
+        "gain_over_best_static_pct": (">", 0.0),
+        "gain_over_loader_rule_pct": (">", 0.0),
+        "unseen_gap_points": ("<=", 3.0),
+        "adapt_minutes": ("<=", 30.0),
+    }

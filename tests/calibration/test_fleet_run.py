@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run of the fleet: shared out as tasks, kept as they come, gone on with after a kill; nothing lost or repeated."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import fleet_toys
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from waiting import until
+
+from asa.core.errors import AsaError
+from calibration import bench_tables
+from calibration.fleet import find
+from calibration.fleet_run import Fleet, Request, Where, run
+from calibration.fleet_task import Played
+from scenarios import catalogue
+from scenarios.runner_plan import Outcome, Series
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.setenv(fleet_toys.LOG, str(tmp_path / "log"))
+    return tmp_path / "log"
+
+
+def request_of(**fields):
+    given = {
+        "machines": find("vm120,vm125"),
+        "scenarios": catalogue.find("S1,S2"),
+        "columns": ("eevdf", "scx_simple", "agent"),
+        "repeats": 2,
+        "seed": 1,
+        "seconds": 1.0,
+        "warm_up_s": 0.0,
+    }
+    return Request(**given | fields)
+
+
+def played(out, request, jobs=1, play=fleet_toys.play):
+    heard = []
+    with Fleet(out, request) as fleet:
+        try:
+            run(fleet, Where(jobs=jobs), heard.append, play)
+        finally:
+            counts = fleet.finish()
+    return heard, counts
+
+
+def test_a_task_is_a_scenario_of_a_repeat_on_a_machine_with_all_its_columns(tmp_path, log):
+    request = request_of()
+    with Fleet(tmp_path / "out", request, "asa fleet run") as fleet:
+        tasks = fleet.tasks()
+    assert len(tasks) == 2 * 2 * (2 + 3)  # machines, repeats; pairs, and game, archive, blender alone
+    assert [task.trials[0].repeat for task in tasks] == [1] * 10 + [2] * 10
+    for task in tasks:
+        assert len({(trial.repeat, trial.label) for trial in task.trials}) == 1
+        pair = "+" in task.trials[0].label
+        assert {trial.scheduler for trial in task.trials} == (set(request.columns) if pair else {"eevdf"})
+        assert task.given.among == ("eevdf", "scx_simple")
+    facts = json.loads((tmp_path / "out/vm125/machine.json").read_text())
+    assert (facts["name"], facts["cpus"], facts["prototype"], facts["command"]) == ("vm125", 2, True, "asa fleet run")
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_everything_is_kept(tmp_path, log, jobs):
+    out = tmp_path / "out"
+    heard, counts = played(out, request_of(), jobs)
+    assert len(heard) == len({one.task for one in heard}) == 20
+    assert [(one.machine, one.planned, one.done, one.left) for one in counts] == [
+        ("vm120", 18, 18, 0),
+        ("vm125", 18, 18, 0),
+    ]
+    rows = pq.read_table(out / "vm120/trials.parquet").to_pylist()
+    assert {row["cpus"] for row in rows} == {4}
+    assert len(rows) == 18
+    again, _ = played(out, request_of(), jobs)
+    assert again == []
+
+
+def test_failed_trials_alone_are_played_again(tmp_path, log):
+    def failing(task):
+        results = tuple(
+            fleet_toys.result(trial, Outcome.FAILED if trial.scheduler == "agent" else Outcome.DONE)
+            for trial in task.trials
+        )
+        return Played(task=task.name, machine=task.machine.name, host="here", results=results)
+
+    out = tmp_path / "out"
+    _, counts = played(out, request_of(), play=failing)
+    assert [(one.done, one.failed) for one in counts] == [(14, 4), (14, 4)]
+    heard, counts = played(out, request_of())
+    assert {result.trial.scheduler for one in heard for result in one.results} == {"agent"}
+    assert [(one.done, one.failed) for one in counts] == [(18, 0), (18, 0)]
+
+
+def test_phases_are_trials_of_the_tables(tmp_path, log):
+    def phased(task):
+        def result(trial):
+            series = [
+                Series(application=name, metric="key_ms", at_s=[0.1], values=[1.0], phase=number)
+                for number, names in enumerate(trial.phases, 1)
+                for name in names
+            ]
+            told = {"held_s": {"eevdf": 1.0}, "then": {"held_s": {"scx_simple": 1.0}}}
+            fields = {"series": series, "then_window_s": 2.0, "parameters": {"controller": told}}
+            return msgspec.structs.replace(fleet_toys.result(trial), **fields)
+
+        results = tuple(map(result, task.trials))
+        return Played(task=task.name, machine=task.machine.name, host="here", results=results)
+
+    out = tmp_path / "out"
+    played(out, request_of(scenarios=catalogue.find("P2"), machines=find("vm120"), repeats=1), play=phased)
+    rows = {row["trial"]: row for row in pq.read_table(out / "vm120/trials.parquet").to_pylist()}
+    then = rows["001-game+blender~office+archive-agent.2"]
+    assert (then["scenario"], then["label"], then["window_s"]) == ("P2/2", "office+archive", 2.0)
+    assert json.loads(then["parameters"])["controller"] == {"held_s": {"scx_simple": 1.0}}
+    found = {one.trial: one for one in bench_tables.read(out / "vm120")}
+    assert set(found[then["trial"]].samples) == {"office", "archive"}
+    with Fleet(out, request_of(scenarios=catalogue.find("P2"), machines=find("vm120"), repeats=1)) as fleet:
+        assert fleet.tasks() == []
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path, log):
+    out, table = tmp_path / "out", tmp_path / "table.yaml"
+    table.write_text("version: 2\n")
+    tables = {"vm120": table, "vm125": table}
+    with Fleet(out, request_of(tables=tables)) as fleet:
+        assert {task.table for task in fleet.tasks()} == {b"version: 2\n"}
+        with pytest.raises(AsaError, match="another run works there"):
+            Fleet(out, request_of(tables=tables))
+    with pytest.raises(AsaError, match=r"machine.json: holds a run of table '"):
+        Fleet(out, request_of())
+    with pytest.raises(AsaError, match=r"machine.json: holds a run of settings \{\}"):
+        Fleet(out, request_of(tables=tables, settings={"interval_s": 2.0}))
+    with pytest.raises(AsaError, match="holds another plan of repeats 2"):
+        Fleet(out, request_of(tables=tables, repeats=3))
+    with pytest.raises(AsaError, match="it is to be given to the agent on vm120"):
+        Fleet(tmp_path / "other", request_of(tables={"vm120": tmp_path / "none"}))
+    facts = out / "vm120/machine.json"
+    added = json.loads(facts.read_text()) | {"adapt_minutes": 12.0}
+    facts.write_text(json.dumps(added))
+    Fleet(out, request_of(tables=tables), "another way to say it").__exit__()
+    assert json.loads(facts.read_text()) == added
+
+
+def test_hosts_that_cannot_play_end_the_run(tmp_path, log):
+    def nobody(task):
+        return Played(task=task.name, machine=task.machine.name, host="far", results=(), trouble="no QEMU")
+
+    with pytest.raises(AsaError, match="3 tasks in a row could not be played: far: no QEMU"):
+        played(tmp_path / "out", request_of(), play=nobody)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+import test_fleet_run as tests
+tests.played(Path(sys.argv[1]), tests.request_of(repeats=4), jobs=2)
+"""
+
+
+@pytest.mark.parametrize("with_what", [signal.SIGKILL, signal.SIGINT])
+def test_a_kill_costs_the_tasks_under_way(tmp_path, log, with_what):
+    out = tmp_path / "out"
+    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/calibration")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(out), *paths],
+        env=os.environ | {fleet_toys.SLOW_S: "0.2"},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until(lambda: len(list(out.glob("*/trials/*.json"))) >= 6, "some results are kept")
+    process.send_signal(with_what)
+    assert process.wait(60.0) != 0
+    kept = {path: path.read_bytes() for path in out.glob("*/trials/*.json")}
+    assert len(fleet_toys.said(log, "begin")) < 40
+    heard, counts = played(out, request_of(repeats=4))
+    assert [(one.done, one.left) for one in counts] == [(36, 0), (36, 0)]
+    assert {path: path.read_bytes() for path in kept} == kept
+    again = {(one.machine, result.trial.id) for one in heard for result in one.results}
+    assert again.isdisjoint((path.parts[-3], path.stem) for path in kept)
+    begun = Counter(tuple(words[1:]) for words in fleet_toys.said(log, "begin"))
+    assert len(begun) == 40
+    assert sum(count - 1 for count in begun.values()) <= 2 + 1  # those under way, and one that was being kept

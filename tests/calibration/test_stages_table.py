@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the stages write: rankings and costs of this machine, beside what an older table of the same says."""
+
+import datetime
+
+import msgspec
+import pytest
+from stage_players import FACTS, KERNEL, ToyPlayer
+
+from asa.core.decision import EEVDF, Workload
+from asa.decide import fingerprint, table
+from asa.decide.table import Cost, Entry, MappingTable, Measured, TableFile
+from calibration import stages, stages_table
+from calibration.bench_scores import played
+from calibration.best_arm import Verdict
+from scenarios.application import Tier
+from scenarios.catalogue import find
+
+NAMES = ("eevdf", "scx_a", "scx_b")
+SLOW = {"scx_a": 0.8, "scx_b": 1.3}
+MACHINE = fingerprint.machine("toy", FACTS)
+MEASURED = Measured(
+    date=datetime.date(2026, 11, 23),
+    command="asa calibrate prototype",
+    tier="lab",
+    seed=1,
+    kernel=KERNEL,
+    schedulers={"scx_a": "1.0", "scx_b": "1.0"},
+)
+
+
+def mapping(classes=None, *, prior="", measured=MEASURED, rest=None):
+    return MappingTable(
+        path="table.yaml",
+        machine="toy",
+        provenance="test",
+        rankings={Workload(name): tuple(ranking) for name, ranking in (classes or {}).items()},
+        measured=measured,
+        prior=prior,
+        rest=rest,
+    )
+
+
+def entry(name, score=None, **more):
+    scheduler, _, mode = name.partition(":")
+    return Entry(scheduler=scheduler, mode=mode or "default", why="test", score=score, **more)
+
+
+def results(columns=NAMES, scenario="web+archive", repeats=3):
+    scenarios = find(scenario)
+    asked = stages.Asked(
+        tier=Tier.LAB,
+        scenarios=tuple(one.label for one in scenarios),
+        schedulers=columns,
+        repeats=repeats,
+        seed=1,
+        seconds=5.0,
+        warm_up_s=1.0,
+        cpus=4,
+    )
+    player = ToyPlayer(SLOW)
+    return [player.result(trial) for trial in stages.make(asked, scenarios, "run").trials]
+
+
+def trials(**more):
+    return played("run", results(**more))
+
+
+def written(file, tmp_path):
+    """It can be written, and reads back."""
+    path = tmp_path / "table.yaml"
+    table.write(path, file)
+    return table.read(path)
+
+
+def test_the_first_table_ranks_what_was_played_and_its_applications(tmp_path):
+    found = written(stages_table.first(trials(), None, mapping(), MACHINE, MEASURED), tmp_path)
+    assert set(found.classes) == {"web+archive", "web", "archive", "idle"}
+    assert [one.name for one in found.classes["web+archive"]] == ["scx_a", EEVDF, "scx_b"]
+    assert [one.name for one in found.classes["idle"]] == [EEVDF]
+    assert found.classes["web+archive"][0].runs == 3
+    assert found.machine == MACHINE
+    assert found.measured == MEASURED
+    assert found.costs == {}
+
+
+def test_who_is_for_battery_saver_stays_and_has_no_figures(tmp_path):
+    saver = entry("scx_c:powersave", efficient=True)
+    frugal = {"web": [entry("scx_b"), saver], "disk": [entry("scx_b", efficient=True)]}
+    found = written(stages_table.first(trials(), None, mapping(frugal), MACHINE, MEASURED), tmp_path)
+    ranked = found.classes["web+archive"]
+    assert [one.name for one in ranked] == ["scx_a", EEVDF, "scx_b", "scx_c:powersave"]
+    assert [one.efficient for one in ranked] == [False, False, True, True]
+    assert ranked[-1].score is None
+
+
+def test_what_an_older_table_of_the_same_machine_says_stays():
+    older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
+    older = msgspec.structs.replace(older, costs={"scx_a": Cost(switch_ms=1.0, overhead_pct=0.1, runs=1)})
+    found = stages_table.first(trials(), older, mapping(), MACHINE, MEASURED)
+    assert {"web+archive", "office+video"} <= set(found.classes)
+    assert found.costs == older.costs
+
+
+@pytest.mark.parametrize(
+    ("machine", "changes"),
+    [
+        (msgspec.structs.replace(MACHINE, cpus=8), {}),
+        (MACHINE, {"kernel": "7.2.0"}),
+        (MACHINE, {"schedulers": {"scx_a": "2.0"}}),
+        (MACHINE, {"tier": "real"}),
+    ],
+)
+def test_of_another_machine_kernel_or_scheduler_nothing_stays(machine, changes):
+    older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
+    now = msgspec.structs.replace(MEASURED, **changes)
+    found = stages_table.first(trials(), older, mapping(), machine, now)
+    assert "office+video" not in found.classes
+    assert "web+archive" in found.classes
+    assert stages_table.kept(None, machine, now) is None
+
+
+def test_stage_two_adds_costs_to_what_is_there(tmp_path):
+    older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    told, lacking = stages_table.costs(results(columns=stages.shadows(NAMES)))
+    assert lacking == {}
+    # two loads of 210 ms on average and a tick of 2 ms, of four CPUs
+    assert told["scx_a"] == Cost(switch_ms=53.0, overhead_pct=0.25, runs=6)
+    assert told["eevdf"] == Cost(switch_ms=0.5, overhead_pct=0.25, runs=3)
+    found = written(stages_table.with_costs(told, older, MACHINE, MEASURED), tmp_path)
+    assert found.costs == told
+    assert found.classes == older.classes
+    alone = stages_table.with_costs(told, None, MACHINE, MEASURED)
+    assert (alone.costs, alone.classes) == (told, {})
+
+
+def test_a_shadow_that_never_loaded_has_no_cost_but_a_reason():
+    found = results(columns=("eevdf", "shadow:scx_a"))
+    told = {"loads_ms": [], "walls_ms": [], "refused": ["it said: no"], "ticks": 3}
+    told |= {"tick_ms": 1.0, "inference_ms": None, "agent_pct": None, "cpus": 4}
+    changed = [
+        msgspec.structs.replace(one, parameters={"controller": {"shadow": told}})
+        if one.trial.scheduler == "shadow:scx_a"
+        else one
+        for one in found
+    ]
+    assert stages_table.costs(changed) == ({}, {"scx_a": "it said: no"})
+    assert stages_table.costs(results()) == ({}, {})
+
+
+def test_what_the_agent_costs_is_felt_too():
+    (one,) = stages_table.felt(trials(columns=("eevdf", "shadow:scx_a")))
+    assert (one.scheduler, one.blocks) == ("scx_a", 3)
+    assert one.mean != 0.0
+    assert stages_table.felt(trials()) == []
+
+
+def test_refining_weighs_new_runs_against_old_ones(tmp_path):
+    # the old table says of scx_b what new runs contradict, and of scx_c what was not played again
+    old = {
+        "web+archive": [
+            entry("scx_b", 0.95, low=0.90, high=1.0, runs=3),
+            entry("scx_c", 0.70, low=0.69, high=0.71, runs=9),
+            entry("eevdf", 0.50, low=0.45, high=0.55, runs=3),
+        ],
+        "game": [entry("scx_c", 0.9, runs=4), entry("eevdf", 0.5, runs=4)],
+    }
+    before = TableFile(version=2, machine=MACHINE, measured=MEASURED, provenance="test", classes=old)
+    found = written(stages_table.refined(trials(), before, mapping(old), MACHINE, MEASURED), tmp_path)
+    names = [one.name for one in found.classes["web+archive"]]
+    assert set(names) == {"scx_a", "scx_b", "scx_c", EEVDF}
+    assert names.index("scx_a") < names.index("scx_b")
+    assert names.index("scx_c") < names.index(EEVDF)
+    kept = {one.name: one for one in found.classes["web+archive"]}
+    assert kept["scx_c"].runs == 9
+    assert "3 runs before" in kept["scx_b"].why
+    assert [one.name for one in found.classes["game"]] == ["scx_c", EEVDF]
+    elsewhere = msgspec.structs.replace(before, machine=msgspec.structs.replace(MACHINE, cpus=64))
+    fresh = stages_table.refined(trials(), elsewhere, mapping(old, prior="other"), MACHINE, MEASURED)
+    assert [one.name for one in fresh.classes["web+archive"]] == ["scx_a", EEVDF, "scx_b"]
+    assert "game" not in fresh.classes
+
+
+def test_beliefs_take_figures_of_the_class_and_the_order_of_any():
+    classes = {"web+archive": [entry("scx_b", 0.8, low=0.78, high=0.82, runs=5), entry("eevdf", 0.7, runs=5)]}
+    rest = mapping({"office": [entry("scx_c"), entry("scx_a")]}, measured=None, prior="none")
+    names = ("eevdf", "scx_a", "scx_b", "scx_c")
+    own = stages_table.beliefs(["web+archive", "office+video"], mapping(classes, rest=rest), names)
+    assert own["web+archive"].names == ("scx_b", "eevdf", "scx_a", "scx_c")
+    gain, error = own["web+archive"].gains["scx_b"]
+    assert gain == pytest.approx(0.1)
+    assert error == pytest.approx(0.02 / 1.96, rel=0.01)
+    assert own["office+video"].names == ("scx_c", "eevdf", "scx_a", "scx_b")
+    assert own["office+video"].gains == {}
+    other = stages_table.beliefs(["web+archive"], mapping(classes, prior="another machine"), names)
+    assert other["web+archive"].gains["scx_b"][1] > stages_table.TRANSFER
+    assert stages_table.beliefs(["web+archive"], mapping(classes), ("eevdf", "scx_a"))["web+archive"].gains == {}
+
+
+def test_what_was_not_learnt_is_said_in_words():
+    verdicts = {
+        Workload("web+archive"): Verdict(
+            workload=Workload("web+archive"), leader=EEVDF, open=("scx_a", "scx_b"), blocks=1
+        ),
+        Workload("game+llm"): Verdict(workload=Workload("game+llm"), leader=EEVDF, open=(), blocks=5),
+    }
+    assert stages_table.unlearnt(verdicts, [Workload("audio+disk")]) == [
+        "web+archive: eevdf leads after 1 block; may be better: scx_a, scx_b",
+        "not played: audio+disk",
+    ]
+    assert stages_table.unlearnt({}, []) == []

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa calibrate` and `asa adapt` with a machine that plays at once: what is written, what an interruption leaves."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from stage_players import ToyPlayer
+
+from asa import paths
+from asa.cli import adapt, calibrate
+from asa.core.errors import AsaError
+from asa.decide import table
+from calibration.stages_play import InLab
+
+SLOW = {"scx_simple": 0.8, "scx_flash": 1.3}
+WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple,scx_flash")
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Runs a command; `player` are the arguments of the toy that plays."""
+    places = paths.Places(
+        sys=tmp_path / "sys",
+        run=tmp_path / "run",
+        cache=tmp_path / "cache",
+        state=tmp_path / "state",
+        config=tmp_path / "no.yaml",
+    )
+    monkeypatch.setattr(paths, "default", lambda: places)
+    monkeypatch.setattr(InLab, "check", lambda self, names: list(names))
+    top = argparse.ArgumentParser()
+    commands = top.add_subparsers()
+    calibrate.register(commands)
+    adapt.register(commands)
+
+    def run(*words, **player):
+        toys = []
+
+        def play(self, folder, trials):
+            if not toys:
+                toys.append(ToyPlayer(SLOW, campaign=self.campaign, **player))
+            toys[0].play(folder, trials)
+
+        monkeypatch.setattr(InLab, "play", play)
+        arguments = top.parse_args(words)
+        return arguments.run(arguments)
+
+    return run
+
+
+def test_the_three_stages_one_after_the_other_make_one_table(command, tmp_path, capsys):
+    out = tmp_path / "table.yaml"
+    assert command("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out)) == 0
+    assert "wrote" in capsys.readouterr().out
+    first = table.read(out)
+    assert first.classes["web+archive"][0].name == "scx_simple"
+    assert first.measured.tier == "lab"
+    assert first.machine.cpu_model == "Toy CPU"
+    assert command("calibrate", "overhead", *WORDS, "--out", str(out), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["costs"]) == {"eevdf", "scx_simple", "scx_flash"}
+    assert {one["scheduler"] for one in told["felt"]} == {"eevdf", "scx_simple", "scx_flash"}
+    second = table.read(out)
+    assert second.classes == first.classes
+    assert command("calibrate", "generalize", *WORDS, "--trials", "30", "--out", str(out), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["trials"] <= 30
+    third = table.read(out)
+    assert third.costs == second.costs
+    assert third.classes["web+archive"][0].name == "scx_simple"
+    assert "runs before" in third.classes["web+archive"][0].why
+
+
+STAGES = [*(("calibrate", stage) for stage in ("prototype", "overhead", "generalize")), ("adapt",)]
+
+
+@pytest.mark.parametrize("words", STAGES)
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_an_interruption_leaves_the_old_table_byte_for_byte(command, tmp_path, capsys, words, after):
+    out = tmp_path / "table.yaml"
+    out.write_text("# by hand\nversion: 1\nmachine: {name: x}\nprovenance: x\nclasses: {}\n")
+    before = out.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        command(*words, *WORDS, "--out", str(out), interrupt_after=after)
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.glob("*table*")] == ["table.yaml"]
+    assert "is as it was, the same command goes on" in capsys.readouterr().err
+    assert command(*words, *WORDS, "--out", str(out)) == 0
+    assert out.read_bytes() != before
+
+
+def test_where_nothing_could_be_scored_the_old_table_stays(command, tmp_path):
+    out = tmp_path / "table.yaml"
+    fails = {"fails": lambda trial: "no"}
+    for words in (("calibrate", "prototype"), ("calibrate", "overhead"), ("adapt",)):
+        with pytest.raises(AsaError, match="was not written"):
+            command(*words, *WORDS, "--out", str(out), **fails)
+    assert not out.exists()
+
+
+def test_adapt_says_what_it_took_and_what_it_did_not_learn(command, tmp_path, capsys):
+    words = ("--in-lab", "--scenario", "web,game", "--scheduler", "scx_simple,scx_flash", "--minutes", "3")
+    assert command("adapt", *words, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 0.0 < told["adapt_minutes"] <= 3.0
+    assert told["unlearnt"]
+    out = Path(told["table"])
+    assert out == Path(told["folder"]) / "table.yaml"
+    assert table.read(out).measured.kernel == "6.18.1"
+    assert command("adapt", *words) == 0
+    assert "adapt_minutes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("calibrate", "prototype", "--jobs", "2"), "--jobs is of guests, which only --in-lab has"),
+        (("calibrate", "prototype", "--in-lab", "--cpus", "17"), "a guest has 1 to 16 CPUs, not 17"),
+        (("calibrate", "overhead", "--scenario", "S29"), "'S29' is not accepted"),
+        (("adapt", "--out", "/proc/nowhere/table.yaml"), "name another place by --out"),
+        (("adapt", "--in-lab", "--from", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("adapt", "--scheduler", "eevdf,scx_simple"), "this kernel has no sched_ext"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line_before_anything_is_played(command, words, said, tmp_path):
+    with pytest.raises(AsaError) as error:
+        command(*words)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "state").rglob("trials"))
+
+
+@pytest.mark.parametrize("words", [("--minutes", "31"), ("--minutes", "0"), ("--minutes", "nan"), ("--seconds", "0")])
+def test_a_wrong_number_is_refused(command, words, capsys):
+    with pytest.raises(SystemExit):
+        command("adapt", *words)
+    assert "error: argument" in capsys.readouterr().err
+
+
+def test_two_budgets_are_one_too_many(command, capsys):
+    with pytest.raises(SystemExit):
+        command("calibrate", "generalize", "--trials", "3", "--minutes", "3")
+    assert "not allowed with" in capsys.readouterr().err

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Trying others than the first choice: never by itself, within the share that the user allows, watched by the guard."""
+
+from dataclasses import replace
+
+import pytest
+from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, WALL_NS, Rules, S, event
+
+from asa.config import GuardSettings, PolicySettings
+from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
+from asa.decide import learning, policy, trying
+from asa.decide.guard import Signals
+from asa.decide.learning import TRIAL_S, Duel, Learning, begin
+from asa.decide.policy import PolicyState
+from asa.decide.standing import Standing
+
+ALLOWED = Rules(policy=PolicySettings(cooldown_s=10.0, dwell_s=2.0, explore_share=0.1))
+LIKE = {EEVDF: 0.4, RUSTY: 0.4, FLASH: 0.4, SIMPLE: 0.4}
+EARNED = begin(Learning(credit_s=TRIAL_S), ALLOWED.versions)
+
+
+class Life:
+    """Ticks of one second; an order is carried out with the next tick. `pressure`: by the scheduler in force."""
+
+    def __init__(self, rules=ALLOWED, lessons=EARNED, pressure=LIKE):
+        self.rules, self.lessons, self.pressure = rules, lessons, dict(pressure)
+        self.state, self.standing, self.current, self.now_s = PolicyState(), Standing(), EEVDF, 0
+        self.ordered, self.fails, self.log = None, set(), []
+
+    def tick(self, workload=CPU, saver=None):
+        self.now_s += 1
+        now_ns, before = self.now_s * S, self.state
+        state = policy.powered(before, saver, None)
+        if self.ordered is not None:
+            outcome = SwitchOutcome.FAILED if self.ordered in self.fails else SwitchOutcome.CONFIRMED
+            done = event(outcome, self.ordered, self.now_s - 0.5, old=self.current)
+            self.current = self.ordered if outcome is SwitchOutcome.CONFIRMED else EEVDF
+            self.ordered = None
+            state, self.standing = policy.learn(state, self.standing, done, wall_ns=WALL_NS + now_ns, rules=self.rules)
+        wobble = self.now_s % 3 / 100
+        self.state, self.standing, verdict = policy.decide(
+            state,
+            self.standing,
+            Vote(workload=workload, confidence=0.9),
+            now_ns=now_ns,
+            wall_ns=WALL_NS + now_ns,
+            current=self.current,
+            signals=Signals(cpu_pressure=self.pressure[self.current] + wobble),
+            rules=self.rules,
+            lessons=self.lessons,
+        )
+        self.lessons = learning.note(
+            self.lessons,
+            before=before,
+            after=self.state,
+            verdict=verdict,
+            elapsed_s=1.0,
+            now_ns=now_ns,
+            wall_ns=WALL_NS + now_ns,
+            rules=self.rules,
+        )
+        self.ordered = verdict.switch_to
+        self.log.append((self.now_s, self.current, verdict))
+        return verdict
+
+    def run(self, seconds, workload=CPU, **changes):
+        for _ in range(seconds):
+            self.tick(workload, **changes)
+        return self
+
+    def until(self, reason, limit=400, workload=CPU):
+        for _ in range(limit):
+            if self.tick(workload).reason is reason:
+                return self
+        raise AssertionError(f"never {reason}")
+
+    def orders(self):
+        return [(verdict.reason, verdict.switch_to) for _, _, verdict in self.log if verdict.switch_to is not None]
+
+
+def test_nothing_is_tried_unless_the_user_allows_it():
+    never = Rules(policy=PolicySettings(cooldown_s=10.0))
+    life = Life(never, begin(Learning(credit_s=TRIAL_S), never.versions)).run(3000)
+    assert life.orders() == [(Reason.BETTER, RUSTY)]
+    assert life.lessons.kept.tried_s == life.lessons.kept.watched_s == 0.0
+    assert PolicySettings().explore_share == 0.0
+
+
+def test_one_is_tried_measured_and_left_again():
+    life = Life().until(Reason.TRYING)
+    assert (life.current, life.ordered, life.state.trying.instead_of) == (RUSTY, FLASH, RUSTY)
+    sentence = life.log[-1][2].sentence
+    assert sentence == (
+        "scx_flash is tried for cpu instead of scx_rusty, for 90 s at most: policy.explore_share allows 10.0% of the "
+        "time"
+    )
+    begun_s = life.now_s
+    while life.state.trying is not None:
+        life.tick()
+    assert life.current == RUSTY
+    assert 60 <= life.now_s - begun_s <= TRIAL_S + 12
+    tried = [verdict for at_s, name, verdict in life.log if at_s > begun_s and name == FLASH]
+    assert {verdict.reason for verdict in tried} == {Reason.TRYING, Reason.BETTER}
+    assert life.orders()[-2:] == [(Reason.TRYING, FLASH), (Reason.BETTER, RUSTY)]
+    life.run(70)  # the stretch is compared with the next one of the first choice
+    duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY)
+    assert (duel.won, duel.lost, duel.alike) == (0, 0, 1)
+    kept = life.lessons.kept
+    assert 60 <= kept.tried_s <= TRIAL_S + 12
+    assert kept.lost_most == kept.tried_s  # the table has no scores: all of it may have been lost
+
+
+def test_the_time_is_bounded_by_the_share():
+    life = Life(lessons=begin(Learning(), ALLOWED.versions))
+    for second in range(4 * 3600):
+        life.tick(DISK if second % 1800 > 1700 else CPU)
+        kept = life.lessons.kept
+        assert kept.tried_s <= 0.1 * kept.watched_s + 15.0  # the last one may take a cooldown to leave
+    assert kept.watched_s == pytest.approx(4 * 3600, abs=10)
+    assert kept.tried_s > 0.05 * kept.watched_s
+    tried = [name for reason, name in life.orders() if reason is Reason.TRYING]
+    assert {FLASH, EEVDF} <= set(tried)
+    counts = [learning.duel_of(life.lessons, CPU, RUSTY, name) for name in (FLASH, EEVDF)]
+    assert abs(counts[0].alike - counts[1].alike) <= 2  # each in its turn
+
+
+def test_credit_is_not_saved_up():
+    life = Life(lessons=begin(Learning(), ALLOWED.versions))
+    life.run(5000, DISK)  # whose ranking is one entry, and EEVDF
+    assert life.lessons.kept.credit_s <= TRIAL_S
+
+
+def test_never_on_battery_saver():
+    life = Life().run(600, saver=True)
+    assert all(verdict.reason is not Reason.TRYING for _, _, verdict in life.log)
+    life = Life().until(Reason.TRYING).run(5)
+    assert life.current == FLASH
+    life.run(30, saver=True)
+    assert life.current == EEVDF  # the table has nothing for battery saver
+    assert life.state.trying is None
+
+
+def test_what_the_guard_takes_back_goes_to_the_first_choice_which_does_not_rest():
+    life = Life(pressure=LIKE | {FLASH: 0.9}).until(Reason.TRYING).until(Reason.REVERTED)
+    assert life.log[-1][2].switch_to == RUSTY
+    assert life.state.reverts == ()
+    life.run(3)
+    assert (life.current, life.state.trying) == (RUSTY, None)
+    assert FLASH in life.state.barred
+    assert life.lessons.kept.taken_back_s == 0.0  # it is in the time of trying
+    duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY) or learning.duel_of(life.lessons, CPU, FLASH, EEVDF)
+    assert duel.counted == 1
+    assert not any(name == FLASH for _, name, _ in life.run(500).log[-490:])  # barred
+
+
+def test_another_class_ends_it():
+    life = Life().until(Reason.TRYING).run(20)
+    assert life.current == FLASH
+    life.run(20, DISK)
+    assert (life.current, life.state.trying) == (SIMPLE, None)
+
+
+def test_one_that_does_not_come_up_is_over_at_once():
+    life = Life()
+    life.fails.add(FLASH)
+    life.until(Reason.TRYING).run(2)
+    assert life.state.trying is None
+    assert life.run(12).current == RUSTY
+    assert FLASH in life.state.set_aside
+
+
+def test_a_hold_ends_it():
+    life = Life().until(Reason.TRYING).run(5)
+    life.state, _ = policy.obey(life.state, life.standing, Order(kind=OrderKind.HOLD), FLASH)
+    life.run(100)
+    assert (life.current, life.state.trying, life.log[-1][2].reason) == (FLASH, None, Reason.HOLD)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"guard": GuardSettings(enabled=False)},
+        {"shadow": True},
+        {"policy": PolicySettings(cooldown_s=10.0, explore_share=0.1, learn=False)},
+        {"may_switch": False},
+    ],
+)
+def test_nothing_is_tried_where_nothing_is_measured(changes):
+    life = Life(replace(ALLOWED, **changes)).run(600)
+    assert not any(verdict.reason is Reason.TRYING for _, _, verdict in life.log)
+
+
+def test_a_first_choice_of_which_nothing_is_measured_is_not_left():
+    life = Life(Rules()).run(200)
+    memory = life.state
+    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked).scheduler == FLASH
+    assert trying.next_one(memory, learning.NOTHING, CPU, RUSTY, **asked) is None  # nothing earned
+    assert trying.next_one(memory, EARNED, DISK, RUSTY, **asked) is None
+    blind = {pair: tuple((None,) * 6 for _ in blocks) for pair, blocks in memory.guard.seen.items()}
+    memory = replace(memory, guard=replace(memory.guard, seen=blind))
+    assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked) is None
+
+
+def a_duel(**changes):
+    values = {"workload": CPU, "one": FLASH, "other": RUSTY, "one_version": "", "other_version": "", "at_ns": 0}
+    return Duel(**(values | changes))
+
+
+def test_who_is_settled_is_not_tried_and_who_proved_better_is_the_first_choice():
+    settled = a_duel(one=EEVDF, lost=40)
+    kept = Learning(credit_s=TRIAL_S, duels=(a_duel(won=12), settled))
+    life = Life(lessons=begin(kept, {}), pressure=LIKE | {FLASH: 0.1}).until(Reason.TRYING)
+    assert life.ordered == FLASH
+    life.run(250)
+    assert learning.duel_of(life.lessons, CPU, FLASH, RUSTY).won == 13
+    assert life.current == FLASH
+    assert life.log[-1][2].reason is Reason.SERVED
+    assert life.orders()[-1][1] == FLASH  # the guard saw it at once, when the first choice came back
