@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Puts an agent together from settings and places: what this host allows, opened and checked, or one clear line."""
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
@@ -18,7 +17,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.core.decision import Decision, Order
-from asa.core.errors import AsaError, InputError
+from asa.core.errors import AsaError, InputError, ModelError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
 from asa.decide import standing, table
@@ -35,6 +34,38 @@ if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
     from asa.remote import Remote
 
 _STANDING = "standing.json"
+
+
+class Model(NamedTuple):
+    """The artefact that judges."""
+
+    path: Path
+    sha256: str  # by which the journal names it
+    classifier: Ensemble
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises ModelError."""
+        return cls(path=path, sha256=versions.hash_of(path), classifier=Ensemble.load(path))
+
+    @classmethod
+    def wanted(cls, settings: config.Settings, places: paths.Places) -> Self:
+        """What the settings name comes before what `asa model use` chose. Raises ModelError."""
+        return cls.load(Path(settings.model) if settings.model else versions.in_use(versions.folder(places)))
+
+    @classmethod
+    def first(cls, settings: config.Settings, places: paths.Places, say: Callable[[str], None]) -> Self:
+        """At the start, when there is no running one that could stay: the package's in place of a chosen one that does
+        not load, as after an update of the package. Raises ModelError for what the settings name.
+        """
+        try:
+            return cls.wanted(settings, places)
+        except ModelError as error:
+            if settings.model:
+                raise
+            found = cls.load(paths.base_model())
+            say(f"{error}; starting with the package's model")
+            return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +85,7 @@ class Assembly:
     journal: journal.Journal | None
     settings: config.Settings
     rules: Rules
-    model: Path  # that `rules` judge by
+    model: Model  # that `rules` judge by
     meter: Meter
     standing: standing.Standing
     remote: "Remote | None"  # the root helper switches
@@ -74,8 +105,7 @@ class Assembly:
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
-        `ebpf` stands for the setting of that name when it is given; with `remote` all that needs root is left to the
-        helper. Raises AsaError before anything on the machine has changed.
+        `ebpf`: instead of the setting. `remote`: the helper does what needs root. Raises AsaError before any change.
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
@@ -84,10 +114,9 @@ class Assembly:
         else:
             why_not, no_gate, kind = remote.lacking(), remote.lacking(), Kind.PLAIN
         meter, clock = Meter(places.proc), SystemClock()
-        model = _model(settings, places)
+        model = Model.first(settings, places, say)
         rules = _rules(settings, portfolio, model, meter, may_switch=not why_not, gate=not no_gate, shadow=shadow)
-        marks = _standing(places.state / _STANDING, rules, clock, say)
-        status = StatusFile(places.run)
+        marks, status = _standing(places.state / _STANDING, rules, clock, say), StatusFile(places.run)
         switcher: Switcher | None = None
         if remote is not None:
             switcher = remote.switcher(portfolio, clock, places.sys, settings.switch)
@@ -131,7 +160,7 @@ class Assembly:
             switcher=self.switcher,
             how=self._how if self.remote is None else self.remote.how,
             settings=self.settings,
-            model=lambda: str(self.model),
+            model=lambda: str(self.model.path),
         )
         remote = self.remote
 
@@ -172,7 +201,7 @@ class Assembly:
         if self.remote is not None:
             permit = self.remote.permit()
             may_switch, gate = permit.switch, permit.stand_by
-        model = _model(settings, self.places)
+        model = Model.wanted(settings, self.places)
         rules = _rules(settings, portfolio, model, self.meter, may_switch=may_switch, gate=gate, shadow=self.shadow)
         self.settings, self.rules, self.model = settings, rules, model
         return rules
@@ -194,6 +223,7 @@ class Assembly:
             monotonic_ns=monotonic_ns,
             settings=msgspec.json.encode(self.settings).decode(),
             table=self.rules.table.path,
+            model=self.model.sha256,
             versions=dict(self.rules.versions),
         )
 
@@ -250,15 +280,10 @@ def _switcher(
     return choice.switcher(kind, portfolio=portfolio, undo=undo, clock=clock, limits=limits, places=places)
 
 
-def _model(settings: config.Settings, places: paths.Places) -> Path:
-    # what the settings name comes before what `asa model use` chose
-    return Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
-
-
 def _rules(
     settings: config.Settings,
     portfolio: Portfolio,
-    model: Path,
+    model: Model,
     meter: Meter,
     *,
     may_switch: bool,
@@ -266,7 +291,7 @@ def _rules(
     shadow: bool,
 ) -> Rules:
     release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
-    classifier = Ensemble.load(model)
+    classifier = model.classifier
     mapping = table.for_this_machine(portfolio.modes(), settings.table)
     unserved = [name for name in classifier.classes if name not in mapping.rankings]
     if unserved:
@@ -321,7 +346,7 @@ def _header(
     mode: str,
     settings: config.Settings,
     rules: Rules,
-    model: Path,
+    model: Model,
     marks: standing.Standing,
 ) -> journal.SessionHeader:
     state = sched_ext_state(places.sys)
@@ -335,7 +360,7 @@ def _header(
         mode=mode,
         settings=msgspec.json.encode(settings).decode(),
         table=rules.table.path,
-        model=hashlib.sha256(model.read_bytes()).hexdigest(),
+        model=model.sha256,
         versions=dict(rules.versions),
         standing=msgspec.json.encode(marks).decode(),
         stand_by=rules.may_stand_by,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate`: what the benchmark is worth, by its kept results and the dataset, without measuring anything."""
+"""`asa evaluate`: what the benchmark, recognition and the voting are worth, by kept results and recordings."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import evaluate_voting
+from asa.cli import evaluate_model, evaluate_voting
 from asa.cli.extras import need
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
-is none and one where there is, and whether results and recordings are complete.
+is none and one where there is, and whether results and recordings are complete; `model` says what recognition is
+worth on what it has not learnt from, `voting` what the filters after it are.
 """
 _MORE = """\
 exit status:
@@ -35,7 +36,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "evaluate", help="judge by kept results, without measuring", description=_TEXT, epilog=_MORE
+        "evaluate", help="judge by kept results and recordings", description=_TEXT, epilog=_MORE
     )
     actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
     scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")
@@ -51,6 +52,7 @@ def register(commands: "Commands") -> None:
     scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scenarios.set_defaults(run=_scenarios)
+    evaluate_model.register(actions)
     evaluate_voting.register(actions)
 
 

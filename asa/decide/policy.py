@@ -215,7 +215,7 @@ def decide(
         return replace(state, pending=by_hand.switch_to), standing, by_hand
     workload = state.workload
     if workload is None or vote.workload is None:
-        return state, standing, _keep(None, Reason.UNDECIDED, "no class passes the voting threshold")
+        return state, standing, _keep(None, Reason.UNDECIDED, vote.why_none)
     wanted = serves(state, workload, now_ns=now_ns, out=state.set_aside | state.barred, rules=rules)
     if wanted is None:
         return state, standing, _keep(None, Reason.NO_ENTRY, f"the table says nothing about {workload}")
