@@ -6,6 +6,7 @@ of them working for the time that was asked for, then going, and ends on a machi
 throughout, one a second. A session beside too much foreign load is dropped, as are those of a failed application.
 """
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -45,6 +46,14 @@ class _Marks:
         return mark.monotonic_ns
 
 
+def seed_of(label: Workload, seed: int) -> int:
+    """Of the applications of a session: another for each label, so that an application is drawn anew in each pair.
+
+    A campaign of few seeds then shows as many draws of an application as there are labels with it.
+    """
+    return random.Random(f"{label} {seed}").getrandbits(31)  # noqa: S311
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRecorder(SessionRecorder):
     """Labels are those of `scenarios.catalogue`; idle is played by a little housekeeping."""
@@ -76,7 +85,7 @@ class ScenarioRecorder(SessionRecorder):
             for number, application in enumerate(applications, 1):
                 marks.make(Phase.STARTING, applications[:number])
                 place = self.place(application)
-                session = Session.start(application, seed=seed, place=place, folder=self.folder)
+                session = Session.start(application, seed=seed_of(label, seed), place=place, folder=self.folder)
                 stack.callback(session.stop)
                 sessions.append(session)
                 session.await_ready(also=lambda: _look(rhythm, sessions))
