@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -28,7 +28,7 @@ check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
 	@$(ASA) setup
 
-bpf: $(VENV)/.done ## compile the eBPF programs
+bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
 	@$(ASA) setup --probes
 
 man: $(VENV)/.done ## build/man: the manual pages
@@ -37,10 +37,10 @@ man: $(VENV)/.done ## build/man: the manual pages
 deb: bpf ## build/asa_*.deb, the Debian package
 	@$(ASA) deb --out build
 
-wheel: bpf ## build/asa-*.whl, with the eBPF programs in it
+wheel: bpf ## build/asa-*.whl, with what is compiled in it
 	@hatchling build -t wheel -d build
 
-bench: bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
+bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 
 bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
 	@$(ASA) bench overhead
@@ -50,6 +50,11 @@ bench-switch: setup ## what a switch takes, each way, in the lab, into docs/swit
 
 bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
 	@$(ASA) bench laptop
+
+bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, and how soon and how rightly voting follows recorded sequences (nothing else may run)
+	@$(ASA) bench recognition
+	sequences=(models/recordings/sequences/*.journal.xz)
+	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting "$${sequences[@]}" --json
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
 	@$(ASA) bench scale
@@ -114,5 +119,7 @@ recordings: setup ## record the workloads anew, here and in the lab (35 minutes;
 	$(ASA) lab run --disk 512 --limit 3600 --out build/lab -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/lab
 	cp build/lab/*.journal.xz models/recordings/
 
-train: $(VENV)/.done ## train the shipped model from models/recordings and write its card
-	@$(ASA) train --card docs/model-card.md
+train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)
+	@mkdir -p build
+	$(ASA) train --card docs/model-card.md --held-out build/held-out.npz
+	$(ASA) evaluate model --page docs/recognition.md

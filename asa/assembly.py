@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Puts an agent together from settings and places: what this host allows, opened and checked, or one clear line."""
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
@@ -18,7 +17,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.core.decision import Decision, Order
-from asa.core.errors import AsaError, InputError
+from asa.core.errors import AsaError, InputError, ModelError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
 from asa.decide import learning, standing, table
@@ -38,6 +37,38 @@ if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
 _STANDING = "standing.json"
 
 
+class Model(NamedTuple):
+    """The artefact that judges."""
+
+    path: Path
+    sha256: str  # by which the journal names it
+    classifier: Ensemble
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises ModelError."""
+        return cls(path=path, sha256=versions.hash_of(path), classifier=Ensemble.load(path))
+
+    @classmethod
+    def wanted(cls, settings: config.Settings, places: paths.Places) -> Self:
+        """What the settings name comes before what `asa model use` chose. Raises ModelError."""
+        return cls.load(Path(settings.model) if settings.model else versions.in_use(versions.folder(places)))
+
+    @classmethod
+    def first(cls, settings: config.Settings, places: paths.Places, say: Callable[[str], None]) -> Self:
+        """At the start, when there is no running one that could stay: the package's in place of a chosen one that does
+        not load, as after an update of the package. Raises ModelError for what the settings name.
+        """
+        try:
+            return cls.wanted(settings, places)
+        except ModelError as error:
+            if settings.model:
+                raise
+            found = cls.load(paths.base_model())
+            say(f"{error}; starting with the package's model")
+            return found
+
+
 @dataclass(slots=True, kw_only=True)
 class Assembly:
     """Everything the agent opened. Close it, whatever happened."""
@@ -55,7 +86,7 @@ class Assembly:
     journal: journal.Journal | None
     settings: config.Settings
     rules: Rules
-    model: Path  # that `rules` judge by
+    model: Model  # that `rules` judge by
     meter: Meter
     standing: standing.Standing
     lessons: learning.Lessons
@@ -76,14 +107,13 @@ class Assembly:
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
-        `ebpf` stands for the setting of that name when it is given; with `remote` all that needs root is left to the
-        helper. Raises AsaError before anything on the machine has changed.
+        `ebpf`: instead of the setting. `remote`: the helper does what needs root. Raises AsaError before any change.
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
         why_not, no_gate, kind = _means(places, settings.switch, remote, observe=observe, shadow=shadow)
         meter, clock = Meter(places.proc), SystemClock()
-        model = _model(settings, places)
+        model = Model.first(settings, places, say)
         rules = _rules(
             settings, portfolio, model, meter, places, may_switch=not why_not, gate=not no_gate, shadow=shadow
         )
@@ -131,7 +161,7 @@ class Assembly:
             switcher=self.switcher,
             how=self._how if self.remote is None else self.remote.how,
             settings=self.settings,
-            model=lambda: str(self.model),
+            model=lambda: str(self.model.path),
         )
         remote = self.remote
 
@@ -173,7 +203,7 @@ class Assembly:
         if self.remote is not None:
             permit = self.remote.permit()
             may_switch, gate = permit.switch, permit.stand_by
-        model = _model(settings, self.places)
+        model = Model.wanted(settings, self.places)
         rules = _rules(
             settings,
             portfolio,
@@ -204,6 +234,7 @@ class Assembly:
             monotonic_ns=monotonic_ns,
             settings=msgspec.json.encode(self.settings).decode(),
             table=self.rules.table.path,
+            model=self.model.sha256,
             versions=dict(self.rules.versions),
         )
 
@@ -278,15 +309,10 @@ def _switcher(
     return choice.switcher(kind, portfolio=portfolio, undo=undo, clock=clock, limits=limits, places=places)
 
 
-def _model(settings: config.Settings, places: paths.Places) -> Path:
-    # what the settings name comes before what `asa model use` chose
-    return Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
-
-
 def _rules(
     settings: config.Settings,
     portfolio: Portfolio,
-    model: Path,
+    model: Model,
     meter: Meter,
     places: paths.Places,
     *,
@@ -295,9 +321,9 @@ def _rules(
     shadow: bool,
 ) -> Rules:
     release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
-    classifier = Ensemble.load(model)
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
+    classifier = model.classifier
     unserved = [name for name in classifier.classes if not mapping.ranking(name)]
     if unserved:
         allowed = f"a ranking for each class of the model; without one: {', '.join(unserved)}"
@@ -353,7 +379,7 @@ def _header(
     mode: str,
     settings: config.Settings,
     rules: Rules,
-    model: Path,
+    model: Model,
     marks: standing.Standing,
     learned: learning.Learning,
 ) -> journal.SessionHeader:
@@ -368,7 +394,7 @@ def _header(
         mode=mode,
         settings=msgspec.json.encode(settings).decode(),
         table=rules.table.path,
-        model=hashlib.sha256(model.read_bytes()).hexdigest(),
+        model=model.sha256,
         versions=dict(rules.versions),
         standing=msgspec.json.encode(marks).decode(),
         stand_by=rules.may_stand_by,

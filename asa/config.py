@@ -43,7 +43,8 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         float, Meta(gt=0.0, le=600.0, description="smoothing: after so long a tick counts for 1/e of what it did")
     ] = 3.0
     dwell_s: Annotated[
-        float, Meta(gt=0.0, le=86_400.0, description="markov: how long a class stays, on average")
+        float,
+        Meta(gt=0.0, le=86_400.0, description="markov: how long a class stays on average before another one comes"),
     ] = 120.0
     trust: Annotated[
         float, Meta(gt=0.0, le=1.0, description="markov: how much of what a tick says is news; neighbours err together")

@@ -25,6 +25,10 @@ from models import versions
 from models.runtime import Ensemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
+_ENGINES = {
+    "compiled": "its compiled evaluator",
+    "numpy": "NumPy, slower than the compiled evaluator, which does not load here",
+}
 _TOOLS = {
     "cargo": "builds the Rust schedulers (Debian: cargo-web); `asa schedulers install` gets it",
     "clang-19": "builds BPF programs; `asa schedulers install` gets it",
@@ -140,8 +144,9 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         yield _table(mapping)
         yield _learned(places)
         model = Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
-        classes = Ensemble.load(model).classes
-        yield Finding(subject="model", level=Level.OK, text=f"{model} knows {', '.join(classes)}")
+        judge = Ensemble.load(model)
+        words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
+        yield Finding(subject="model", level=Level.OK, text=words)
         yield from _schedulers(portfolio)
     except AsaError as error:
         yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)

@@ -96,8 +96,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     monotonic_ns: int  # of the tick's sample
     order: Order | None = None  # the user's word
     sizes: dict[str, int] | None = None  # scheduler that stood by -> bytes; None: as before
-    settings: str = ""  # this and the next two as in the header, after they were read again; "": as before
+    settings: str = ""  # this and the next three as in the header, after they were read again; "": as before
     table: str = ""
+    model: str = ""
     versions: dict[str, str] | None = None
     may_switch: bool | None = None  # from then on, as the next one; None: as before
     may_stand_by: bool | None = None
@@ -105,7 +106,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def rules_changed(self) -> bool:
         """Whether anything but an order or sizes is in it."""
         given = (self.versions, self.may_switch, self.may_stand_by)
-        return bool(self.settings or self.table) or any(one is not None for one in given)
+        return bool(self.settings or self.table or self.model) or any(one is not None for one in given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +256,8 @@ class Journal:
         self._append("event", events)
 
     def tell(self, told: Told) -> None:
-        """Append what the next ticks go by; written to disk with their batch. Raises JournalError."""
-        self._append("told", (told,), sample=self._sample)
+        """Append what the next ticks go by, kept with the session; written with its batch. Raises JournalError."""
+        self._append("told", (told,))
 
     def mark(self, marks: Iterable[Mark]) -> None:
         """Append the marks of a recorded scenario; written to disk with the batch. Raises JournalError."""
@@ -283,8 +284,8 @@ class Journal:
                     bound = first + max(1, (last - first + 1) // 10)
                     self._db.execute(f"DELETE FROM {table} WHERE id < ?", (bound,))  # noqa: S608
             self._db.execute("DELETE FROM told WHERE sample < (SELECT min(id) FROM sample)")
-            self._db.execute("DELETE FROM session WHERE id < (SELECT min(session) FROM sample)")
-            self._db.execute("DELETE FROM mark WHERE session < (SELECT min(session) FROM sample)")
+            for table, column in (("session", "id"), ("mark", "session"), ("told", "session")):
+                self._db.execute(f"DELETE FROM {table} WHERE {column} < (SELECT min(session) FROM sample)")  # noqa: S608
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
 
     def sessions(self) -> list[Session]:

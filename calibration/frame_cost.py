@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a tick costs between its sample and the model's input: rates, window, frame; single-threaded, by the wall clock.
+"""What a tick costs from its sample to the probabilities: rates, window, frame, model; by the wall clock.
 
-Takes recorded samples, gives microseconds of each step. `asa bench recognition` puts them beside the model's own.
+Takes recorded samples, gives microseconds of each step; everything runs in one thread, as in the agent. For
+`asa bench recognition` and `asa evaluate model`.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
 from asa.core.sample import RawSample
 from collectors import rates
 from models import features
 
-STEPS = ("derive", "push", "frame", "all")
+STEPS = ("derive", "push", "frame", "judge", "all")
+Judge = Callable[[FeatureFrame], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +32,14 @@ class Cost:
     p99_us: float
 
 
-def measure(samples: Sequence[RawSample], rounds: int = 3) -> tuple[Cost, ...]:
+def measure(samples: Sequence[RawSample], judge: Judge, rounds: int = 3) -> tuple[Cost, ...]:
     """Costs in the order of STEPS. Every round but an untimed first one takes all samples through an empty window.
 
-    Raises ModelError when no two samples follow each other.
+    `judge` is a model's (`models.runtime.Ensemble.judge`). Raises ModelError when no two samples follow each other.
     """
-    spent: list[tuple[int, int, int, int]] = []
+    spent: list[tuple[int, ...]] = []
     for number in range(rounds + 1):
-        found = _round(samples)
+        found = _round(samples, judge)
         if not found:
             raise ModelError("no two consecutive samples with CPU counters; give a recording")
         spent += found if number else []
@@ -53,8 +56,9 @@ def measure(samples: Sequence[RawSample], rounds: int = 3) -> tuple[Cost, ...]:
     )
 
 
-def _round(samples: Sequence[RawSample]) -> list[tuple[int, int, int, int]]:
-    window, spent = features.Window(), []
+def _round(samples: Sequence[RawSample], judge: Judge) -> list[tuple[int, ...]]:
+    window = features.Window()
+    spent: list[tuple[int, ...]] = []
     for previous, sample in pairwise(samples):
         if sample.cpu is None:
             continue
@@ -66,6 +70,8 @@ def _round(samples: Sequence[RawSample]) -> list[tuple[int, int, int, int]]:
             continue
         window = features.push(window, sample.monotonic_ns, derived, len(sample.cpu.cores))
         pushed_ns = time.perf_counter_ns()
-        features.frame(window)
-        spent.append((start_ns, derived_ns, pushed_ns, time.perf_counter_ns()))
+        frame = features.frame(window)
+        framed_ns = time.perf_counter_ns()
+        judge(frame)
+        spent.append((start_ns, derived_ns, pushed_ns, framed_ns, time.perf_counter_ns()))
     return spent

@@ -17,15 +17,20 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from asa.core.errors import AsaError
+from asa.report.reading import opened
+from calibration.frame_cost import Cost
+from calibration.frame_cost import measure as measure_way
 from calibration.recognition_candidates import Candidate
 from models import artefact
 from models.artefact import Artefact
+from models.runtime import Ensemble
 
 KEPT = Candidate.COMPILED
 """What the agent uses, where it was built."""
@@ -33,6 +38,7 @@ KEPT = Candidate.COMPILED
 FALLBACK = Candidate.NUMPY
 """What it uses elsewhere; also what the ratios are to."""
 
+_MOST_TICKS = 600  # of the session that gives them
 _LONGEST_S = 300.0  # of one process; a generated C program takes minutes to compile
 
 Tell = Callable[[str, float], None]
@@ -82,6 +88,7 @@ class Options:
     turns: int = 1_000  # predictions of a process
     rounds: int = 3  # processes of a candidate
     python: Path = field(default_factory=lambda: Path(sys.executable))  # that has the candidates installed
+    samples: Path | None = None  # a journal, packed or not: its ticks are taken all the way from the sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,8 @@ class Result:
     model: str  # in words
     numpy_rss_mb: float  # of an interpreter with NumPy and nothing else
     measured: tuple[Measured, ...]
+    way: tuple[Cost, ...] = ()  # from sample to probabilities, by what the agent uses here
+    way_of: str = ""  # which recording's, or why there is none
 
     def of(self, candidate: Candidate) -> Measured | None:
         """What was found of a candidate, None when it was not asked for."""
@@ -128,6 +137,8 @@ def measure(options: Options, tell: Tell) -> Result:
                 else:
                     turns[candidate].append(msgspec.convert(found, Turn))
         bare = _probe(options, "measure", "bare", path, folder)
+        tell("from sample to probabilities", 1.0)
+        way, way_of = _way(options.samples, model)
     measured = [
         Measured(
             candidate=candidate,
@@ -143,7 +154,20 @@ def measure(options: Options, tell: Tell) -> Result:
         model=_words(model, options.model),
         numpy_rss_mb=bare.get("rss_mb", 0.0),
         measured=tuple(measured),
+        way=way,
+        way_of=way_of,
     )
+
+
+def _way(path: Path | None, model: Artefact) -> tuple[tuple[Cost, ...], str]:
+    if path is None:
+        return (), "no recording to take ticks from"
+    ensemble = Ensemble(model)
+    with opened(path) as journal:
+        session = max(journal.sessions(), key=lambda one: sum(1 for _ in journal.samples(one.number)), default=None)
+        samples = [] if session is None else list(islice(journal.samples(session.number), _MOST_TICKS))
+    label = "" if session is None else f", a session of {session.header.label or 'the agent'}"
+    return measure_way(samples, ensemble.judge), f"{path.name}{label}, {len(samples)} samples, {ensemble.engine.name}"
 
 
 def differences(measured: Sequence[Measured]) -> Mapping[Candidate, float]:

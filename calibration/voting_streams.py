@@ -139,13 +139,18 @@ def held_out(path: Path) -> dict[Workload, list[list[Probabilities]]]:
 def by_label(
     values: Array, y: Array, session: Array, classes: Sequence[Workload]
 ) -> dict[Workload, list[list[Probabilities]]]:
-    """The sessions in arrays as `held_out` reads them."""
+    """Stretches of one label in the arrays that `held_out` reads: a scenario's session has rest before and after it.
+
+    One that is shorter than half of its label's longest is left out: nobody can tell a change by a few seconds of rest.
+    """
     found: dict[Workload, list[list[Probabilities]]] = {}
     names = tuple(classes)
-    for number in np.unique(session).tolist():
-        rows = np.flatnonzero(session == number)
-        ticks = [Probabilities(classes=names, values=tuple(values[row].tolist())) for row in rows]
-        found.setdefault(names[int(y[rows[0]])], []).append(ticks)
+    for run in np.split(np.arange(len(y)), np.flatnonzero((np.diff(y) != 0) | (np.diff(session) != 0)) + 1):
+        ticks = [Probabilities(classes=names, values=tuple(values[row].tolist())) for row in run]
+        found.setdefault(names[int(y[run[0]])], []).append(ticks)
+    for name, runs in found.items():
+        longest = max(map(len, runs))
+        found[name] = [run for run in runs if 2 * len(run) >= longest]
     return found
 
 

@@ -323,8 +323,12 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
             _check_shapes(LAYOUT, head, sizes)
             if (head["machine.scale"] <= 0).any():
                 raise ValueError("machine.scale is not positive")
+            if (head["machine.gamma"] <= 0).any():
+                raise ValueError("machine.gamma is not positive")
             if (head["trees.cover"] < 0).any():
                 raise ValueError("trees.cover is negative")
+            if (leaf := head["trees.forest_leaf"]).size and (leaf.min() < 0 or not _near_one(leaf.sum(axis=1))):
+                raise ValueError("trees.forest_leaf holds no distributions")
             _check_trees(head, sizes)
     except ValueError as error:
         raise _damaged(name, str(error)) from error
@@ -347,6 +351,10 @@ def _check_header(header: Header) -> None:
         raise ValueError("its classes are not the combinations of its heads'")
     if header.open_world is not None and not np.isfinite(header.open_world.least):
         raise ValueError(f"the open world's least {header.open_world.least!r} is not finite")
+
+
+def _near_one(sums: Array) -> bool:
+    return bool((np.abs(sums - 1.0) < 1e-3).all())  # rounded shares
 
 
 def _check_names(what: str, names: tuple[str, ...]) -> None:

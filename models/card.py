@@ -5,6 +5,7 @@ Takes the dataset, the held-out predictions and the artefact's header, makes Mar
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from models.artefact import MEMBERS, Array, Header
 from models.dataset import Dataset
 from models.ensemble import Recipe
 from models.evaluation import HeldOut, accuracy_pct
+from models.factored import Kind
+from models.training import Trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +39,26 @@ class Figure:
 
 
 def accuracy_table(data: Dataset, held_out: HeldOut, settings: Voting) -> list[str]:
-    """Markdown table: accuracy per tick on held-out sessions, by member and place, and after the vote."""
+    """Markdown table: accuracy per tick on held-out rows in which all of the label works: by member, by kind of model,
+    without each source, by place, and after the vote."""
     places = data.places()
     of_row = np.array([places.index(session.place) for session in data.sessions])[data.session]
-    masks = [of_row >= 0, *(of_row == number for number in range(len(places)))]
+    all_of = evaluation.running(data) & (held_out.fold >= 0)
+    masks = [all_of, *(all_of & (of_row == number) for number in range(len(places)))]
     lines = [_row("per tick, %", "all", *places), _rule(len(masks) + 1)]
-    predictions = [*zip(MEMBERS, held_out.by_member, strict=True), ("ensemble", held_out.blended)]
+    predictions = [
+        *zip(MEMBERS, held_out.by_member, strict=True),
+        *((f"{kind}, ensemble", probabilities) for kind, probabilities in held_out.of.items()),
+        ("as chosen in each fold", held_out.blended),
+        *((f"the same without {name}", probabilities) for name, probabilities in held_out.hidden.items()),
+    ]
     for name, probabilities in predictions:
-        lines.append(_row(name, *(f"{accuracy_pct(probabilities[mask], data.y[mask]):.2f}" for mask in masks)))
-    voted = evaluation.voted_pct(data, held_out, settings)
+        shares = [f"{accuracy_pct(probabilities[mask], data.y[mask]):.2f}" if mask.any() else "" for mask in masks]
+        lines.append(_row(name, *shares))
+    voted = evaluation.voted_pct(data, held_out.blended, settings, use=all_of)
     if voted is not None:
-        lines.append(_row(f"after a {settings.window_s:g} s vote", f"{voted:.2f}", *("" for _ in places)))
+        name = f"after a {settings.window_s:g} s vote" if settings.method == "time-weighted" else "after the vote"
+        lines.append(_row(name, f"{voted:.2f}", *("" for _ in places)))
     return lines
 
 
@@ -77,37 +89,62 @@ def figures_table(figures: list[Figure]) -> list[str]:
 
 
 def render(
-    data: Dataset,
-    held_out: HeldOut,
-    header: Header,
-    *,
-    recipe: Recipe,
-    settings: Voting,
-    figures: list[Figure],
-    command: str,
+    data: Dataset, trained: Trained, *, recipe: Recipe, settings: Voting, figures: list[Figure], command: str
 ) -> str:
     """The whole model card."""
-    table = evaluation.confusion(data, held_out)
+    header, held_out = trained.header, trained.held_out
+    table = evaluation.confusion(data, held_out.blended, evaluation.running(data) & (held_out.fold >= 0))
     recall = evaluation.recall_pct(table)
-    worst = int(recall.argmin())
-    weights = ", ".join(f"{name} {share:.4f}" for name, share in zip(MEMBERS, header.weights, strict=True))
+    worst = int(np.nanargmin(recall))
+    folds = Counter(held_out.kinds)
     lines = [
         *_TITLE,
-        f"- classes: {', '.join(data.classes)}",
-        f"- features: {len(header.features)}, schema {header.schema} (`models/features.py`)",
+        f"- classes: {', '.join(header.classes)}",
+        f"- features: {len(header.features)}, schema {header.schema} (`models/features/`)",
         f"- trained: {header.trained}, `{command}`",
         f"- versions: {', '.join(f'{name} {version}' for name, version in sorted(header.versions.items()))}",
         f"- dataset SHA-256: `{header.dataset_sha256}`",
-        f"- members and weights: {weights}",
+        f"- kind: {trained.model.kind}; right on validation rows: {_shares(trained.validation_pct)}",
+        *_heads(header),
+        *_open_world(trained),
         f"- recipe: `{recipe}`",
         *("", "## Data", "", *sessions_table(data)),
-        *("", "## Split", "", f"Outer folds: {len(held_out.fold_weights)}.", *_SPLIT),
-        *("", "## Accuracy on held-out sessions", "", *accuracy_table(data, held_out, settings)),
+        *("", "## Split", "", f"Held out: {trained.split}, in {len(held_out.kinds)} outer folds", *_SPLIT),
+        *("", "Preferred in the outer folds: " + ", ".join(f"{kind} {n} times" for kind, n in folds.items()) + "."),
+        *("", "## Accuracy on what was held out", "", *accuracy_table(data, held_out, settings)),
         *("", f"Worst class: {data.classes[worst]}, recall {recall[worst]:.2f} %."),
         *("", *confusion_table(data, table)),
         *("", "## Figures", "", *figures_table(figures), "", *_WARNING),
+        *("", "## Limits", "", *_LIMITS, *_lack(data)),
     ]
     return "\n".join([*lines, ""])
+
+
+def _heads(header: Header) -> list[str]:
+    return [
+        f"- members and weights of `{part.name}`: "
+        + ", ".join(f"{name} {share:.4f}" for name, share in zip(MEMBERS, part.weights, strict=True))
+        + f"; temperature {part.temperature:g}"
+        for part in header.parts
+    ]
+
+
+def _open_world(trained: Trained) -> list[str]:
+    opened, new = trained.header.open_world, trained.novelty
+    if opened is None:
+        return []
+    found = ", ".join(f"{name} {share:.0f} %" for name, share in new.by_program_pct.items())
+    told = f"; accepted of a program kept out of training: {found}" if found else ""
+    return [f"- unknown: {opened.score} below {opened.least:.4g}{told}"]
+
+
+def _shares(found: Mapping[Kind, float]) -> str:
+    return ", ".join(f"{kind} {share:.2f} %" for kind, share in found.items())
+
+
+def _lack(data: Dataset) -> list[str]:
+    words = evaluation.lacks(data)
+    return ["", f"{words[0].upper()}{words[1:]}."] if words else []
 
 
 _TITLE = (
@@ -118,17 +155,25 @@ _TITLE = (
     "",
 )
 _SPLIT = (
-    "Whole sessions are dealt out: in each fold one session of every label and place is the test. The others take",
-    "turns as validation sessions, predicted by members trained without them; on those predictions the weights of the",
-    "members (grid over the simplex, log loss) and the sigmoids of the support vector machine are chosen. Then the",
-    "members are trained again on all but the test sessions. No session is ever on two sides.",
+    "In each outer fold what is held out is the test. The other sessions take turns as validation sessions, predicted",
+    "by members trained without them; on those predictions are chosen: the weights of the members (grid over the",
+    "simplex, log loss), the sigmoids of the support vector machine, the temperature, the threshold of the unknown,",
+    "and whether the model is flat or factored. Then the members are trained again on all but the test. No session is",
+    "ever on two sides. Where one session of each label is left to learn from, its thirds take the place of sessions.",
     "",
-    "The shipped model is trained on all sessions, with the mean of the folds' weights. The figures below are those of",
-    "the folds: nothing is left to test the shipped one on.",
+    "The shipped model is trained on all sessions, with all of that chosen on inner folds of its own. The figures",
+    "below are those of the outer folds: nothing is left to test the shipped one on.",
 )
 _WARNING = (
     "`accuracy_random_rows_pct` deals single rows instead of sessions. It is shown as a warning: neighbouring rows are",
     "nearly copies, so that it says little about sessions which the model has not seen.",
+)
+
+
+_LIMITS = (
+    "It knows the programs of the benchmark by how they behave, in the places above. Another machine, another program",
+    "of the same kind and another scheduler may look different: `asa evaluate model` says by how much, `asa finetune`",
+    "fits the model to a machine. A use of none of its classes is told by the threshold above, and not always.",
 )
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from asa.core.errors import ModelError
-from asa.core.mark import Mark, Phase
+from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import RawSample
 from models import features
 from models.artefact import Array
@@ -143,7 +143,11 @@ def assemble(
     phases: Collection[Phase] = SETTLED,
 ) -> Dataset:
     """Rows of all recordings in these phases. Raises ModelError when there are none, a label is missing, a session
-    stands twice, a label has fewer than `least_sessions` sessions in a place, or a session gives no rows."""
+    stands twice, a label has fewer than `least_sessions` sessions in a place, or a session gives no rows.
+
+    Sequences are left out: what voting is judged on, the model must not have seen.
+    """
+    recordings = [one for one in recordings if one.label != SEQUENCE]
     sessions = tuple(sorted(recordings, key=lambda it: (it.label, it.place, it.seed or 0, it.started_ns)))
     _check(sessions, least_sessions)
     total = hashlib.sha256(repr((features.SCHEMA, features.NAMES)).encode())

@@ -117,7 +117,9 @@ def _add_forest(forest: _Forest, members: Members, classes: int) -> Array:
     trees = [tree.tree_ for tree in members.forest.estimators_]
     ends = np.concatenate([tree.children_left < 0 for tree in trees])
     counts = np.concatenate([tree.value[:, 0, :] for tree in trees])[ends]
-    table, of_leaf = np.unique((counts / counts.sum(axis=1, keepdims=True)).astype("f4"), axis=0, return_inverse=True)
+    shares = np.zeros((len(counts), classes), dtype=np.float32)  # a class that it was not shown has none
+    shares[:, members.forest.classes_] = counts / counts.sum(axis=1, keepdims=True)
+    table, of_leaf = np.unique(shares, axis=0, return_inverse=True)
     rows = np.zeros(len(ends), dtype=np.intp)
     rows[ends] = of_leaf.ravel()
     start = 0
@@ -138,19 +140,12 @@ def _strict(threshold: Array) -> Array:
 
 def _machine(fitted: Fitted) -> Machine:
     members = fitted.members
-    used = np.unique(np.concatenate([machine.support_ for machine in members.machines]))
-    vectors = np.zeros((len(used), len(members.fill)), dtype=np.float32)
-    coefficients = np.zeros((len(members.machines), len(used)))
-    for number, machine in enumerate(members.machines):
-        columns = np.searchsorted(used, machine.support_)
-        vectors[columns] = machine.support_vectors_
-        coefficients[number, columns] = machine.dual_coef_[0]
     return Machine(
         mean=members.mean,
         scale=members.scale,
-        vectors=vectors,
-        coefficients=coefficients,
-        intercept=np.array([machine.intercept_[0] for machine in members.machines]),
+        vectors=members.vectors,
+        coefficients=members.coefficients,
+        intercept=members.intercept,
         gamma=np.array([members.gamma]),
         sigmoid=fitted.sigmoid,
     )

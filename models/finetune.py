@@ -19,16 +19,16 @@ import xgboost
 
 import asa
 from asa.core.errors import ModelError
+from models import artefact, held_out
 from models.artefact import FORMAT, Array, Header
-from models.artefact import Score as Familiar
-from models.dataset import Dataset, deal
+from models.dataset import Dataset, deal, deal_seeds
 from models.ensemble import Rows
+from models.factored import Kind, Model
 from models.own import Own
 
 Say = Callable[[str], None]
 
-_KEPT_FOLDS = 3  # the base set's sessions are dealt into so many, of which one is kept away from training
-_INNER_FOLDS = 3
+_KEPT_FOLDS = 3  # the base set's seeds are dealt into so many at most, of which one is kept away from training
 
 
 class Predictor(Protocol):
@@ -90,8 +90,8 @@ def tune(base: Dataset, own: Own, fit: Callable[[Rows], _Made], bounds: Bounds, 
     """
     check(base, own)
     own_y = np.array([base.classes.index(label) for label in own.label], dtype=np.intp)
-    kept = deal(base, np.ones(len(base.y), dtype=bool), _KEPT_FOLDS) == 0
-    out = held_out(own)
+    kept = kept_of(base)
+    out = held_out_of(own)
     say(
         f"base set: {len(base.y)} rows, {int(kept.sum())} of them to judge by; "
         f"own: {len(own_y)}, {int(out.sum())} of them to judge by"
@@ -136,7 +136,7 @@ def check(base: Dataset, own: Own) -> None:
     unknown = sorted(set(own.label) - set(base.classes))
     if unknown:
         raise ModelError(f"own rows of {', '.join(unknown)}, which the base set does not have; name another base set")
-    if not held_out(own).any():
+    if not held_out_of(own).any():
         labels = ", ".join(own.labels())
         raise ModelError(
             f"a single unit of each own label ({labels}): none is left to judge by; record one more of each"
@@ -150,21 +150,23 @@ def check_classes(base: Dataset, classes: Sequence[str]) -> None:
         raise ModelError(f"base set and model in use differ in classes ({other}); name the set it was trained on")
 
 
-def header(
-    parent: Header, *, classes: tuple[str, ...], weights: tuple[float, ...], made: str, seed: int, sha256: str
-) -> Header:
-    """Of a tuned flat model. It tells the unknown by the parent's measure, where that means the same in both."""
-    opened = parent.open_world
-    alike = opened is not None and (not parent.heads or opened.score is Familiar.PROBABILITY)
+def kind_of(parent: Header) -> Kind:
+    """How the tuned model is built: as the one that it comes of."""
+    return Kind.FACTORED if parent.heads else Kind.FLAT
+
+
+def header(parent: Header, model: Model, *, made: str, seed: int, sha256: str) -> Header:
+    """Of a tuned model. It tells the unknown by its parent's measure, with a threshold of its own."""
+    opened, flat = parent.open_world, model.kind is Kind.FLAT
     libraries = {name: version(name) for name in ("numpy", "scikit-learn")}
     return msgspec.structs.replace(
         parent,
         format=FORMAT,
-        classes=classes,
-        weights=weights,
-        temperature=1.0 if parent.heads else parent.temperature,
-        heads=(),
-        open_world=opened if alike else None,
+        classes=model.classes if flat else artefact.labels(model.parts),
+        weights=model.parts[0].weights if flat else (),
+        temperature=model.parts[0].temperature if flat else 1.0,
+        heads=() if flat else model.parts,
+        open_world=None if opened is None else model.open_world(opened.score),
         trained=made,
         seed=seed,
         dataset_sha256=sha256,
@@ -178,7 +180,21 @@ def header(
     )
 
 
-def held_out(own: Own) -> Array:
+def kept_of(base: Dataset) -> Array:
+    """Rows of the base set to judge by, bool (n,): a fold of whole seeds, where each label has several, else of whole
+    sessions. Raises ModelError when it would take all sessions of a label."""
+    everything = np.ones(len(base.y), dtype=bool)
+    try:
+        kept = deal_seeds(base, everything, _KEPT_FOLDS) == 0
+    except ModelError:
+        kept = deal(base, everything, _KEPT_FOLDS) == 0
+    lost = sorted({base.classes[number] for number in np.setdiff1d(base.y, base.y[~kept]).tolist()})
+    if lost:
+        raise ModelError(f"base set: too few sessions of {', '.join(lost)} to learn from and to judge by; name another")
+    return np.asarray(kept)
+
+
+def held_out_of(own: Own) -> Array:
     """Rows to judge by, bool (n,): the last unit of each label that has at least two."""
     last = [numbers[-1] for numbers in _units(own) if len(numbers) > 1]
     return np.isin(own.unit, last)
@@ -221,19 +237,20 @@ def score(predictor: Predictor, x: Array, y: Array, weight: Array) -> Score:
 
 
 def _rows(base: Dataset, of_base: Array, own: Own, own_y: Array, of_own: Array, bounds: Bounds) -> Rows:
-    base_weight, own_weight = base.balanced()[of_base], balanced(own)[of_own]
+    there = held_out.rows_of(base, of_base)
+    base_weight, own_weight = there.weight, balanced(own)[of_own]
     if of_own.any():
         share = bounds.own_share / (1.0 - bounds.own_share)
         own_weight = own_weight * (share * base_weight.sum() / own_weight.sum())
     fold_of_unit = np.zeros(len(own.units), dtype=np.intp)
     for numbers in _units(own):
-        fold_of_unit[numbers] = np.arange(len(numbers)) % _INNER_FOLDS
+        fold_of_unit[numbers] = np.arange(len(numbers)) % held_out.MOST_INNER
     weight = np.concatenate([base_weight, own_weight])
     return Rows(
-        x=np.concatenate([base.x[of_base], own.x[of_own]]),
-        y=np.concatenate([base.y[of_base], own_y[of_own]]),
+        x=np.concatenate([there.x, own.x[of_own]]),
+        y=np.concatenate([there.y, own_y[of_own]]),
         weight=weight / weight.mean(),
-        fold=np.concatenate([deal(base, of_base, _INNER_FOLDS)[of_base], fold_of_unit[own.unit][of_own]]),
+        fold=np.concatenate([there.fold, fold_of_unit[own.unit][of_own]]),
         classes=len(base.classes),
     )
 

@@ -8,6 +8,13 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifndef ASA_MADE_OF
+#define ASA_MADE_OF ""
+#endif
+
+// Hash of this file and of the layout of its arguments: another one's library would read them as something else.
+const char asa_members_made_of[65] = ASA_MADE_OF;
+
 struct node {
 	float threshold;
 	uint32_t slot; // of `inputs`; `leaf` marks a leaf
@@ -34,6 +41,8 @@ struct head {
 	int32_t trees, classes, features, vectors_count;
 	uint32_t leaf;
 };
+
+static const double FARTHEST = 1e12; // models/runtime_numpy.py says why
 
 enum { ABREAST = 8 }; // trees that go down together: the memory answers one while another waits
 
@@ -121,7 +130,9 @@ static double machine_of(const struct head *h, const float *filled, double *shar
 	double square = 0.0, kinship = 0.0, total = 0.0;
 
 	for (int32_t f = 0; f < h->features; f++) {
-		h->z[f] = (float)((filled[f] - h->mean[f]) / h->scale[f]);
+		double z = (filled[f] - h->mean[f]) / h->scale[f];
+
+		h->z[f] = (float)(z > FARTHEST ? FARTHEST : z < -FARTHEST ? -FARTHEST : z);
 		square += (double)h->z[f] * h->z[f];
 	}
 	products(h->vectors, h->vectors_count, h->z, h->features, h->kernel);

@@ -18,7 +18,7 @@ import numpy as np
 
 from asa.core.decision import FeatureFrame, Judgement, Workload
 from asa.core.errors import ModelError
-from asa.core.mark import Mark, Phase
+from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import RawSample
 from asa.journal import Journal
 from models import features
@@ -104,6 +104,8 @@ def gather(journals: Iterable[tuple[str, Journal]], judge: Judge, sure: Sure, *,
         for session in journal.sessions():
             samples = journal.samples(session.number)  # one by one: an agent's session may be days long
             label = session.header.label
+            if label == SEQUENCE:
+                continue  # kept to judge voting by
             first = None if by_hand_only and not label else next(samples, None)
             if first is None:
                 continue

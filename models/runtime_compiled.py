@@ -3,10 +3,11 @@
 
 Reads the arrays of a checked artefact, hands their addresses to the library, and gives what `models.runtime_numpy`
 gives; the model stays data. `python -m models.runtime_compiled` builds the library with the system's C compiler. A
-library that is missing, or of another machine, is no error here: `load` gives None.
+library that is missing, of another machine or made of another source, is no error here: `load` gives None.
 """
 
 import ctypes
+import hashlib
 import os
 import subprocess
 import sys
@@ -21,8 +22,11 @@ from models.artefact import MEMBERS, Array, Artefact, Head
 
 SOURCE = Path(__file__).with_name("members.c")
 LIBRARY = Path(__file__).with_name("members.so")
+PACKAGES = ("gcc", "libc6-dev")
+"""Debian packages that building needs."""
+
 # The default target: what is built on one machine has to run on another. -ffp-contract: sums as NumPy does them.
-_FLAGS = ("-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")
+_FLAGS = ("-O3", "-ffp-contract=off", "-fPIC", "-shared", "-s", "-Wall", "-Wextra")
 
 _NODE = [("threshold", "f4"), ("slot", "u4"), ("child", "i4")]  # struct node
 _POINTERS = (
@@ -57,7 +61,7 @@ def build(library: Path = LIBRARY) -> None:
     """Compile the evaluator. Raises ModelError with the compiler's first line."""
     compiler = os.environ.get("CC", "cc")
     fresh = library.with_suffix(".so.new")
-    command = [compiler, *_FLAGS, "-o", str(fresh), str(SOURCE), "-lm"]
+    command = [compiler, *_FLAGS, f'-DASA_MADE_OF="{_made_of()}"', "-o", str(fresh), str(SOURCE), "-lm"]
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
     except OSError as error:
@@ -65,18 +69,29 @@ def build(library: Path = LIBRARY) -> None:
     except subprocess.CalledProcessError as error:
         words = error.stderr.strip().partition("\n")[0] or f"exit code {error.returncode}"
         raise ModelError(f"{SOURCE}: {words}; the compiler was {compiler}") from error
+    fresh.chmod(0o644)  # loaded, never run
     fresh.replace(library)
 
 
 def load(library: Path = LIBRARY) -> Any:
-    """The library's function, None where there is no library that this machine can load."""
+    """The library's function, None where there is no library that this machine can load, or one of another source."""
     try:
-        function = ctypes.CDLL(str(library)).asa_members
-    except (OSError, AttributeError):  # not built; of another machine; not this library
+        found = ctypes.CDLL(str(library))
+        function = found.asa_members
+        made_of = (ctypes.c_char * 65).in_dll(found, "asa_members_made_of").value
+        if made_of != _made_of().encode():
+            return None
+    except (OSError, AttributeError, ValueError):  # not built; of another machine; not this library
         return None
     function.argtypes = (ctypes.c_void_p,) * 4
     function.restype = None
     return function
+
+
+def _made_of() -> str:
+    # not the flags: they change how fast it is
+    layout = repr((_NODE, [(one[0], one[1].__name__) for one in _CHead._fields_]))
+    return hashlib.sha256(SOURCE.read_bytes() + layout.encode()).hexdigest()
 
 
 class CompiledMembers:

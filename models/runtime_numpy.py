@@ -11,6 +11,9 @@ import numpy as np
 from models import artefact
 from models.artefact import Array, Artefact, Machine, Trees
 
+FARTHEST = 1e12
+"""Standard deviations from the mean beyond which a value is no farther: sums of squares stay finite in float32."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
@@ -88,15 +91,15 @@ class _Kernel:
         self.kinship = 0.0  # of the last frame
 
     def shares(self, filled: Array) -> Array:
-        z = ((filled - self._mean) / self._scale).astype(np.float32)
+        z = ((filled - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
         wide = z.astype(np.float64)
         # einsum, not @: BLAS would wake its threads for a product this small
         distances = self._squares + wide @ wide - 2.0 * np.einsum("sf,f->s", self._vectors, z)
-        kernel = np.exp(-self._gamma * np.maximum(distances, 0.0))
+        kernel = np.exp(-self._gamma * np.fmax(distances, 0.0))
         self.kinship = float(kernel.max())
         scores = np.einsum("ks,s->k", self._coefficients, kernel) + self._intercept
-        # the tanh form of 1 / (1 + exp(t)) does not overflow; the floor keeps a sum to divide by
-        shares = np.maximum(0.5 - 0.5 * np.tanh(0.5 * (self._slope * scores + self._offset)), 1e-9)
+        # the tanh form of 1 / (1 + exp(t)) does not overflow; the floor keeps a sum to divide by, also of no number
+        shares = np.fmax(0.5 - 0.5 * np.tanh(0.5 * (self._slope * scores + self._offset)), 1e-9)
         return np.asarray(shares / shares.sum())
 
 

@@ -93,6 +93,14 @@ def in_use(where: Path) -> Path:
     return path
 
 
+def hash_of(path: Path) -> str:
+    """SHA-256 of an artefact's file, by which journals name it. Raises ModelError when it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}; train one or name another") from error
+
+
 def by_hash(where: Path, sha256: str, named: str | None = None) -> Path | None:
     """The artefact with this hash: the one that the settings name, the package's, or one that is kept; else None.
 
@@ -204,8 +212,8 @@ def _facts_of_base(shipped: Path) -> tuple[Facts, str]:
     nothing = Facts(sha256="", kind=BASE, made="", asa_version="")
     try:
         header = artefact.load(shipped).header
-        sha256 = hashlib.sha256(shipped.read_bytes()).hexdigest()
-    except (ModelError, OSError) as error:
+        sha256 = hash_of(shipped)
+    except ModelError as error:
         return nothing, str(error)
     return Facts(
         sha256=sha256,

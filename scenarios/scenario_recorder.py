@@ -6,6 +6,7 @@ of them working for the time that was asked for, then going, and ends on a machi
 throughout, one a second. A session beside too much foreign load is dropped, as are those of a failed application.
 """
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,14 @@ class Marks:
         return mark.monotonic_ns
 
 
+def seed_of(label: Workload, seed: int) -> int:
+    """Of the applications of a session: another for each label, so that an application is drawn anew in each pair.
+
+    A campaign of few seeds then shows as many draws of an application as there are labels with it.
+    """
+    return random.Random(f"{label} {seed}").getrandbits(31)  # noqa: S311
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRecorder(SessionRecorder):
     """Labels are those of `scenarios.catalogue`; idle is played by a little housekeeping."""
@@ -73,7 +82,7 @@ class ScenarioRecorder(SessionRecorder):
         with ExitStack() as stack:
             sessions: list[Session] = []
             for application in applications:
-                self._start(application, seed, sessions, stack, rhythm, marks)
+                self._start(application, seed_of(label, seed), sessions, stack, rhythm, marks)
             began_ns = marks.make(Phase.RUNNING, applications)
             with self._quiet(sessions):
                 rhythm.go_on(seconds, lambda: look(None, sessions))

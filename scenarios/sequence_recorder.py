@@ -14,14 +14,11 @@ from dataclasses import dataclass
 import msgspec
 
 from asa.core.decision import Workload
-from asa.core.mark import Phase
+from asa.core.mark import SEQUENCE, Phase
 from scenarios.application import Application, Failure
 from scenarios.recorder import DroppedError, Rhythm, Take
 from scenarios.scenario_recorder import Marks, ScenarioRecorder, look
 from scenarios.session import Session
-
-SEQUENCE = Workload("sequence")
-"""The label of such a session: no class, its marks say what was there."""
 
 STEPS = 5
 _NEAR = 0.5  # share of the changes in which only one application comes, goes, or becomes another

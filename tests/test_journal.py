@@ -224,6 +224,23 @@ def test_the_bound_holds_and_the_newest_stay(tmp_path):
     assert pages.fetchone()[0] <= 1_000_000
 
 
+def test_what_a_session_goes_by_outlives_its_first_ticks(tmp_path):
+    renewed = Told(monotonic_ns=10**9, settings="{}", model="ab" * 32)
+    with Journal.open(tmp_path / "j.sqlite", size_mb=1.0, commit_s=1e5) as journal:
+        first = journal.begin(HEADER)
+        journal.add(sample(1), decision(1))
+        journal.tell(renewed)
+        last = journal.begin(HEADER)
+        journal.add(sample(1), decision(1), orders=(HOLD,))
+        journal.tell(renewed)
+        for second in range(2, 12_000):
+            journal.add(sample(second), decision(second))
+        journal.commit()
+        assert next(journal.samples(last)).monotonic_ns > 2 * 10**9
+        assert list(journal.told(last)) == [renewed]  # the word of a tick went with it
+        assert list(journal.told(first)) == []
+
+
 def test_foreign_files_are_refused_and_kept(tmp_path):
     text = tmp_path / "text"
     text.write_text("not a database, but long enough to look like one " * 50)

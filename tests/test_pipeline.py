@@ -17,9 +17,9 @@ from asa.config import GuardSettings, PolicySettings, QuarantineSettings, Voting
 from asa.core.decision import (
     EEVDF,
     ExitKind,
+    Judgement,
     Order,
     OrderKind,
-    Judgement,
     Probabilities,
     Reason,
     SchedulerExit,
@@ -31,6 +31,7 @@ from asa.core.decision import (
 )
 from asa.core.sample import CpuCounters, PressureCounters, RawSample, SchedExtState
 from asa.decide import cooldown, table
+from asa.decide.filters import Method
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, Revert
 from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal
@@ -73,6 +74,32 @@ def play(rules, samples, news=()):
 
 def test_a_recording_replays_to_the_same_decisions(rules, session):
     assert play(rules, session) == play(rules, session)
+
+
+class Estranged:
+    """A classifier that finds from some tick on that what it sees fits none of its classes, whatever it is like."""
+
+    def __init__(self, known_ticks):
+        self.classes, self._left = (Workload("cpu"), Workload("wakeup")), known_ticks
+
+    def judge(self, frame):
+        self._left -= 1
+        values = (0.0, 1.0) if self._left >= 0 else (1.0, 0.0)
+        probabilities = Probabilities(classes=self.classes, values=values)
+        return Judgement(probabilities=probabilities, score=0.5, known=self._left >= 0)
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_what_fits_no_class_switches_nothing(rules, session, method):
+    rules = replace(rules, classifier=Estranged(8), voting=Voting(method=method))
+    decisions = play(rules, session)
+    assert Counter(one.switch_to is not None for one in decisions)[True] == 1  # for wakeup, while it was known
+    assert decisions[-1].workload == "wakeup"
+    assert decisions[-1].vote.workload != "cpu"
+    strange = play(replace(rules, classifier=Estranged(0)), session)
+    assert all(one.switch_to is None and one.workload is None for one in strange)
+    assert strange[-1].sentence == "what runs fits no class of the model"
+    assert strange[-1].probabilities is not None
 
 
 def test_a_session_is_recognised_and_switched_for_once(rules, session):

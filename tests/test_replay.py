@@ -10,9 +10,9 @@ import pytest
 from asa.config import GuardSettings, PolicySettings, Voting
 from asa.core.decision import (
     EEVDF,
+    Judgement,
     Order,
     OrderKind,
-    Judgement,
     Probabilities,
     SchedulerName,
     SwitchEvent,

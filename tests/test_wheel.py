@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+COMPILED = ("collectors/ebpf/probes.bpf.o", "models/members.so")  # by `make bpf`
 
 
 def test_the_wheel_has_what_the_agent_loads(tmp_path):
@@ -15,8 +16,8 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
     (wheel,) = tmp_path.glob("asa-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         there = set(archive.namelist())
-        shipped = archive.read("collectors/ebpf/probes.bpf.o")
-    assert shipped == (ROOT / "collectors/ebpf/probes.bpf.o").read_bytes()
+        shipped = {name: archive.read(name) for name in COMPILED}
+    assert shipped == {name: (ROOT / name).read_bytes() for name in COMPILED}
     needed = {
         "collectors/ebpf/bcc.c",
         "collectors/ebpf/probes.h",
@@ -25,6 +26,7 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
         "collectors/gnome/extension/legacy.js.in",
         "mapping_tables/default.yaml",
         "models/artefacts/base.npz",
+        "models/members.c",
         "scx_bin/manifest.yaml",
     }
     assert needed <= there

@@ -28,6 +28,9 @@ def register(benches: "Commands") -> None:
     command.add_argument(
         "--rounds", type=_rounds, default=3, metavar="N", help="processes of a candidate (default: %(default)s)"
     )
+    command.add_argument(
+        "--samples", type=Path, metavar="FILE", help="journal whose ticks are timed (default: one of the package's)"
+    )
     command.add_argument("--only", metavar="NAME,...", help="these candidates alone; writes no document without --out")
     command.add_argument(
         "--python", type=Path, metavar="FILE", help="interpreter that has the candidates (default: this one)"
@@ -62,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         turns=arguments.turns,
         rounds=arguments.rounds,
         python=arguments.python or Path(sys.executable),
+        samples=arguments.samples or _recording(),
     )
     with bench_output.progress() as tell:
         result = recognition.measure(options, tell)
@@ -75,6 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
     for line in recognition_report.lines(result):
         print(line)
     return 0
+
+
+def _recording() -> Path | None:
+    # of the benchmark's scenarios where there are any: they were recorded with probes, which costs the most to derive
+    from asa import paths
+
+    folder = paths.base_model().parent.parent / "recordings"
+    found = [*sorted(folder.glob("scenarios/*.journal.xz")), *sorted(folder.glob("host*.journal.xz"))]
+    return found[0] if found else None
 
 
 def _candidates(text: str | None) -> "tuple[Candidate, ...]":
@@ -101,9 +114,10 @@ def _write(text: str, out: Path) -> None:
 
 def _command(arguments: argparse.Namespace) -> str:
     words = ["asa", "bench", "recognition", "--turns", str(arguments.turns), "--rounds", str(arguments.rounds)]
-    for name in ("model", "only", "python", "out"):
+    for name in ("model", "samples", "only", "out"):
         value = getattr(arguments, name)
         words += [f"--{name}", str(value)] if value is not None else []
+    words += ["--python", "FILE"] if arguments.python is not None else []  # a place on one machine
     return " ".join(words)
 
 

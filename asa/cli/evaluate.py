@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate`: what benchmark, filters and agent are worth, by what is kept, without measuring anything."""
+"""`asa evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asa.cli import evaluate_fleet, evaluate_voting
+from asa.cli import evaluate_fleet, evaluate_model, evaluate_voting
 from asa.cli.extras import need
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
-is none and one where there is, and whether results and recordings are complete; `voting` what the filters after the
-model are worth; `fleet` what the agent is worth beside single schedulers and other rules.
+is none and one where there is, and whether results and recordings are complete; `model` says what recognition is
+worth on what it has not learnt from, `voting` what the filters after it are, and `fleet` what the agent is worth
+beside single schedulers and other rules.
 """
 _MORE = """\
 exit status:
@@ -36,7 +37,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "evaluate", help="judge by kept results, without measuring", description=_TEXT, epilog=_MORE
+        "evaluate", help="judge by kept results and recordings", description=_TEXT, epilog=_MORE
     )
     actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
     scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")
@@ -52,6 +53,7 @@ def register(commands: "Commands") -> None:
     scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scenarios.set_defaults(run=_scenarios)
+    evaluate_model.register(actions)
     evaluate_voting.register(actions)
     evaluate_fleet.register(actions)
 

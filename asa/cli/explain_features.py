@@ -104,9 +104,13 @@ def _of_last(journal: Path, models: Path, configured: str | None) -> Recognition
                 break
         else:
             return Recognition(wrong=f"{journal} holds no decision yet; the agent writes it every few seconds")
-    path = versions.by_hash(models, session.header.model, configured)
+        sha256 = session.header.model
+        for told in book.told(session.number):  # settings were read again before the last decision
+            if told.model and told.monotonic_ns < decisions[-1].monotonic_ns:
+                sha256 = told.model
+    path = versions.by_hash(models, sha256, configured)
     if path is None:
-        return Recognition(wrong=f"the model of that session ({session.header.model[:12]}) is not kept here any more")
+        return Recognition(wrong=f"the model of that decision ({sha256[:12]}) is not kept here any more")
     return _explained(artefact.load(path), tuple(samples), decisions[-1])
 
 

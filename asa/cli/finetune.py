@@ -7,10 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli import train
+from asa.cli.extras import need
+
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from models.dataset import Dataset
-    from models.ensemble import Fitted, Rows
+    from models.ensemble import Rows
+    from models.factored import Model
     from models.finetune import Outcome
     from models.own import Own
     from models.runtime import Ensemble
@@ -48,7 +52,13 @@ def register(commands: "Commands") -> None:
     command.add_argument(
         "journals", type=Path, nargs="*", metavar="FILE", help="journals, packed or not (default: the agent's own)"
     )
-    command.add_argument("--base", type=Path, metavar="DIR", help="folder of the base set (default: the package's)")
+    command.add_argument(
+        "--base",
+        type=Path,
+        metavar="DIR",
+        dest="recordings",
+        help="folder of the base set, that the model in use was trained on (default: the package's)",
+    )
     command.add_argument("--labelled", action="store_true", help="learn only from what a person labelled")
     command.add_argument(
         "--loss",
@@ -66,12 +76,12 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Gather, train, judge, keep. Exit code 0 when the result is better. Raises JournalError, ModelError, AsaError."""
-    _need("sklearn", "xgboost")
+    need("sklearn", "xgboost", "joblib", extra="train")
+    train.single_threaded()
     import msgspec
 
     from asa import paths
-    from asa.cli.train import recordings
-    from models import dataset, ensemble, finetune, versions
+    from models import artefact, dataset, ensemble, evaluation, factored, finetune, versions
     from models.runtime import Ensemble
 
     places = paths.default()
@@ -80,12 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
     judge = Ensemble.load(versions.in_use(where))
     own = _own(arguments, judge)
     _say(f"own: {len(own.label)} rows, {own.by_hand} labelled by hand, of {', '.join(own.labels())}")
-    directory = arguments.base or paths.base_model().parent.parent / "recordings"
-    base = dataset.assemble(recordings(directory))
+    base = dataset.assemble(train.recordings(train.folder(arguments)), least_sessions=1)
+    evaluation.check(base)
     finetune.check_classes(base, judge.classes)
+    names, kind = factored.labels_of(base), finetune.kind_of(artefact.load(parent.path).header)
 
-    def fit(rows: "Rows") -> "Fitted":
-        return ensemble.fit(rows, ensemble.Recipe(), arguments.seed)
+    def fit(rows: "Rows") -> "Model":
+        return factored.fit(kind, rows, names, ensemble.Recipe(), arguments.seed)
 
     outcome = finetune.tune(base, own, fit, finetune.Bounds(base_loss_points=arguments.loss), _say)
     kept = None
@@ -114,8 +125,8 @@ def _own(arguments: argparse.Namespace, judge: "Ensemble") -> "Own":
 
 def _keep(
     where: Path,
-    outcome: "Outcome[Fitted]",
-    fitted: "Fitted",
+    outcome: "Outcome[Model]",
+    tuned: "Model",
     parent: "Version",
     base: "Dataset",
     own: "Own",
@@ -125,17 +136,11 @@ def _keep(
 
     import asa
     from models import artefact, finetune, versions
-    from models.export import to_artefact
+    from models.export import factored_artefact
 
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    header = finetune.header(
-        artefact.load(parent.path).header,
-        classes=base.classes,
-        weights=fitted.weights,
-        made=made,
-        seed=arguments.seed,
-        sha256=outcome.sha256,
-    )
+    of_parent = artefact.load(parent.path).header
+    header = finetune.header(of_parent, tuned, made=made, seed=arguments.seed, sha256=outcome.sha256)
     facts = versions.Facts(
         sha256="",
         kind="tuned",
@@ -150,7 +155,7 @@ def _keep(
         },
         figures=outcome.figures,
     )
-    version = versions.add(where, to_artefact(fitted, header), facts)
+    version = versions.add(where, factored_artefact(tuned.heads, header), facts)
     if arguments.use:
         versions.use(where, version)
     return version
@@ -176,12 +181,3 @@ def _points(text: str) -> float:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _need(*modules: str) -> None:
-    from importlib.util import find_spec
-
-    from asa.core.errors import AsaError
-
-    if any(find_spec(module) is None for module in modules):
-        raise AsaError("training needs scikit-learn and xgboost; install asa's extra `train`")

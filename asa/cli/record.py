@@ -250,7 +250,7 @@ def _record(arguments: argparse.Namespace, journal: "Journal") -> int:
 
 def _wanted(arguments: argparse.Namespace) -> "tuple[tuple[Workload, ...], int, int]":
     """Labels, sessions of each, and their seconds."""
-    from scenarios.sequence_recorder import SEQUENCE
+    from asa.core.mark import SEQUENCE
 
     if arguments.sequence is not None:
         return (SEQUENCE,), arguments.sequence, arguments.seconds or _STEP_SECONDS

@@ -7,6 +7,7 @@ schedulers is taken to have been empty at the start, as is what was learned wher
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from asa.journal import Journal, SessionHeader, Told
     from asa.pipeline import Rules
     from asa.replay import Brief, Ordered, Replay
+    from models.runtime import Ensemble
 
 DIFFERS = 3
 _WORDS = """\
@@ -76,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         header = next(session.header for session in journal.sessions() if session.number == number)
         went_by = _settings(header.settings)
         settings = tried or went_by or config.load(_config_path())
-        model = _model(header, settings, tried=tried is not None)
-        rules = _rules(journal, number, header, settings, model)
+        models = _Models(keep=tried is not None and bool(tried.model))
+        rules = _rules(journal, number, header, settings, models)
         standing = msgspec.json.decode(header.standing, type=Standing) if header.standing else Standing()
         learned = msgspec.json.decode(header.learning or "{}", type=learning.Learning)
         found = replay(
@@ -85,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             rules,
             State(standing=standing, lessons=learning.begin(learned, rules.versions)),
             usual_delays(journal.events(number)),
-            _permitted if tried is not None else _renewed,
+            _permitted if tried is not None else partial(_renewed, models=models),
         )
     source = "the recorded settings" if went_by is not None else "the settings of now: the recording has none"
     source = source if tried is None else str(arguments.settings)
@@ -94,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(msgspec.json.encode(body).decode())
     else:
         print(f"session {number} of {path}, by {source}, {rules.table.path}")
-        if header.model and header.model != _hash(model):
-            print("model       another one than the recording's")
+        for sha256 in models.gone:
+            print(f"model       another one than the recording's, {sha256[:12]}")
         print("\n".join(_lines(found)))
     return DIFFERS if found.differing else 0
 
@@ -118,13 +120,14 @@ def _settings(text: str) -> "Settings | None":
         raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
 
 
-def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", model: Path) -> "Rules":
+def _rules(
+    journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", models: "_Models"
+) -> "Rules":
     """Rules as `asa run` makes them, in the mode that the session was in. Raises AsaError."""
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import Reason
     from asa.pipeline import Rules
-    from models.runtime import Ensemble
 
     observed, stood_by = False, header.stand_by
     for decision in journal.decisions(number):
@@ -132,7 +135,7 @@ def _rules(journal: "Journal", number: int, header: "SessionHeader", settings: "
         stood_by = stood_by or bool(decision.standbys)
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=settings.switch.trusted_owners)
     return Rules(
-        classifier=Ensemble.load(model),
+        classifier=models.load(header.model, settings),
         table=_table(settings, header.table),
         voting=settings.voting,
         policy=settings.policy,
@@ -157,7 +160,7 @@ def _permitted(rules: "Rules", told: "Told") -> "Rules":
     return replace(rules, may_switch=may_switch, may_stand_by=may_stand_by)
 
 
-def _renewed(rules: "Rules", told: "Told") -> "Rules":
+def _renewed(rules: "Rules", told: "Told", models: "_Models") -> "Rules":
     """The same after the agent had read its settings again."""
     from dataclasses import replace
 
@@ -168,6 +171,7 @@ def _renewed(rules: "Rules", told: "Told") -> "Rules":
         return replace(rules, versions=versions)
     return replace(
         rules,
+        classifier=models.load(told.model, settings) if told.model else rules.classifier,
         table=_table(settings, told.table or rules.table.path),
         voting=settings.voting,
         policy=settings.policy,
@@ -190,23 +194,26 @@ def _table(settings: "Settings", recorded: str) -> "MappingTable":
     return table.for_this_machine(modes, settings.table, first=kept)
 
 
-def _model(header: "SessionHeader", settings: "Settings", *, tried: bool) -> Path:
-    """The recording's own where it is still kept and no settings were given that name one; else as `asa run`."""
-    from asa import paths
-    from models import versions
+class _Models:
+    """The models that a recording was judged by, where they are still kept."""
 
-    where = versions.folder(paths.default())
-    if header.model and not (tried and settings.model):
-        own = versions.by_hash(where, header.model, settings.model)
-        if own is not None:
-            return own
-    return Path(settings.model) if settings.model else versions.in_use(where)
+    def __init__(self, *, keep: bool) -> None:
+        self._keep = keep  # the settings that are tried name one: it comes first
+        self.gone: list[str] = []  # hashes of those in whose place another one judges
 
+    def load(self, sha256: str, settings: "Settings") -> "Ensemble":
+        """The one with this hash ("": not recorded), else the one that `asa run` would take. Raises ModelError."""
+        from asa import paths
+        from models import versions
+        from models.runtime import Ensemble
 
-def _hash(path: Path) -> str:
-    import hashlib
-
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        where = versions.folder(paths.default())
+        path = versions.by_hash(where, sha256, settings.model) if sha256 and not self._keep else None
+        if path is None:
+            path = Path(settings.model) if settings.model else versions.in_use(where)
+            if sha256 and sha256 != versions.hash_of(path):
+                self.gone.append(sha256)
+        return Ensemble.load(path)
 
 
 def _lines(found: "Replay") -> "Iterator[str]":

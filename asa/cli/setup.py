@@ -42,8 +42,8 @@ _TEST_PACKAGES = (
 
 _TEXT = """\
 Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
-programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
-already is left alone.
+programs and evaluator of the model, QEMU and a kernel for the lab, the programs of the workloads, and the
+schedulers. What is there already is left alone.
 """
 _MORE = """\
 exit status:
@@ -59,7 +59,7 @@ examples:
   asa setup --bench
       And the applications of the benchmark.
   asa setup --probes
-      The eBPF programs alone.
+      The eBPF programs and the model's evaluator alone.
 """
 
 
@@ -70,7 +70,11 @@ def register(commands: "Commands") -> None:
     )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
     command.add_argument("--bench", action="store_true", help="the real programs of `asa bench run` too (1 GB)")
-    command.add_argument("--probes", action="store_true", help="nothing but the eBPF programs (`make bpf`)")
+    command.add_argument(
+        "--probes",
+        action="store_true",
+        help="nothing but what is compiled: the eBPF programs and the model's evaluator (`make bpf`)",
+    )
     command.set_defaults(run=run)
 
 
@@ -81,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.probes:
         probes()
+        evaluator()
         return 0
     if arguments.tests:
         debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)
@@ -99,6 +104,7 @@ def ensure(*, lab: bool, workloads: bool) -> int:
 
     cache = paths.default().cache
     probes()
+    evaluator()
     if workloads:
         debian.install(PACKAGES, report=print, cache=cache)
     if lab:
@@ -136,6 +142,27 @@ def probes() -> None:
     debian.install(build.PACKAGES, report=print, cache=paths.default().cache)
     print("compiling the eBPF programs")
     build.build()
+
+
+def evaluator() -> None:
+    """Compile what evaluates the model, where it is not up to date; without it NumPy does, which takes longer.
+
+    A wheel brings it along, or does without. Raises SetupError.
+    """
+    from asa import debian, paths
+    from asa.core.errors import ModelError
+    from models import runtime_compiled
+
+    is_checkout = (runtime_compiled.SOURCE.parents[1] / "pyproject.toml").exists()
+    if not is_checkout or runtime_compiled.load() is not None:
+        return
+    if shutil.which("cc") is None and shutil.which("apt-get") is not None:
+        debian.install(runtime_compiled.PACKAGES, report=print, cache=paths.default().cache)
+    print("compiling the model's evaluator")
+    try:
+        runtime_compiled.build()
+    except ModelError as error:
+        print(f"{error}; going on without: NumPy evaluates the model")
 
 
 def _library() -> None:

@@ -49,6 +49,12 @@ class Vote:
 
     workload: Workload | None
     confidence: float
+    unknown: bool = False  # nobody wins because what was seen fits no class
+
+    @property
+    def why_none(self) -> str:
+        """In words, where nobody wins."""
+        return "what runs fits no class of the model" if self.unknown else "no class passes the voting threshold"
 
 
 class Reason(StrEnum):

@@ -7,6 +7,11 @@ Values alone; the recorder makes them, the journal keeps them, the dataset joins
 from dataclasses import dataclass
 from enum import StrEnum
 
+from asa.core.decision import Workload
+
+SEQUENCE = Workload("sequence")
+"""The label of a recording of one scenario after another: no class, its marks say what was there."""
+
 
 class Phase(StrEnum):
     """Of a recorded session, in their order."""

@@ -305,4 +305,4 @@ def _stay(classes: Sequence[Workload], values: Sequence[float], standing: Worklo
 
 
 def _known(vote: Vote) -> Vote:
-    return Vote(workload=None, confidence=vote.confidence) if vote.workload == UNKNOWN else vote
+    return Vote(workload=None, confidence=vote.confidence, unknown=True) if vote.workload == UNKNOWN else vote

@@ -80,7 +80,7 @@ def decide(
         return replace(state, pending=by_hand.switch_to), standing, by_hand
     workload = state.workload
     if workload is None or vote.workload is None:
-        return state, standing, keep(None, Reason.UNDECIDED, "no class passes the voting threshold")
+        return state, standing, keep(None, Reason.UNDECIDED, vote.why_none)
     first = serves(state, workload, now_ns=now_ns, out=state.out, rules=rules, lessons=lessons)
     if first is None:
         return state, standing, keep(None, Reason.NO_ENTRY, f"the table says nothing about {workload}")

@@ -2,8 +2,9 @@
 """What the model sees of one tick: numbers that mean the same on a laptop and in an emulated guest.
 
 Values of the tick (`models.features.table`), and statistics of some of them over the last seconds
-(`models.features.window`). `push` takes a tick in, `frame` gives what the model sees; the agent, the journal's replay
-and training all go through these two, recordings by `ticks` (`models.features.replay`). Unknown stays unknown. Any change of a column needs another `SCHEMA`.
+(`models.features.window`). `take` takes a sample in, `frame` gives what the model sees; the agent, the journal's replay
+and training all go through these two, recordings by `ticks` (`models.features.replay`). Unknown stays unknown. Any
+change of a column needs another `SCHEMA`.
 """
 
 from collections.abc import Collection, Mapping

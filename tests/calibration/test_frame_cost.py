@@ -9,6 +9,7 @@ import pytest
 from asa.core.errors import ModelError
 from asa.journal import Journal
 from calibration import frame_cost
+from models import features
 
 RECORDING = Path(__file__).resolve().parents[2] / "models/recordings/host.journal.xz"
 
@@ -20,7 +21,10 @@ def samples():
 
 
 def test_steps_add_up_to_the_whole(samples):
-    found = {cost.step: cost for cost in frame_cost.measure(samples, rounds=1)}
+    seen = []
+    found = {cost.step: cost for cost in frame_cost.measure(samples, seen.append, rounds=1)}
+    assert len(seen) == 2 * (len(samples) - 1)
+    assert {one.schema for one in seen} == {features.SCHEMA}
     assert tuple(found) == frame_cost.STEPS
     parts = sum(found[step].mean_us for step in frame_cost.STEPS[:-1])
     assert found["all"].mean_us == pytest.approx(parts)
@@ -29,7 +33,7 @@ def test_steps_add_up_to_the_whole(samples):
 
 def test_ticks_that_the_agent_would_not_judge_are_not_timed(samples):
     blind = [replace(sample, cpu=None) for sample in samples]
-    assert len(frame_cost._round(samples)) == len(samples) - 1
-    assert len(frame_cost._round([*samples[:4], blind[4]])) == 3
+    assert len(frame_cost._round(samples, id)) == len(samples) - 1
+    assert len(frame_cost._round([*samples[:4], blind[4]], id)) == 3
     with pytest.raises(ModelError, match="no two consecutive"):
-        frame_cost.measure(blind)
+        frame_cost.measure(blind, id)

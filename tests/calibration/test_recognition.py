@@ -11,9 +11,11 @@ import pytest
 import xgboost
 from waiting import until
 
+from asa import paths
 from asa.cli import bench_recognition
 from asa.core.errors import AsaError, InputError, ModelError
 from calibration import recognition, recognition_candidates, recognition_report
+from calibration.frame_cost import STEPS, Cost
 from calibration.recognition import Measured, Options, Result, Spent, Turn
 from calibration.recognition_candidates import Candidate
 from calibration.recognition_model import Size, frames_of, made_up
@@ -114,15 +116,18 @@ def result(**changes) -> Result:
         Measured(candidate=Candidate.XGBOOST, missing="xgboost-cpu is not installed"),
         Measured(candidate=Candidate.GTIL, turns=(turn(0.8, share=0.6),), prepare_s=1.0),
     )
+    way = tuple(Cost(step=step, mean_us=100.0, median_us=90.0, p99_us=600.0) for step in STEPS)
     fields = {"began_s": 0.0, "took_s": 90.0, "model": "made up", "numpy_rss_mb": 30.0, "measured": measured}
+    fields |= {"way": way, "way_of": "host.journal.xz"}
     return Result(**{**fields, **changes})
 
 
-def test_figures_are_medians_of_what_is_kept():
+def test_figures_are_of_the_whole_way_and_of_what_is_kept():
     by_name = {one.name: one for one in recognition_report.figures(result())}
-    assert by_name["inference_mean_ms"].value == 0.4
-    assert by_name["inference_mean_ms"].ok is False
-    assert by_name["inference_p99_ms"].value == pytest.approx(1.2)
+    assert by_name["inference_mean_ms"].value == pytest.approx(0.1)
+    assert by_name["inference_mean_ms"].ok
+    assert by_name["inference_p99_ms"].value == pytest.approx(0.6)
+    assert by_name["inference_p99_ms"].ok is False
     assert by_name["runtime_rss_mb"].value == 3.0
     assert by_name["runtime_rss_mb"].ok is None
 
@@ -145,10 +150,11 @@ def test_what_is_missing_or_says_something_else_is_told():
 
 
 def test_nothing_kept_gives_figures_without_values():
-    lines = [json.loads(line) for line in recognition_report.lines(result(measured=()))]
+    nothing = result(measured=(), way=(), way_of="no recording")
+    lines = [json.loads(line) for line in recognition_report.lines(nothing)]
     assert [one["value"] for one in lines] == [None] * 3
     assert [one["ok"] for one in lines] == [False, False, None]
-    assert all("not asked for" in one["reason"] for one in lines)
+    assert [one["reason"] for one in lines] == ["no recording", "no recording", "compiled: not asked for"]
 
 
 def test_the_document_has_every_candidate_and_whole_rows():
@@ -180,6 +186,8 @@ def test_from_end_to_end_in_its_shortest_form(small: Artefact, tmp_path: Path, c
         "1",
         "--only",
         "compiled,numpy,tl2cgen",
+        "--samples",
+        str(paths.base_model().parents[1] / "recordings/host.journal.xz"),
     ]
     assert bench(*words, "--out", str(tmp_path / "runtime.md"), "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -188,7 +196,10 @@ def test_from_end_to_end_in_its_shortest_form(small: Artefact, tmp_path: Path, c
     assert by_name["compiled"]["difference"] < 1e-9
     assert by_name["compiled"]["whole_ratio"] > 0.0
     assert by_name["tl2cgen"].get("missing") == "tl2cgen is not installed" or by_name["tl2cgen"]["boosted_ratio"] > 0.0
-    assert "small.npz" in (tmp_path / "runtime.md").read_text()
+    text = (tmp_path / "runtime.md").read_text()
+    assert "small.npz" in text
+    assert "- the way from the sample: host.journal.xz, a session of cpu" in text
+    assert "\n| the model | " in text
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,16 @@ def test_held_out_predictions_are_read_by_session(tmp_path):
     assert found["b"][0][0].of(B) == 1.0
 
 
+def test_rest_before_and_after_a_scenario_is_not_taken_for_it(tmp_path):
+    path = tmp_path / "p.npz"
+    y = np.array([0] * 2 + [1] * 9 + [0] * 2 + [0] * 10)
+    session = np.array([1] * 13 + [2] * 10)
+    np.savez(path, probabilities=np.eye(2)[y], y=y, session=session, classes=["a", "b"])
+    found = held_out(path)
+    assert {name: [len(one) for one in many] for name, many in found.items()} == {"a": [10], "b": [9]}
+    assert all(tick.of(name) == 1.0 for name, many in found.items() for one in many for tick in one)
+
+
 @pytest.mark.parametrize("damage", ["cut", "foreign", "shape", "nan", "class"])
 def test_damaged_predictions_are_refused(tmp_path, damage):
     path = tmp_path / "p.npz"

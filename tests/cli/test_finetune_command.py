@@ -15,7 +15,7 @@ from asa.cli.grammar import Parser
 from asa.core.decision import Decision, Reason, Vote, Workload
 from asa.core.errors import ModelError
 from asa.journal import Journal
-from models import artefact, dataset, ensemble, evaluation, features, versions
+from models import artefact, dataset, ensemble, features, held_out, versions
 from models.artefact import FORMAT, Header
 from models.dataset import Recording
 from models.export import to_artefact
@@ -55,7 +55,7 @@ def shipped(tmp_path_factory):
                 )
             )
     data = dataset.assemble(recordings)
-    fitted = ensemble.fit(evaluation.rows_of(data, np.ones(len(data.y), dtype=bool)), SMALL, 1)
+    fitted = ensemble.fit(held_out.rows_of(data, np.ones(len(data.y), dtype=bool)), SMALL, 1)
     head = Header(
         format=FORMAT,
         schema=features.SCHEMA,

@@ -15,6 +15,7 @@ import pytest
 
 from asa import paths
 from asa.act.portfolio import Portfolio
+from asa.cli import explain_features
 from asa.cli import journal as journal_command
 from asa.cli import replay as replay_command
 from asa.cli import report as report_command
@@ -25,9 +26,10 @@ from asa.core.sample import SchedExtState
 from asa.decide import table
 from asa.decide.learning import Duel, Learning
 from asa.decide.standing import Cause, Mark, Standing
-from asa.journal import Journal, SessionHeader
+from asa.journal import Journal, SessionHeader, Told
 from asa.pipeline import Rules, State, step
 from collectors.rates import Rates
+from models import artefact, versions
 from models.runtime import Ensemble
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
@@ -58,12 +60,8 @@ def recorded():
         return list(journal.samples(number))
 
 
-@pytest.fixture
-def file(tmp_path, recorded):
-    """A journal as an agent leaves it: it saw `wakeup` for the time of two recordings, and switched for it."""
-    settings = Settings(policy=PolicySettings(dwell_s=4.0))
-    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    rules = Rules(
+def rules_by(settings, portfolio):
+    return Rules(
         classifier=Ensemble.load(paths.base_model()),
         table=table.for_this_machine(portfolio.modes()),
         voting=settings.voting,
@@ -72,23 +70,34 @@ def file(tmp_path, recorded):
         may_switch=True,
         versions={name: record.sha256 for name, record in portfolio.records().items()},
     )
+
+
+def header_by(settings, rules):
+    return SessionHeader(
+        started_ns=1,
+        asa_version="0",
+        host="here\x1b[2J",
+        kernel="6",
+        cpus=2,
+        mode="switching",
+        settings=msgspec.json.encode(settings).decode(),
+        table=rules.table.path,
+        model=hashlib.sha256(paths.base_model().read_bytes()).hexdigest(),
+        versions=dict(rules.versions),
+    )
+
+
+@pytest.fixture
+def file(tmp_path, recorded):
+    """A journal as an agent leaves it: it saw `wakeup` for the time of two recordings, and switched for it."""
+    settings = Settings(policy=PolicySettings(dwell_s=4.0))
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    rules = rules_by(settings, portfolio)
     length_ns = recorded[-1].monotonic_ns - recorded[0].monotonic_ns + S
     path = tmp_path / "agent.sqlite"
     state, attached, due, news = State(), EEVDF, None, []
     with Journal.open(path) as journal:
-        header = SessionHeader(
-            started_ns=1,
-            asa_version="0",
-            host="here\x1b[2J",
-            kernel="6",
-            cpus=2,
-            mode="switching",
-            settings=msgspec.json.encode(settings).decode(),
-            table=rules.table.path,
-            model=hashlib.sha256(paths.base_model().read_bytes()).hexdigest(),
-            versions=dict(rules.versions),
-        )
-        journal.begin(header)
+        journal.begin(header_by(settings, rules))
         for part in range(2):
             for sample in recorded:
                 if due is not None:
@@ -259,6 +268,49 @@ def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
     with_header(file, learning=msgspec.json.encode(Learning(duels=(duel,))).decode())
     assert asa("replay", file) == replay_command.DIFFERS
     assert "1 saved" in capsys.readouterr().out
+
+
+@pytest.fixture
+def renewed(tmp_path, recorded):
+    """A journal of an agent that took another model in the middle of it, and that model."""
+    base = artefact.load(paths.base_model())
+    facts = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
+    other = versions.add(versions.folder(paths.default()), replace(base, fill=base.fill + 1), facts)
+    settings, portfolio = Settings(), Portfolio.load(paths.manifest(), paths.default().schedulers)
+    rules, path = rules_by(settings, portfolio), tmp_path / "renewed.sqlite"
+    begun, state = header_by(settings, rules), State()
+    with Journal.open(path) as journal:
+        journal.begin(begun)
+        for number, sample in enumerate(recorded):
+            if number == len(recorded) // 2:
+                went_by = {"settings": begun.settings, "table": begun.table, "model": other.facts.sha256}
+                journal.tell(Told(monotonic_ns=state.sample.monotonic_ns, versions=dict(rules.versions), **went_by))
+                rules = replace(rules, classifier=Ensemble.load(other.path))
+            state = step(rules, state, sample)
+            journal.add(sample, state.decision)
+    return path, other
+
+
+def test_a_replay_takes_the_model_that_the_agent_took_meanwhile(renewed, capsys):
+    path, other = renewed
+    assert asa("replay", path) == 0
+    told = capsys.readouterr().out
+    assert "0 differ" in told
+    assert "another one" not in told
+    other.path.unlink()
+    assert asa("replay", path) == replay_command.DIFFERS
+    told = capsys.readouterr().out
+    assert "probabilities" in told
+    assert f"another one than the recording's, {other.facts.sha256[:12]}" in told
+
+
+def test_explain_takes_it_too(renewed, capsys):
+    path, other = renewed
+    folder = versions.folder(paths.default())
+    found = explain_features.recognition(path, folder)
+    assert (found.note, found.wrong) == ("", "")
+    other.path.unlink()
+    assert other.facts.sha256[:12] in explain_features.recognition(path, folder).wrong
 
 
 def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):

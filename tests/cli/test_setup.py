@@ -7,8 +7,9 @@ import pytest
 
 from asa import debian
 from asa.cli import setup
-from asa.core.errors import SourceError
+from asa.core.errors import ModelError, SourceError
 from collectors.ebpf import build, core, libbpf
+from models import runtime_compiled
 
 
 @pytest.fixture
@@ -47,3 +48,44 @@ def test_without_apt_it_says_what_is_missing_and_goes_on(installed, monkeypatch,
     setup.probes()
     assert installed == []
     assert "libbpf.so.1: cannot be loaded" in capsys.readouterr().out
+
+
+@pytest.fixture
+def evaluators(monkeypatch, tmp_path):
+    """Whose library is missing; what set-up compiled."""
+    made = []
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(runtime_compiled, "SOURCE", tmp_path / "models/members.c")
+    monkeypatch.setattr(runtime_compiled, "load", lambda: None)
+    monkeypatch.setattr(runtime_compiled, "build", lambda: made.append("built"))
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/cc")
+    return made
+
+
+def test_the_evaluator_is_compiled_where_it_cannot_be_loaded(evaluators, monkeypatch):
+    setup.evaluator()
+    assert evaluators == ["built"]
+    monkeypatch.setattr(runtime_compiled, "load", lambda: print)
+    setup.evaluator()
+    assert evaluators == ["built"]
+
+
+def test_a_wheel_without_an_evaluator_does_without(evaluators, tmp_path):
+    (tmp_path / "pyproject.toml").unlink()
+    setup.evaluator()
+    assert evaluators == []
+
+
+def test_a_compiler_that_fails_does_not_end_the_set_up(evaluators, monkeypatch, capsys):
+    def fail():
+        raise ModelError("cc: no such file")
+
+    monkeypatch.setattr(runtime_compiled, "build", fail)
+    setup.evaluator()
+    assert "cc: no such file; going on without: NumPy evaluates the model" in capsys.readouterr().out
+
+
+def test_a_compiler_is_got_where_there_is_none(evaluators, installed, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "cc" else f"/usr/bin/{name}")
+    setup.evaluator()
+    assert (installed, evaluators) == (["gcc", "libc6-dev"], ["built"])

@@ -8,15 +8,18 @@ import random
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asa.cli import train
 from asa.core.decision import Workload
 from asa.core.errors import JournalError, ModelError
+from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
+from calibration import voting_streams
 from collectors import rates
-from models import features
+from models import artefact, features
 from models.runtime import Ensemble
 
 CPUS = 2
@@ -71,22 +74,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(folder: Path, out: Path, **more) -> argparse.Namespace:
-    return argparse.Namespace(**{"recordings": folder, "out": out, "card": None, "seed": 1, "json": False, **more})
+    words = {"recordings": folder, "out": out, "card": None, "held_out": None, "seed": 1, "jobs": 1, "json": False}
+    return argparse.Namespace(**{**words, "keep": folder / "kept", **more})
 
 
 def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    out, card = tmp_path / "model.npz", tmp_path / "docs/card.md"
-    assert train.run(arguments(folder, out, card=card, json=True)) == 0
+    out, card, predictions = tmp_path / "model.npz", tmp_path / "docs/card.md", tmp_path / "p.npz"
+    assert train.run(arguments(folder, out, card=card, held_out=predictions, json=True)) == 0
     figures = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
     assert set(figures) == {
         "accuracy_heldout_pct",
         "accuracy_heldout_lab_pct",
         "accuracy_heldout_host_pct",
+        "accuracy_heldout_28_pct",
+        "accuracy_flat_pct",
+        "accuracy_factored_pct",
         "accuracy_random_rows_pct",
         "worst_class_recall_pct",
+        "ece",
+        "unknown_false_accept_pct",
         "inference_mean_ms",
         "inference_p99_ms",
     }
+    assert figures["accuracy_factored_pct"]["value"] is None  # these labels have no parts
+    beside = json.loads(out.with_suffix(".json").read_text())
+    assert beside["accuracy_heldout_pct"] == pytest.approx(figures["accuracy_heldout_pct"]["value"], abs=1e-3)
+    assert "accuracy_factored_pct" not in beside
+    streams = voting_streams.held_out(predictions)
+    assert {str(name): len(found) for name, found in streams.items()} == dict.fromkeys(LOADS, 6)
     assert figures["accuracy_heldout_pct"]["value"] > 95  # the generated loads are easy to tell apart
     assert figures["accuracy_heldout_pct"]["ok"] is (figures["accuracy_heldout_pct"]["value"] >= 97)
     assert (
@@ -111,17 +126,20 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
 
 
 def test_prints_tables_for_people(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert train.run(arguments(folder, tmp_path / "model.npz")) == 0
+    assert train.run(arguments(folder, tmp_path / "model.npz", keep=tmp_path / "kept")) == 0
     printed = capsys.readouterr()
     for word in ("xgboost", "forest", "svm", "ensemble", "host, generated", "recall", "accuracy_heldout_pct"):
         assert word in printed.out
-    assert "fold 3 of 3" in printed.err
+    assert "fold 6 of 6" in printed.err  # a seed each
+    assert "fewer than" not in printed.err
 
 
 def test_the_parser_knows_the_command():
     parser = argparse.ArgumentParser()
     train.register(parser.add_subparsers())
-    parsed = parser.parse_args(["train", "--recordings", "r", "--out", "o", "--card", "c", "--seed", "7", "--json"])
+    words = ["--recordings", "r", "--out", "o", "--card", "c", "--seed", "7", "--held-out", "h", "--json"]
+    parsed = parser.parse_args(["train", *words])
+    assert parsed.held_out == Path("h")
     assert (parsed.recordings, parsed.out, parsed.card, parsed.seed) == (Path("r"), Path("o"), Path("c"), 7)
     assert parsed.run is train.run
 
@@ -144,3 +162,61 @@ def test_a_recording_of_another_version_is_named(folder: Path, tmp_path: Path):
         (tmp_path / "old.journal.xz").write_bytes(lzma.compress(journal._db.serialize()))
     with pytest.raises(JournalError, match=r"old\.journal\.xz: .* sample 3 is not of this version"):
         list(train.recordings(tmp_path))
+
+
+def test_too_few_sessions_are_told_of_in_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    few = tmp_path / "few"
+    few.mkdir()
+    for label in LOADS:
+        for seed in range(2):
+            record(few / f"{label}-{seed}.journal.xz", label, seed)
+    assert train.run(arguments(few, tmp_path / "model.npz")) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "fewer than 3 sessions" in line]
+    assert len(lines) == 1
+    (few / "cpu-1.journal.xz").unlink()
+    with pytest.raises(ModelError, match="one session of cpu"):
+        train.run(arguments(few, tmp_path / "other.npz"))
+    assert not (tmp_path / "other.npz").exists()
+
+
+def test_the_same_seed_gives_the_same_file(folder: Path, tmp_path: Path):
+    made = []
+    for name in ("a", "b"):
+        train.run(arguments(folder, tmp_path / f"{name}.npz"))
+        made.append(artefact.load(tmp_path / f"{name}.npz"))
+    first, second = made
+    assert np.array_equal(first.heads[0].trees.slot, second.heads[0].trees.slot)
+    assert np.array_equal(first.heads[0].machine.coefficients, second.heads[0].machine.coefficients)
+    assert first.header.open_world == second.header.open_world
+
+
+def test_a_scenario_keeps_its_marks_and_a_sequence_is_left_out(tmp_path: Path):
+    with Journal.open(tmp_path / "s.sqlite") as journal:
+        for number, label in enumerate(("cpu", SEQUENCE)):
+            journal.begin(
+                SessionHeader(
+                    started_ns=number,
+                    asa_version="0",
+                    host="lab, made up",
+                    kernel="6.18",
+                    cpus=4,
+                    label=label,
+                    seed=3,
+                    tier="lab",
+                    scheduler="eevdf",
+                )
+            )
+            journal.mark([Mark(monotonic_ns=5, phase=Phase.RUNNING, background="cpu")])
+            for sample in samples("cpu", number):
+                journal.add(sample)
+        journal.pack(tmp_path / "s.journal.xz")
+    for path in (tmp_path, tmp_path / "s.sqlite"):
+        (found,) = train.recordings(path)
+        assert (found.place, found.tier, found.scheduler) == ("lab, made up, 4 CPUs", "lab", "eevdf")
+        assert [mark.phase for mark in found.marks] == [Phase.RUNNING]
+
+
+def test_a_place_that_cannot_be_written_is_named_before_training(folder: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ModelError, match=r"file/model\.npz: cannot be written"):
+        train.run(arguments(folder, tmp_path / "file/model.npz"))

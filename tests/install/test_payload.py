@@ -47,6 +47,8 @@ def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
         "/usr/lib/asa/asa/cli/helper.py",
         "/usr/lib/asa/collectors/ebpf/probes.bpf.o",
         "/usr/lib/asa/models/artefacts/base.npz",
+        "/usr/lib/asa/models/members.c",
+        "/usr/lib/asa/models/members.so",
         "/usr/lib/asa/scx_bin/manifest.yaml",
         "/usr/lib/asa/numpy/__init__.py",
         "/usr/lib/systemd/system/asa-helper.service",

@@ -249,6 +249,9 @@ def first_leaf(model: Artefact) -> int:
         (lambda m: replaced(m, "trees", "cover", edited(trees(m).cover, 0, -1.0)), "cover"),
         (lambda m: replaced(m, "machine", "scale", edited(machine(m).scale, 0, 0.0)), "not positive"),
         (lambda m: replaced(m, "machine", "gamma", machine(m).gamma.astype("f4")), "float32"),
+        (lambda m: replaced(m, "machine", "gamma", -machine(m).gamma), "gamma is not positive"),
+        (lambda m: replaced(m, "trees", "forest_leaf", edited(trees(m).forest_leaf, (0, 0), -0.5)), "no distributions"),
+        (lambda m: replaced(m, "trees", "forest_leaf", edited(trees(m).forest_leaf, (0, 0), 2.0)), "no distributions"),
     ],
 )
 def test_arrays_that_make_no_model_are_neither_written_nor_read(

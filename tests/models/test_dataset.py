@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa.core.errors import ModelError
-from asa.core.mark import Mark, Phase
+from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, RawSample
 from collectors import rates
 from models import dataset, features
@@ -90,6 +90,12 @@ def refused(recordings: list[Recording], words: str, **options: int) -> None:
 
 def test_nothing_to_train_on():
     refused([], "no recordings")
+
+
+def test_sequences_are_left_out():
+    made = sessions("cpu", "idle")
+    assert dataset.assemble([*made, recording(SEQUENCE, 1)]).sha256 == dataset.assemble(made).sha256
+    refused(sessions(SEQUENCE), "no recordings")
 
 
 def test_a_session_without_a_label():

@@ -98,7 +98,7 @@ def test_a_machine_that_differs_is_learnt_and_all_of_it_is_trained_on(base, near
 
 def test_nothing_that_judges_was_trained_on(base, nearest):
     own = own_like(base, shift=0.25)
-    out = finetune.held_out(own)
+    out = finetune.held_out_of(own)
     assert out.sum() == 30
     finetune.tune(base, own, nearest, Bounds(), silent)
     for one in nearest.made[:2]:

@@ -9,7 +9,7 @@ from recorded_uses import S, header, samples
 
 from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
-from asa.core.mark import Mark, Phase
+from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.journal import Journal
 from models import features
 from models.artefact import Part
@@ -155,6 +155,13 @@ def test_an_agents_session_gives_its_stretches_without_their_edges(journal):
     assert (own.x[np.array(own.label) == "cpu", user] > 0.5).all()
     with pytest.raises(ModelError, match="nothing to learn"):
         gather([("j", journal)], Looker(), Sure(), by_hand_only=True)
+
+
+def test_sequences_are_left_out(journal):
+    put(journal, header("cpu", 2), samples([("cpu", 12)], 2))
+    put(journal, header(SEQUENCE, 3), samples([("idle", 60), ("cpu", 60)], 3))
+    own = gather([("j", journal)], Looker(), Sure())
+    assert (own.labels(), len(own.label)) == (("cpu",), 11)
 
 
 def test_the_same_journal_gives_the_same_rows(journal):

@@ -138,6 +138,37 @@ def test_without_a_library_that_loads_numpy_does_it(model: Artefact, tmp_path: P
     assert Ensemble(model, library).engine.name == "numpy"
 
 
+def test_a_library_of_another_source_is_not_loaded(evaluator: Path, tmp_path: Path, monkeypatch):
+    assert runtime_compiled.load(evaluator) is not None
+    source = tmp_path / "members.c"
+    source.write_text(runtime_compiled.SOURCE.read_text() + "// newer\n")
+    monkeypatch.setattr(runtime_compiled, "SOURCE", source)
+    assert runtime_compiled.load(evaluator) is None
+    runtime_compiled.build(tmp_path / "members.so")
+    assert runtime_compiled.load(tmp_path / "members.so") is not None
+    source.unlink()
+    assert runtime_compiled.load(tmp_path / "members.so") is None
+
+
+def test_values_beyond_all_measure_are_judged_too(joined: Ensemble):
+    for values in ([1e38] * WIDTH, [-1e38] * WIDTH, [(-1e38) ** (number % 2) for number in range(WIDTH)]):
+        judged = joined.judge(frame_of(values))
+        assert sum(judged.probabilities.values) == pytest.approx(1.0)
+        assert not judged.known
+
+
+def test_a_machine_beyond_all_measure_still_gives_a_distribution(factored: Artefact, library: Path | None):
+    head = factored.heads[-1]
+    machine = dataclasses.replace(
+        head.machine,
+        coefficients=np.full_like(head.machine.coefficients, 1e308),
+        sigmoid=np.zeros_like(head.machine.sigmoid),  # nothing times infinity
+    )
+    spoilt = dataclasses.replace(factored, heads=(*factored.heads[:-1], dataclasses.replace(head, machine=machine)))
+    found = made(spoilt, library).predict(frame_of([None] * WIDTH))
+    assert sum(found.values) == pytest.approx(1.0)
+
+
 def test_a_compiler_that_is_not_there_is_named(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("CC", str(tmp_path / "cc"))
     with pytest.raises(ModelError, match=r"/cc: No such file.*CC"):

@@ -60,15 +60,15 @@ def test_the_host_sees_what_is_sent(reverse):
         (near,) = interfaces() - before
         statistics = Path("/sys/class/net", near, "statistics")
         begin = {way: int((statistics / way).read_text()) for way in ("rx_bytes", "tx_bytes")}
-        seen = set()
+        seen, grown = set(), {}
 
-        def all_metrics():
+        def all_metrics_and_much_sent():  # the metrics may all have come before the interface was first read
             session.check()
             seen.update(one.metric for one in session.measurements())
-            return seen == set(application.metrics)
+            grown.update({way: int((statistics / way).read_text()) - begin[way] for way in begin})
+            return seen == set(application.metrics) and sum(grown.values()) > 1_000_000
 
-        until(all_metrics, lambda: f"only {seen}", 100)
-        grown = {way: int((statistics / way).read_text()) - begin[way] for way in begin}
+        until(all_metrics_and_much_sent, lambda: f"only {seen}, {grown}", 100)
         assert (grown["rx_bytes"] > grown["tx_bytes"]) is reverse, grown
 
 

@@ -131,6 +131,16 @@ def test_marks_tell_what_was_there_when(recorder, journal):
 
 
 @pytest.mark.apps
+def test_an_application_is_drawn_anew_for_each_label_and_seed(recorder, journal):
+    made_here = recorder(front(), rest_s=0.1)
+    for label, seed in (("web", 1), ("web+blender", 1), ("web", 2), ("web", 1)):
+        assert made_here.record(label, seed=seed, seconds=2).result is Result.KEPT
+    first, other_label, other_seed, again = (json.loads(one.header.parameters)["web"] for one in journal.sessions())
+    assert first == again
+    assert first not in (other_label, other_seed)
+
+
+@pytest.mark.apps
 def test_idle_is_a_little_housekeeping(recorder, journal):
     outcome = recorder().record("idle", seed=1, seconds=3)
     assert outcome.result is Result.KEPT, outcome.reason

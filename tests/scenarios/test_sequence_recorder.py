@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from playing import no_orphans
 
 from asa.config import CollectSettings, Ebpf
-from asa.core.mark import Phase
+from asa.core.mark import SEQUENCE, Phase
 from asa.journal import Journal
 from calibration.voting_streams import spans
 from collectors.sampler import HostSampler, SystemClock, standard
 from scenarios.application import Application, Failure, Place, Role, Tier
 from scenarios.catalogue import SCENARIOS, Scenario
 from scenarios.recorder import Machine, Result
-from scenarios.sequence_recorder import SEQUENCE, SequenceRecorder, draw
+from scenarios.sequence_recorder import SequenceRecorder, draw
 
 LABELS = [one.label for one in SCENARIOS]
 WORK = (

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The evaluation of recognition on a made-up dataset: every figure from what was not learnt from, and kept."""
+
+import dataclasses
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from forty_labels import HOST, LAB, SMALL, forty
+
+from asa.core.errors import ModelError
+from calibration import (
+    evaluate_model,
+    evaluate_model_figures,
+    evaluate_model_page,
+    evaluate_model_plot,
+    evaluate_model_tuned,
+    evaluate_model_voting,
+)
+from calibration.evaluate_model_figures import GOALS, Name
+from models import evaluation, held_out
+from models.factored import Kind
+from models.held_out import Kept
+
+FRONTS, BACKS = ("", "web"), ("", "disk", "llm")
+TIMED = {Name.MEAN, Name.P99, Name.RSS}
+
+
+def silent(_what, _share):
+    pass
+
+
+def options(tmp_path, **more):
+    values = {"recipe": SMALL, "seed": 1, "quick": True, "jobs": 1, "kept": Kept(tmp_path / "kept")}
+    return evaluate_model.Options(**{**values, "model": tmp_path / "none.npz", **more})
+
+
+@pytest.fixture(scope="module")
+def data():
+    return forty(seeds=3, places=(HOST, LAB), fronts=FRONTS, backs=BACKS, ticks=8)  # longer than the voting's window
+
+
+@pytest.fixture(scope="module")
+def result(data, tmp_path_factory):
+    return evaluate_model.evaluate(data, options(tmp_path_factory.mktemp("e"), quick=False), silent)
+
+
+def test_every_figure_has_a_value_or_a_reason(result):
+    found = {figure.name: figure for figure in evaluate_model_figures.figures(result, None, "no table")}
+    assert set(found) == set(Name) == set(GOALS)
+    without = {name for name, figure in found.items() if figure.value is None}
+    assert without == TIMED | {Name.BY_SCHEDULER}
+    assert all(found[name].reason for name in without)
+    assert found[Name.BY_SCHEDULER].reason == "no table"
+    for name, figure in found.items():
+        plain = figure.plain()
+        assert list(plain)[:5] == ["name", "value", "unit", "goal", "ok"]
+        assert (plain["ok"] is None) == (GOALS[name].bound is None)
+        assert figure.value is None or math.isfinite(figure.value)
+    assert found[Name.BASE].value > 80  # the made-up applications are easy to tell apart
+    assert found[Name.MEAN].ok is False  # a goal without a value is not met
+
+
+def test_what_was_held_out_is_told(result, data):
+    assert (result.held_out, result.folds, result.seeds) == ("whole seeds", 3, [0, 1, 2])
+    assert result.sessions == {HOST: 18, LAB: 18}
+    assert sum(map(sum, result.confusion)) == evaluation.running(data).sum()
+    assert {one.name for one in result.places} == {HOST, LAB}
+    drops = [one.drop_points for one in result.places]
+    assert result.figures[Name.PLACE_DROP] == max(drops)
+    assert [one.sessions for one in result.curve] == [1, 2]
+    assert set(result.unknown_pct) == {"disk", "llm", "web"}
+
+
+def test_a_kept_result_is_read_as_it_was_written(result, tmp_path):
+    path = tmp_path / "folder" / evaluate_model_figures.file_name(result.dataset_sha256, 1, quick=False)
+    evaluate_model_figures.write(path, result)
+    assert evaluate_model_figures.read(path) == result
+    assert evaluate_model_figures.read(tmp_path / "none.json") is None
+    text = path.read_bytes()
+    path.write_bytes(text[:-40])
+    assert evaluate_model_figures.read(path) is None
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(result, result=0)))
+    assert evaluate_model_figures.read(path) is None
+    names = {evaluate_model_figures.file_name("ab" * 32, seed, quick=quick) for seed in (1, 2) for quick in (0, 1)}
+    assert len(names) == 4
+
+
+def test_nothing_is_trained_twice(data, tmp_path, monkeypatch):
+    first = evaluate_model.evaluate(data, options(tmp_path), silent)
+    monkeypatch.setattr(held_out, "_arrays", None)
+    monkeypatch.setattr(evaluate_model_tuned, "_right", None)
+    second = evaluate_model.evaluate(data, options(tmp_path), silent)
+    assert first.figures == second.figures
+    assert first.confusion == second.confusion
+
+
+def test_classes_that_are_served_alike_count_as_one(result):
+    alike = dict.fromkeys(result.classes, "eevdf")
+    assert evaluate_model_figures.by_scheduler(result, alike) == (100.0, "")
+    apart = {name: name for name in result.classes}
+    value, _ = evaluate_model_figures.by_scheduler(result, apart)
+    assert value == pytest.approx(result.figures[Name.BASE])
+    del apart["web"]
+    value, why = evaluate_model_figures.by_scheduler(result, apart)
+    assert value is None
+    assert why == "the mapping table has no ranking for 1 labels, web among them"
+
+
+def test_one_place_and_two_sessions_have_reasons_instead_of_figures(tmp_path):
+    data = forty(seeds=2, fronts=("", "web"), backs=("", "llm"))
+    result = evaluate_model.evaluate(data, options(tmp_path), silent)
+    for name, words in (
+        (Name.TUNED, "three sessions"),
+        (Name.PLACE_DROP, "all recordings are of"),
+        (Name.LAB, "in the lab"),
+    ):
+        assert result.figures[name] is None
+        assert words in result.reasons[name]
+    assert result.lacks
+    assert set(result.figures) | {Name.BY_SCHEDULER} == set(Name)
+
+
+def test_a_dataset_that_cannot_judge_is_refused(tmp_path):
+    data = forty(seeds=2, fronts=("", "web"), backs=("", "llm"))
+    with pytest.raises(ModelError, match="one session of idle"):
+        evaluate_model.evaluate(data.select(data.session != 0), options(tmp_path), silent)
+
+
+def sessions(data, use):
+    return set(np.unique(data.session[use]).tolist())
+
+
+def test_places_are_left_out_whole(data):
+    three = dataclasses.replace(
+        data,
+        sessions=tuple(
+            dataclasses.replace(one, place="lab, other, 8 CPUs") if one.seed == 2 and one.in_lab else one
+            for one in data.sessions
+        ),
+    )
+    asked = evaluate_model.place_tasks(three, Kind.FLAT)
+    assert set(asked) == {HOST, LAB, "lab, other, 8 CPUs", "the lab"}
+    for name, task in asked.items():
+        assert not sessions(three, task.train) & sessions(three, task.test)
+        of = {three.sessions[one].place for one in sessions(three, task.train)}
+        assert name not in of
+    assert {three.sessions[one].place for one in sessions(three, asked["the lab"].train)} == {HOST}
+    assert not evaluate_model.place_tasks(forty(seeds=2), Kind.FLAT)
+
+
+def test_the_learning_curve_learns_from_ever_more_of_the_same_sessions(data):
+    fold = evaluation.by_seeds(data)
+    asked = evaluate_model.curve_tasks(data, fold, Kind.FLAT)
+    assert set(asked) == {(1, 0), (1, 1)}
+    for task in asked.values():
+        assert not sessions(data, task.train) & sessions(data, task.test)
+        assert len(sessions(data, task.train)) == 6 * 2  # one of each label and place
+        assert len(np.unique(data.y[task.train])) == 6
+
+
+def test_own_sessions_are_of_a_machine_that_the_base_never_saw(data):
+    found = evaluate_model_tuned.deals(data)
+    assert set(found) == {HOST, LAB}
+    for name, (base, own, test) in found.items():
+        assert {data.sessions[one].place for one in sessions(data, base)} == {LAB if name == HOST else HOST}
+        assert not sessions(data, own) & sessions(data, test)
+        assert {data.sessions[one].place for one in sessions(data, own | test)} == {name}
+        assert len(sessions(data, own)) == 6 * evaluate_model_tuned.OWN
+    lone = forty(seeds=5, fronts=("", "web"), backs=("", "llm"))
+    ((base, own, test),) = evaluate_model_tuned.deals(lone).values()
+    seeds = [{lone.sessions[one].seed for one in sessions(lone, use)} for use in (base, own, test)]
+    assert seeds == [{0, 1}, {2, 3}, {4}]
+    assert not evaluate_model_tuned.deals(forty(seeds=4, fronts=("", "web"), backs=("", "llm")))
+
+
+def test_no_session_chooses_the_voting_and_reports_it(data):
+    found = evaluation.hold_out(data, evaluation.by_seeds(data), recipe=SMALL, seed=1, most=2)
+    assert set(np.unique(found.fold)) == {-1, 0, 1}
+    known = np.ones(len(data.y), dtype=bool)
+    known[data.session == 2] = False
+    streams = evaluate_model_voting.spliced(data, found, known, 3)
+    assert [one.group for one in streams] == ["a"] * 3 + ["b"] * 3
+    sides = [
+        {probabilities.values for one in streams if one.group == side for _, probabilities in one.ticks}
+        for side in ("a", "b")
+    ]
+    assert not {values for values in sides[0] if values[-1] < 1} & {values for values in sides[1] if values[-1] < 1}
+    assert streams[0].ticks[0][1].classes[-1] == "unknown"
+
+
+def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
+    table = dict.fromkeys(result.classes, "eevdf")
+    figures = evaluate_model_figures.figures(result, table)
+    for what in evaluate_model_plot.PICTURES:
+        for again in ("a", "b"):
+            evaluate_model_plot.draw(tmp_path / f"{what}-{again}.svg", what, result)
+        assert (tmp_path / f"{what}-a.svg").read_bytes() == (tmp_path / f"{what}-b.svg").read_bytes()
+    pictures = {what: f"{what}-a.svg" for what in evaluate_model_plot.PICTURES}
+    text = evaluate_model_page.page(result, figures, pictures, command="asa evaluate model")
+    base = result.figures[Name.BASE]
+    assert f"| accuracy_base_28_pct | {base:.4g} % | >= 97 % |" in text
+    assert "| accuracy_by_scheduler_pct | 100 % |" in text
+    for words in ("![confusion](confusion-a.svg)", HOST, LAB, "whole seeds", result.dataset_sha256, "| llm |"):
+        assert words in text
+    assert json.dumps(figures[0].plain()).startswith('{"name": "accuracy_base_28_pct", "value": ')

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A whole model says in training what its artefact says in the agent; its choices come from inner folds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from forty_labels import SMALL as ROOMY
+from forty_labels import forty
+
+from asa.core.decision import FeatureFrame
+from asa.core.errors import ModelError
+from models import artefact, factored, features, held_out, training
+from models.artefact import Score
+from models.dataset import Dataset
+from models.factored import Kind, Model
+from models.held_out import Kept
+from models.novelty import Novelty
+from models.runtime import Ensemble
+
+SMALL = dataclasses.replace(ROOMY, vectors=100)  # fewer than there are rows
+NOTHING = Novelty(accepted={score: {} for score in Score})
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return forty(seeds=3, fronts=("", "web"), backs=("", "disk", "llm"))
+
+
+@pytest.fixture(scope="module")
+def models(data: Dataset) -> dict[Kind, Model]:
+    return held_out.trained(data, np.ones(len(data.y), dtype=bool), tuple(Kind), SMALL, 1)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_artefact_says_what_training_said(data: Dataset, models: dict[Kind, Model], kind: Kind, tmp_path):
+    model = models[kind]
+    header = training.header(data, model, NOTHING, 1)
+    artefact.save(training.factored_artefact(model.heads, header), tmp_path / "m.npz")
+    loaded = Ensemble.load(tmp_path / "m.npz")
+    assert sorted(loaded.classes) == sorted(data.classes)
+    columns = [loaded.classes.index(name) for name in data.classes]
+    x = data.x[::7].copy()
+    x[::3, 4] = np.nan
+    expected = model.probabilities(x)
+    scores = model.scores(x, expected)
+    for row, wanted, place in zip(x, expected, range(len(x)), strict=True):
+        values = tuple(None if np.isnan(value) else float(value) for value in row)
+        frame = FeatureFrame(schema=features.SCHEMA, values=values)
+        judged = loaded.judge(frame)
+        assert np.array(judged.probabilities.values)[columns] == pytest.approx(wanted, abs=1e-5)
+        found = loaded.scores(frame)
+        for score in Score:
+            assert found[score] == pytest.approx(scores[score][place], rel=1e-4, abs=1e-5)
+        assert judged.known == (judged.score >= header.open_world.least)
+
+
+def test_most_validation_rows_are_known(models: dict[Kind, Model]):
+    for model in models.values():
+        for score in Score:
+            known = (model.familiar[score] >= model.least(score)).mean()
+            assert known == pytest.approx(factored.KNOWN_SHARE, abs=0.02)
+
+
+def test_labels_that_are_not_all_combinations_are_flat(data: Dataset):
+    fewer = data.select(data.y != data.classes.index("web+llm"))
+    names = dataclasses.replace(
+        factored.labels_of(fewer), classes=tuple(name for name in data.classes if name != "web+llm")
+    )
+    assert names.kinds() == (Kind.FLAT,)
+    with pytest.raises(ModelError, match="train a flat model"):
+        factored.fit(Kind.FACTORED, held_out.rows_of(fewer, np.ones(len(fewer.y), dtype=bool)), names, SMALL, 1)
+
+
+def test_the_preferred_is_right_more_often_on_validation_rows(data: Dataset, models: dict[Kind, Model]):
+    rows = held_out.rows_of(data, np.ones(len(data.y), dtype=bool))
+    flat, other = models[Kind.FLAT], models[Kind.FACTORED]
+    wrong = dataclasses.replace(other, validation=np.roll(other.validation, 1, axis=1))
+    assert factored.preferred((wrong, flat), rows) is flat
+    surer = dataclasses.replace(flat, validation=np.eye(len(data.classes))[flat.validation.argmax(axis=1)])
+    unsure = dataclasses.replace(flat, validation=0.5 * surer.validation + 0.5 / len(data.classes))
+    worse = factored.judged(surer.validation, rows.y, rows.weight)[1]
+    assert factored.preferred((surer, unsure), rows) is (
+        surer if worse < factored.judged(unsure.validation, rows.y, rows.weight)[1] else unsure
+    )
+
+
+def test_a_temperature_makes_sure_what_is_right_and_unsure_what_is_not():
+    y = np.arange(300) % 3
+    timid = np.eye(3)[y] * 0.4 + 0.2
+    assert factored.temperature(timid, y, np.ones(300)) < 0.5
+    rash = np.eye(3)[np.where(np.arange(300) % 10 < 4, (y + 1) % 3, y)] * 0.97 + 0.01
+    assert factored.temperature(rash, y, np.ones(300)) > 2.0
+    shares = factored.hardened(rash, 2.0)
+    assert shares.sum(axis=1) == pytest.approx(np.ones(300))
+    assert np.array_equal(shares.argmax(axis=1), rash.argmax(axis=1))
+
+
+def test_the_machine_has_no_more_vectors_than_it_may(models: dict[Kind, Model]):
+    for model in models.values():
+        for head in model.heads:
+            assert len(head.members.vectors) == SMALL.vectors
+
+
+def test_everything_is_trained_and_judged_in_one_go(data: Dataset, tmp_path):
+    trained = training.train(data, SMALL, 1, jobs=1, kept=Kept(tmp_path), tell=lambda _what, _share: None)
+    assert set(trained.novelty.programs) == {"disk", "llm", "web"}
+    assert 0 <= trained.novelty.false_accept_pct <= 100
+    assert trained.split == "whole seeds"
+    assert trained.random_rows_pct > 50
+    assert set(trained.validation_pct) == set(Kind)
+    assert trained.header.open_world.score is trained.novelty.chosen()
+    artefact.save(trained.to_artefact(), tmp_path / "whole.npz")
+    assert artefact.load(tmp_path / "whole.npz").header.dataset_sha256 == data.sha256

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which model the agent is put together with, and what becomes of it when it is read again."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from asa import paths
+from asa.assembly import Model
+from asa.config import Settings
+from asa.core.errors import ModelError
+from models import artefact, versions
+
+FACTS = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
+
+
+@pytest.fixture
+def places(tmp_path):
+    return replace(paths.default(), state=tmp_path)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+def choose(places, body):
+    """A file of the right name that is no model of this version."""
+    where, sha256 = versions.folder(places), hashlib.sha256(body).hexdigest()
+    where.mkdir()
+    (where / f"{sha256}.npz").write_bytes(body)
+    (where / "chosen.json").write_text(f'{{"sha256":"{sha256}"}}')
+
+
+def test_the_packages_model_where_nothing_is_chosen(places, said):
+    found = Model.first(Settings(), places, said.append)
+    assert found.path == paths.base_model()
+    assert found.sha256 == hashlib.sha256(paths.base_model().read_bytes()).hexdigest()
+    assert said == []
+
+
+def test_the_chosen_one_and_before_it_what_the_settings_name(places, said):
+    base = artefact.load(paths.base_model())
+    where = versions.folder(places)
+    own = versions.add(where, replace(base, fill=base.fill + 1), FACTS)
+    versions.use(where, own)
+    found = Model.first(Settings(), places, said.append)
+    assert (found.path, found.sha256) == (own.path, own.facts.sha256)
+    found = Model.first(Settings(model=str(paths.base_model())), places, said.append)
+    assert found.path == paths.base_model()
+
+
+@pytest.mark.parametrize("body", [b"", b"PK\x03\x04 of another version"])
+def test_a_chosen_one_that_does_not_load_keeps_no_agent_from_starting(places, said, body):
+    choose(places, body)
+    found = Model.first(Settings(), places, said.append)
+    assert found.path == paths.base_model()
+    (line,) = said
+    assert "not a sound model" in line
+    assert line.endswith("starting with the package's model")
+
+
+def test_a_damaged_choice_neither(places, said):
+    where = versions.folder(places)
+    where.mkdir()
+    (where / "chosen.json").write_text("{")
+    assert Model.first(Settings(), places, said.append).path == paths.base_model()
+    assert "asa model use base" in said[0]
+
+
+def test_when_settings_are_read_again_it_is_an_error(places):
+    choose(places, b"damaged")
+    with pytest.raises(ModelError, match="not a sound model"):
+        Model.wanted(Settings(), places)
+
+
+def test_what_the_settings_name_has_no_stand_in(places, said, tmp_path):
+    settings = Settings(model=str(tmp_path / "none.npz"))
+    with pytest.raises(ModelError, match=r"none\.npz: cannot be read"):
+        Model.first(settings, places, said.append)
+    assert said == []
