@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What runs where: tests/guest needs sched_ext and runs inside the lab, by tests/scenarios/test_guest.py.
 
+In which order, and what is played beside what: see `beside`.
+
 Under CI=true a skipped test is a failed one: there everything is set up, so a reason to skip is a fault of the set-up.
 """
 
@@ -18,6 +20,8 @@ if not IN_LAB:  # no test there uses it, and emulated it takes seconds to import
 
     hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
     hypothesis.settings.load_profile("shared")
+
+    from beside import played_beside, pytest_collection_modifyitems, pytest_runtest_call  # noqa: F401  # hooks
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: all that tests start would be deaf
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,6 +56,8 @@ def bus_address(tmp_path):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
+    if call.when == "call":
+        report.duration = getattr(item, "played_s", report.duration)  # where it was played, not here
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"nothing may skip under CI=true: {call.excinfo.value if call.excinfo else report.longrepr}"

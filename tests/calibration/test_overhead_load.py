@@ -69,6 +69,7 @@ def paced(pids):
     return own / elapsed_s + IDLE_SWITCHES_PER_S, machine / elapsed_s
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("rate", [4_000, 11_500, RATE])
 def test_the_paced_load_makes_its_rate(program, rate):
     with switches_per_s(program, last_cpu(), rate):
@@ -90,6 +91,7 @@ def test_the_paced_load_makes_its_rate(program, rate):
 
 @pytest.mark.root
 @needs_root
+@pytest.mark.alone
 def test_a_hand_over_is_one_switch_and_takes_the_time_it_is_said_to(program):
     batches, per_batch, warm_up = 100, 1_000, 4_000
     with ping_pong(program, last_cpu()) as pair:

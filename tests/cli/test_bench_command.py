@@ -46,6 +46,7 @@ def lines_of(text):
 
 @pytest.mark.root
 @pytest.mark.slow
+@pytest.mark.alone
 @needs_root
 def test_every_figure_from_end_to_end(tmp_path):
     out = tmp_path / "overhead.md"
@@ -77,6 +78,7 @@ def test_every_figure_from_end_to_end(tmp_path):
 
 
 @pytest.mark.root
+@pytest.mark.alone
 @needs_root
 def test_some_figures_only(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

@@ -62,6 +62,7 @@ def kernel_delay_ns(pid):
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
 
 
+@pytest.mark.alone
 def test_an_ordinary_task_tells_of_its_wakes(opened):
     collector = ready(opened())
     before = counters(collector)
@@ -77,6 +78,7 @@ def test_an_ordinary_task_tells_of_its_wakes(opened):
     assert 0 < rates.timer_late_p99_us <= LATENCY_STARTS_NS[max(n for n, count in enumerate(slots) if count) + 1] / 1e3
 
 
+@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real-time hog needs root: sudo make test")
 def test_a_hog_makes_it_late_by_what_the_kernel_says_it_waited(opened):

@@ -23,6 +23,7 @@ from agents import (
     eventually,
     portfolio_of_host,
     scheduler_processes,
+    seen,
     start_by_hand,
     status,
 )
@@ -106,11 +107,11 @@ def test_the_agent_survives_its_scheduler_and_ends_cleanly(tmp_path):
         assert eventually(lambda: attached().startswith("flash")), running.said()
         said = "scx_simple: was ended by signal 9"
         assert eventually(lambda: said in running.said())
-        seen = status()
-        assert seen["running"]
-        assert seen["agent"]["set_aside"] == ["scx_simple"]
-        assert eventually(lambda: (status()["agent"] or {}).get("scheduler") == "scx_flash")
-        assert seen["sched_ext"]["ops"].startswith("flash")
+        now = seen(set_aside=["scx_simple"], scheduler="scx_flash")
+        assert now["pid"] == running.process.pid
+        told = status()
+        assert told["running"]
+        assert told["sched_ext"]["ops"].startswith("flash")
         assert running.end() == 0
     assert attached() == ""
     assert not status()["running"]
@@ -151,7 +152,7 @@ def test_a_strangers_scheduler_is_left_alone(tmp_path):
     assert eventually(lambda: attached() == "simple")
     with agent(tmp_path, "scx_flash") as running:
         assert eventually(lambda: "attached by somebody else" in running.said()), running.said()
-        assert eventually(lambda: (status()["agent"] or {}).get("mode") == "hold")
+        seen(mode="hold")
         assert running.end() == 0
     assert attached() == "simple"
     stranger.send_signal(signal.SIGINT)

@@ -1,126 +1,129 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs tests/guest inside the lab, on a kernel with sched_ext.
+"""Runs tests/guest inside the lab, on a kernel with sched_ext; `lab_jobs` plays them, `beside` says when.
 
-One guest for each file, as many at a time as this machine has cores (an emulated guest keeps less than one busy): a
-fault that takes the guest's kernel with it spoils one file. What fails is played again, alone in a fresh guest, twice
-at most: an emulated guest stands still for seconds now and then when the host is busy, and what such a pause broke
-passes then. What fails three times has failed.
+A run of this file alone plays those of its cases that were asked for, as many at a time as there is room for.
 """
 
-import compileall
+import json
 import os
+import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from xml.etree import ElementTree
 
+import beside
+import lab_jobs
 import pytest
 
-from asa import paths
-from asa.core.errors import LabError
-from scenarios import catalogue
-from scenarios.application import Tier
-from scenarios.lab import box_asa, guest
-from scenarios.session import place_for
-
-ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted(path.name for path in (ROOT / "tests/guest").glob("test_*.py"))
-LONG = ("faults", "soak", "desktop", "helper_box", "switching", "agent_faults")  # begun first: none is waited for alone
-CODE = ("asa", "calibration", "collectors", "models", "scenarios", "tests")
-AT_A_TIME = os.cpu_count() or 1
-PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # tests/guest uses no plug-in, and emulated they take seconds to load
-LIMIT_S = 1200.0
-CASE_LIMIT_S = 600.0
-AGAIN = 2
-
-
-def play(lab, out, what, show, limit_s):
-    """Play test files or cases in one guest. Gives the cases that did not pass, and the last lines."""
-    lines = []
-    out.mkdir()
-    report = out / "junit.xml"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--rootdir", str(ROOT)]
-    command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *what]
-
-    def take(line):
-        lines.append(line)
-        show(f"{out.name}: {line}")
-
-    try:
-        result = guest.run(command, lab=lab, out=out, on_output=take, memory_mb=3072, limit_s=limit_s, env=PLAIN)
-    except LabError as error:
-        return list(what), [*lines[-40:], str(error)]
-    bad = failed(report)
-    if result.exit_code == 0 and not bad and passed(report):
-        return [], lines
-    return bad or list(what), lines[-80:]
-
-
-def failed(report):
-    """Node ids of the cases in a JUnit report that failed, had an error or were skipped."""
-    if not report.exists():
-        return []
-    cases = ElementTree.parse(report).getroot().iter("testcase")  # noqa: S314  # our own pytest wrote it
-    return [
-        f"{case.get('file')}::{case.get('name')}"
-        for case in cases
-        if any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
-    ]
-
-
-def passed(report):
-    return sum(1 for _ in ElementTree.parse(report).getroot().iter("testcase")) > 0  # noqa: S314
+NAMES = beside.FILES
+REPORT = (
+    '<testsuites><testsuite><testcase file="a.py" name="good" time="2"/><testcase file="a.py" name="bad[1]" time="3">'
+    '<failure/></testcase><testcase file="b.py" name="left_out"><skipped/></testcase>'
+    '<testcase file="c.py" name="good" time="1"/></testsuite></testsuites>'
+)
+HOOKS = """
+import sys
+from pathlib import Path
+sys.path[:0] = PATHS
+import beside, lab_jobs
+HERE = Path(__file__).parent
+beside.FILES, lab_jobs.ROOT = (), HERE
+beside.PROGRAM = f'''import sys
+from pathlib import Path
+sys.path[:0] = {PATHS!r}
+import lab_jobs
+lab_jobs.ROOT, lab_jobs.Stage.prepare = Path({str(HERE)!r}), lambda stage: None
+lab_jobs.main(sys.argv[1])
+'''
+from beside import played_beside, pytest_collection_modifyitems, pytest_runtest_call
+"""
+TREE = {
+    "conftest.py": HOOKS,
+    "pytest.ini": "[pytest]\ntestpaths = .\nmarkers =\n    vm: boots\n    alone: alone\n",
+    "test_a.py": """
+import beside, pytest
+def told(request):
+    return beside.PLAYER in request.config.stash and request.config.stash[beside.PLAYER]._told
+@pytest.mark.vm
+@pytest.mark.parametrize("wrong", [False, True])
+def test_boots(wrong):
+    assert not wrong
+def test_ordinary(request):
+    assert told(request) == {"begin"}
+""",
+    "test_b.py": """
+import pytest
+from test_a import told
+@pytest.mark.alone
+def test_alone(request):
+    assert told(request) == set()
+""",
+}
 
 
 @pytest.fixture(scope="module")
-def lab():
-    cache = paths.default().cache
-    ready = guest.ready(cache, print)
-    for name in CODE:  # whatever PYTHONDONTWRITEBYTECODE says: each process in a guest would compile it, emulated
-        compileall.compile_dir(ROOT / name, quiet=2)
-    box_asa.stage(cache)  # what is installed in the boxes of tests/guest: an installation there would take minutes
-    for stand_in in catalogue.applications(Tier.LAB).values():  # a guest sees the cache read-only
-        stand_in.prepare(place_for(stand_in, cache=cache, tier=Tier.LAB), print)
-    return ready
-
-
-@pytest.fixture(scope="module")
-def outcomes(lab, tmp_path_factory, pytestconfig):
-    folder = tmp_path_factory.mktemp("guests")
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-
-    def show(line):
-        with capture.global_and_fixture_disabled():
-            print(f"  guest {line}", flush=True)
-
-    def one(name):
-        return play(lab, folder / name.removesuffix(".py"), [f"tests/guest/{name}"], show, LIMIT_S)
-
-    order = sorted(FILES, key=lambda name: name[len("test_") : -len(".py")] not in LONG)
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        first = dict(zip(order, pool.map(one, order), strict=True))
-    for turn in range(AGAIN):
-        for name, (bad, _) in first.items():
-            if bad:
-                show(f"{name}: once more, alone: {', '.join(bad)}")
-                again = folder / f"{name.removesuffix('.py')}-again-{turn}"
-                first[name] = play(lab, again, bad, show, LIMIT_S if len(bad) > 3 else CASE_LIMIT_S)
-    return first
+def player(request, pytestconfig, tmp_path_factory):
+    if beside.PLAYER in pytestconfig.stash:
+        yield pytestconfig.stash[beside.PLAYER]
+        return
+    cases = [item for item in request.session.items if getattr(item, "originalname", "") == "test_guest_suite"]
+    asked = [item.callspec.params["name"] for item in cases]
+    with beside.Player(pytestconfig, tmp_path_factory.mktemp("guests"), lab_jobs.guests(asked)) as player:
+        yield player
 
 
 @pytest.mark.vm
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_guest_suite(outcomes, name):
-    bad, lines = outcomes[name]
-    assert not bad, "\n".join([f"failed each time: {', '.join(bad)}", *lines])
+@pytest.mark.parametrize("name", NAMES)
+def test_guest_suite(player, name, request):
+    request.node.played_s = beside.judge(player, f"tests/guest/{name}")
 
 
 def test_a_report_tells_what_did_not_pass(tmp_path):
     report = tmp_path / "junit.xml"
-    report.write_text(
-        '<testsuites><testsuite><testcase file="a.py" name="good"/><testcase file="a.py" name="bad[1]"><failure/>'
-        '</testcase><testcase file="b.py" name="left_out"><skipped/></testcase></testsuite></testsuites>'
-    )
-    assert failed(report) == ["a.py::bad[1]", "b.py::left_out"]
-    assert failed(tmp_path / "missing.xml") == []
+    report.write_text(REPORT)
+    found = lab_jobs.judged(report, ["a.py", "b.py::left_out", "c.py", "d.py", "c.py::missing"])
+    assert found == {
+        "a.py": (["a.py::bad[1]"], 5.0),
+        "b.py::left_out": (["b.py::left_out"], 0.0),
+        "c.py": ([], 1.0),
+        "d.py": (["d.py"], 0.0),
+        "c.py::missing": (["c.py::missing"], 0.0),
+    }
+    assert lab_jobs.judged(tmp_path / "none.xml", ["a.py"]) == {"a.py": (["a.py"], 0.0)}
+
+
+def test_every_file_is_played_in_one_guest():
+    played = [name for job in lab_jobs.guests(NAMES) for name in job.what]
+    assert sorted(played) == [f"tests/guest/{name}" for name in NAMES]
+    assert {f"test_{name}.py" for group in lab_jobs.TOGETHER for name in group} <= set(NAMES)
+    (alone,) = lab_jobs.guests(["test_new.py"])
+    assert (alone.name, alone.what) == ("test_new", ("tests/guest/test_new.py",))
+
+
+def run(folder, *words):
+    paths = [str(lab_jobs.ROOT / "tests"), str(lab_jobs.ROOT)]
+    for name, text in TREE.items():
+        (folder / name).write_text(f"PATHS = {paths!r}\n{text}" if name == "conftest.py" else text)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", *words]
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    return subprocess.run(
+        [*command, f"--basetemp={folder / 'tmp'}"], cwd=folder, capture_output=True, text=True, check=False, env=env
+    ).stdout
+
+
+def test_in_a_run_of_everything_what_boots_is_played_beside_the_others(tmp_path):
+    printed = run(tmp_path)
+    assert "3 passed" in printed, printed
+    assert "1 failed" in printed, printed
+    order = [printed.index(f"::{name} ") for name in ("test_alone", "test_ordinary", "test_boots[False]")]
+    assert order == sorted(order)
+    assert "guest test_a.py::test_boots[True]: once more, alone" in printed
+    assert "failed each time: test_a.py::test_boots[True]" in printed
+    outcomes = json.loads((tmp_path / "tmp/guests0/outcomes.json").read_text())
+    assert list(outcomes) == ["test_a.py::test_boots[False]", "test_a.py::test_boots[True]"]
+
+
+def test_in_a_run_of_some_cases_they_are_played_in_their_turn(tmp_path):
+    printed = run(tmp_path, "test_a.py::test_boots")
+    assert "1 passed" in printed, printed
+    assert "once more" not in printed
+    assert not (tmp_path / "tmp/guests0").exists()

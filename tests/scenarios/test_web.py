@@ -56,6 +56,7 @@ def test_every_kind_of_page_is_measured_until_the_browser_dies():
 
 @pytest.mark.apps
 @pytest.mark.slow
+@pytest.mark.alone
 def test_it_suffers_from_hogs(tmp_path):
     application = quick(["dashboard", "dashboard"], [14, 14], [2, 2, 1, 2, 2])  # each action is work for it
     suffers_from_hogs(application, seed=1, seconds=5, tmp_path=tmp_path)

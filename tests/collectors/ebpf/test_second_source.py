@@ -17,6 +17,7 @@ from collectors.ebpf import layout
 pytestmark = [
     pytest.mark.root,
     pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="loading eBPF programs needs root: sudo make test"),
 ]
 

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Plays what boots guests, several at a time: test files of tests/guest, and cases that boot guests of their own.
+
+`main(FOLDER)` plays the jobs of FOLDER/jobs.json and writes FOLDER/outcomes.json. Its standard input tells it "begin",
+when it may, and "rest", when all other tests are done: then there is room for one more at a time, and for what failed.
+At the end of that input it ends, and all that it started. It is a process of its own, and nobody's child: there are
+tests that count the children of pytest, and end those that they do not know.
+
+What fails is played again, alone in a fresh guest, twice at most: an emulated guest stands still for seconds now and
+then when the host is busy, and what such a pause broke passes then. What fails three times has failed. Cases that boot
+guests of theirs have one more try, as `--reruns 1` gives to all others.
+"""
+
+import compileall
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from asa import paths
+from asa.core.errors import LabError
+from scenarios import catalogue
+from scenarios.application import Tier
+from scenarios.lab import box_asa, guest
+from scenarios.session import place_for
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("asa", "calibration", "collectors", "models", "scenarios", "tests")
+PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # tests/guest uses no plug-in, and emulated they take seconds to load
+MEMORY_MB = 3072
+LIMIT_S = 1200.0
+CASE_LIMIT_S = 600.0
+AGAIN, HERE_AGAIN = 2, 1
+NICE = 5  # a third of the weight of the tests beside it
+# Files that share a guest, the longest first, so that none is waited for at the end. Each guest that is not booted
+# saves its boot and the start of pytest, 20 s; a fault that takes the kernel with it spoils all files of its guest.
+TOGETHER = (
+    ("helper_box",),
+    ("faults",),
+    ("soak",),
+    ("desktop",),
+    ("agent_faults", "user_orders"),
+    ("life", "shadow"),
+    ("switching", "hotplug", "render_node"),
+    ("probes", "standins", "scale"),
+    ("undo", "watch", "loader", "bench_run"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is played by one pytest: files of tests/guest in a guest, or cases of other files on this host."""
+
+    name: str
+    what: tuple[str, ...]
+    in_guest: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """Of one file of tests/guest, or of one case: which cases did not pass, and the last lines."""
+
+    bad: list[str]
+    lines: list[str]
+    seconds: float
+
+
+def guests(files):
+    """The jobs that play these files of tests/guest."""
+    groups = [[f"test_{name}.py" for name in group if f"test_{name}.py" in files] for group in TOGETHER]
+    known = {name for group in groups for name in group}
+    groups = [[name] for name in files if name not in known] + [group for group in groups if group]
+    return [
+        Job(
+            name="+".join(name.removesuffix(".py") for name in group),
+            what=tuple(f"tests/guest/{name}" for name in group),
+            in_guest=True,
+        )
+        for group in groups
+    ]
+
+
+def of_this_host(cases):
+    """The jobs that play these cases, by their node ids: one for each file."""
+    files = dict.fromkeys(case.partition("::")[0] for case in cases)
+    return [
+        Job(
+            name=Path(file).stem,
+            what=tuple(case for case in cases if case.partition("::")[0] == file),
+            in_guest=False,
+        )
+        for file in files
+    ]
+
+
+def judged(report, what):
+    """What of these files or cases did not pass by a JUnit report: failed, had an error, was skipped, or is missing.
+
+    Gives file or case -> (node ids, seconds).
+    """
+    cases = []
+    if report.exists():
+        for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314  # our own pytest wrote it
+            bad = any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
+            cases.append((f"{case.get('file')}::{case.get('name')}", bad, float(case.get("time", "0"))))
+    found = {}
+    for one in what:
+        own = [case for case in cases if case[0] == one or case[0].startswith(f"{one}::")]
+        bad = [name for name, failed, _ in own if failed] if own else [one]
+        found[one] = bad, sum(seconds for *_, seconds in own)
+    return found
+
+
+class Orders:
+    """What standard input says. At its end, everything ends."""
+
+    def __init__(self):
+        self.begin, self.rest = threading.Event(), threading.Event()
+        self.running = set()  # processes on this host, each with a group of its own; guests end with their thread
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self):
+        left = b""
+        while data := os.read(0, 4096):
+            *words, left = (left + data).split(b"\n")
+            for word in words:
+                {b"begin": self.begin, b"rest": self.rest}[word].set()
+        for process in tuple(self.running):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        os._exit(1)
+
+
+class Stage:
+    """Where jobs are played."""
+
+    def __init__(self, folder, orders):
+        self.folder, self.orders, self.lab = folder, orders, None
+        self._lock = threading.Lock()
+
+    def show(self, line):
+        with self._lock:
+            print(f"  guest {line}", flush=True)
+
+    def prepare(self):
+        """What guests need of this host, and what would take them minutes to make."""
+        cache = paths.default().cache
+        self.lab = guest.ready(cache, self.show)
+        for name in CODE:  # whatever PYTHONDONTWRITEBYTECODE says: each process in a guest would compile it, emulated
+            compileall.compile_dir(ROOT / name, quiet=2)
+        box_asa.stage(cache)  # what is installed in the boxes of tests/guest
+        for stand_in in catalogue.applications(Tier.LAB).values():  # a guest sees the cache read-only
+            stand_in.prepare(place_for(stand_in, cache=cache, tier=Tier.LAB), self.show)
+
+    def play(self, job, limit_s=LIMIT_S):
+        """File or case -> Outcome."""
+        out, lines = self.folder / job.name, []
+        out.mkdir()
+        report = out / "junit.xml"
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--rootdir", str(ROOT)]
+        command += [f"--junitxml={report}", "-o", "junit_family=xunit1"]
+
+        def take(line):
+            lines.append(line)
+            self.show(f"{job.name}: {line}")
+
+        begin_s = time.monotonic()
+        try:
+            play = self._in_guest if job.in_guest else self._here
+            code = play([*command, *job.what], out, take, limit_s)
+        except LabError as error:
+            lines.append(str(error))
+            code, found = None, {one: ([one], 0.0) for one in job.what}
+        else:
+            found = judged(report, job.what)
+        if code and not any(bad for bad, _ in found.values()):
+            found = {one: ([one], seconds) for one, (_, seconds) in found.items()}
+        self.show(f"{job.name}: took {time.monotonic() - begin_s:.0f} s")
+        return {one: Outcome(bad=bad, lines=lines[-80:], seconds=seconds) for one, (bad, seconds) in found.items()}
+
+    def _in_guest(self, command, out, take, limit_s):
+        result = guest.run(
+            command, lab=self.lab, out=out, on_output=take, memory_mb=MEMORY_MB, limit_s=limit_s, env=PLAIN
+        )
+        return result.exit_code
+
+    def _here(self, command, out, take, limit_s):
+        with subprocess.Popen(
+            [*command, f"--basetemp={out / 'tmp'}"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            self.orders.running.add(process)
+            limit = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))
+            limit.start()
+            for line in process.stdout:
+                take(line.rstrip("\n"))
+            limit.cancel()
+        self.orders.running.discard(process)
+        return process.returncode
+
+
+def room():
+    """How many at a time: as there are cores (an emulated guest keeps less than one busy), as far as memory goes."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available_kb = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    return max(1, min(os.cpu_count() or 1, available_kb // 1024 // MEMORY_MB - 1))
+
+
+def play_all(stage, jobs, beside):
+    """Everything once: so many at a time beside the other tests, one more when these are done."""
+    queue, outcomes = deque(jobs), {}
+
+    def work(number):
+        if number >= beside:
+            stage.orders.rest.wait()
+        while True:
+            try:
+                job = queue.popleft()
+            except IndexError:
+                return
+            outcomes.update(stage.play(job))
+
+    lowered = set()
+    with ThreadPoolExecutor(beside + 1) as pool:
+        workers = [pool.submit(work, number) for number in range(beside + 1)]
+        while wait(workers, timeout=2.0).not_done:
+            if not stage.orders.rest.is_set():
+                lower(lowered)
+    for worker in workers:
+        worker.result()
+    return outcomes
+
+
+def play_again(stage, outcomes, jobs):
+    """What failed, one by one."""
+    in_guest = {one: job.in_guest for job in jobs for one in job.what}
+    for turn in range(AGAIN):
+        for one, outcome in outcomes.items():
+            if not outcome.bad or (not in_guest[one] and turn >= HERE_AGAIN):
+                continue
+            stage.show(f"{one}: once more, alone: {', '.join(outcome.bad)}")
+            name = f"{Path(one.partition('::')[0]).stem}-again-{turn}-{len(list(stage.folder.iterdir()))}"
+            again = Job(name=name, what=tuple(outcome.bad), in_guest=in_guest[one])
+            found = stage.play(again, LIMIT_S if one in outcome.bad or len(outcome.bad) > 3 else CASE_LIMIT_S)
+            outcome.bad = [bad for part in found.values() for bad in part.bad]
+            outcome.lines = [line for part in found.values() for line in part.lines][-80:]
+
+
+def lower(done):
+    """Give each session of ours less weight: where the kernel groups tasks by session (sched_autogroup_enabled), nice
+    counts within one only, and each guest has one of its own. `done`: ids that are lowered, and are to be."""
+    parents, leaders = {}, []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, parent, _, session, *_ = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        pid = int(path.parent.name)
+        parents[pid] = int(parent)
+        if pid == int(session) and pid not in done:
+            leaders.append(pid)
+    for pid in leaders:
+        above = pid
+        while above not in (0, os.getpid()):
+            above = parents.get(above, 0)
+        if above:
+            done.add(pid)
+            with suppress(OSError):  # it has ended, or this kernel has no such groups
+                Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+
+
+def main(folder):
+    """See above. What it says is what guests say."""
+    os.nice(NICE)
+    folder = Path(folder)
+    jobs = [Job(**job | {"what": tuple(job["what"])}) for job in json.loads((folder / "jobs.json").read_text())]
+    orders = Orders()
+    stage = Stage(folder, orders)
+    orders.begin.wait()
+    stage.prepare()
+    outcomes = play_all(stage, jobs, room())
+    orders.rest.wait()
+    play_again(stage, outcomes, jobs)
+    part = folder / "outcomes.part"
+    part.write_text(json.dumps({name: asdict(outcome) for name, outcome in outcomes.items()}))
+    part.rename(folder / "outcomes.json")
