@@ -128,8 +128,8 @@ def _served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str
     """The scheduler that a table has first for each class, or why there is none."""
     from asa import paths
     from asa.act.portfolio import Portfolio
-    from asa.core.errors import AsaError
     from asa.core.decision import Workload
+    from asa.core.errors import AsaError
     from asa.decide import table
 
     where = path or paths.mapping_tables() / "default.yaml"
