@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -17,56 +17,23 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.core.decision import Decision, Order
-from asa.core.errors import AsaError, InputError, ModelError
+from asa.core.errors import AsaError, InputError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
 from asa.decide import learning, standing, table
 from asa.decide.learning import LEARNING
 from asa.journal import Told
 from asa.meter import Meter
+from asa.model import Model
 from asa.pipeline import Rules, State
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from collectors.sampler import HostSampler, SystemClock, standard
-from models import versions
-from models.runtime import Ensemble
 
 if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
     from asa.remote import Remote
 
 _STANDING = "standing.json"
-
-
-class Model(NamedTuple):
-    """The artefact that judges."""
-
-    path: Path
-    sha256: str  # by which the journal names it
-    classifier: Ensemble
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Raises ModelError."""
-        return cls(path=path, sha256=versions.hash_of(path), classifier=Ensemble.load(path))
-
-    @classmethod
-    def wanted(cls, settings: config.Settings, places: paths.Places) -> Self:
-        """What the settings name comes before what `asa model use` chose. Raises ModelError."""
-        return cls.load(Path(settings.model) if settings.model else versions.in_use(versions.folder(places)))
-
-    @classmethod
-    def first(cls, settings: config.Settings, places: paths.Places, say: Callable[[str], None]) -> Self:
-        """At the start, when there is no running one that could stay: the package's in place of a chosen one that does
-        not load, as after an update of the package. Raises ModelError for what the settings name.
-        """
-        try:
-            return cls.wanted(settings, places)
-        except ModelError as error:
-            if settings.model:
-                raise
-            found = cls.load(paths.base_model())
-            say(f"{error}; starting with the package's model")
-            return found
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from asa.config import Settings
 from asa.core.decision import Decision
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
-from asa.decide.account import Accountant, switched
+from asa.decide.account import Account, Accountant, switched
 from asa.decide.guard import Signals
 from asa.status import Status, Waiting
 from collectors.sampler import HostSampler
@@ -51,14 +51,7 @@ class Reporter:
             self._since = (scheduler, now_ns)
         how = self.how()
         memory, counts, shares = agent.state.memory, agent.counts, decision.probabilities
-        account = self._accountant.account(
-            memory,
-            agent.state.standing,
-            now_ns=monotonic_ns,
-            wall_ns=now_ns,
-            rules=agent.rules,
-            lessons=agent.state.lessons,
-        )
+        account = self._account(agent, now_ns, monotonic_ns)
         return Status(
             pid=os.getpid(),
             asa_version=asa.__version__,
@@ -109,6 +102,12 @@ class Reporter:
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),
             resident_bytes=agent.meter.resident_bytes(),
+        )
+
+    def _account(self, agent: Agent, now_ns: int, monotonic_ns: int) -> Account:
+        state, rules = agent.state, agent.rules
+        return self._accountant.account(
+            state.memory, state.standing, now_ns=monotonic_ns, wall_ns=now_ns, rules=rules, lessons=state.lessons
         )
 
     def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:

@@ -26,6 +26,7 @@ PACKAGES = ("gcc", "libc6-dev")
 """Debian packages that building needs."""
 
 # The default target: what is built on one machine has to run on another. -ffp-contract: sums as NumPy does them.
+_LIBRARIES = ("-lm", "-Wl,--no-as-needed", "-lc")  # Debian wants a library linked against libc, used or not
 _FLAGS = ("-O3", "-ffp-contract=off", "-fPIC", "-shared", "-s", "-Wall", "-Wextra")
 
 _NODE = [("threshold", "f4"), ("slot", "u4"), ("child", "i4")]  # struct node
@@ -61,7 +62,7 @@ def build(library: Path = LIBRARY) -> None:
     """Compile the evaluator. Raises ModelError with the compiler's first line."""
     compiler = os.environ.get("CC", "cc")
     fresh = library.with_suffix(".so.new")
-    command = [compiler, *_FLAGS, f'-DASA_MADE_OF="{_made_of()}"', "-o", str(fresh), str(SOURCE), "-lm"]
+    command = [compiler, *_FLAGS, f'-DASA_MADE_OF="{_made_of()}"', "-o", str(fresh), str(SOURCE), *_LIBRARIES]
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
     except OSError as error:

@@ -124,6 +124,9 @@ def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
     windows_s = [round((end_ns - start_ns) / 1e9, 6) for start_ns, end_ns in windows]
     told = dict(stage.told(windows))
     sessions = [session for phase in found.phases for session in phase.sessions]
+    parameters: dict[str, dict[str, object]] = {one.application.name: dict(one.parameters) for one in sessions}
+    if told:
+        parameters[CONTROLLER] = told
     return Result(
         trial=trial,
         outcome=outcome,
@@ -138,8 +141,7 @@ def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
         asa_version=asa.__version__,
         scheduler_version=found.scheduler_version,
         versions={one.application.name: dict(one.versions) for one in sessions},
-        parameters={one.application.name: dict(one.parameters) for one in sessions}
-        | ({CONTROLLER: told} if told else {}),
+        parameters=parameters,
         noise=found.noise,
         series=series,
         failure=failure,

@@ -128,6 +128,7 @@ def test_ticks_leave_no_memory_behind(samples, tmp_path):
         switcher=machine,
         how=lambda: How(way="gated", no_gate="", mode_reason=""),
         settings=Settings(),
+        model=lambda: "",
     )
     status, blocks = StatusFile(tmp_path), {}
 

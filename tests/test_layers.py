@@ -32,6 +32,7 @@ LAYERS = {
     "models": 2,
     "scenarios": 3,
     "asa.meter": 4,
+    "asa.model": 4,
     "asa.pipeline": 4,
     "asa.daemon": 5,
     "asa.assembly": 5,

@@ -26,7 +26,7 @@ exit status:
 
 examples:
   asa evaluate model
-      Of the recordings of the package: figures with their goals, and where it errs.
+      Of the benchmark's recordings in the package: figures with their goals, and where it errs.
   asa evaluate model --recordings mine --page mine.md
       Of those in a folder, with a page and its pictures.
   asa evaluate model --quick --json
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.page is not None and not arguments.page.parent.is_dir():
         raise AsaError(f"{arguments.page}: its folder is not there; make it, or name another place by --page")
-    data = dataset.assemble(train.recordings(train.folder(arguments)), least_sessions=1)
+    data = dataset.assemble(train.recordings(train.scenarios(arguments)), least_sessions=1)
     result = _result(arguments, data)
     served, why = _served(arguments.table, result.classes)
     found = evaluate_model_figures.figures(result, served, why)

@@ -140,14 +140,19 @@ def results(keep: Path | None) -> "Kept":
 
 
 def folder(arguments: argparse.Namespace) -> Path:
-    """Where the recordings are: as asked, or the benchmark's that the package ships, or what else it ships."""
-    if arguments.recordings is not None:
-        return Path(arguments.recordings)
+    """Where the recordings are: as asked, or those of the package's model."""
+    return Path(arguments.recordings) if arguments.recordings is not None else _shipped()
+
+
+def scenarios(arguments: argparse.Namespace) -> Path:
+    """Where the benchmark's recordings are: as asked, or the package's."""
+    return Path(arguments.recordings) if arguments.recordings is not None else _shipped() / "scenarios"
+
+
+def _shipped() -> Path:
     from asa import paths
 
-    shipped = paths.base_model().parent.parent / "recordings"
-    scenarios = shipped / "scenarios"
-    return scenarios if any(scenarios.glob(f"*{_SUFFIX}")) else shipped
+    return paths.base_model().parent.parent / "recordings"
 
 
 def recordings(directory: Path) -> "Iterator[Recording]":

@@ -2,11 +2,13 @@
 """Is a switch worth it? What the mapping table expects it to gain, against what it is measured to cost. Pure.
 
     gain [score x s] = (score of the wanted - score of the one in force) x expected stay
-    cost [score x s] = switch_ms / 1000 x score of the one in force  +  overhead_pct / 100 x expected stay
+    cost [score x s] = switch_ms / 1000 x score of the one in force  +  more overhead / 100 x expected stay
 
-A score lies between 0 and 1 (`calibration.scoring`), so that a switch in which the machine did nothing at all would
-cost what the one in force is worth in that time. Where the table does not know one of the scores, or not how long a
-switch takes, nothing is said. How long a class is expected to stay is learned: `asa.decide.learning.stay_s`.
+A score lies between 0 and 1 (`calibration.scoring`), so that a switch that took the whole machine for itself would
+cost what the one in force is worth in that time. The agent's own overhead is paid whatever is in force: only what the
+wanted one has more of counts, and nothing where one of the two is unknown. Where the table does not know one of the
+scores, or not how long a switch takes, nothing is said. How long a class is expected to stay is learned:
+`asa.decide.learning.stay_s`.
 """
 
 from dataclasses import dataclass
@@ -29,12 +31,12 @@ class Cost(Protocol):
 
     @property
     def switch_ms(self) -> float | None:
-        """From the decision until it is in force."""
+        """Processor time that a switch to it takes from the whole machine; the old one serves meanwhile."""
         ...
 
     @property
     def overhead_pct(self) -> float | None:
-        """Of the score, while the agent decides."""
+        """Processor time of the agent at work under it, of the whole machine."""
         ...
 
 
@@ -58,7 +60,7 @@ class Weighed:
     in_force: float  # score of the one in force
     stay_s: float
     switch_ms: float
-    overhead_pct: float | None  # None: unknown, and not counted
+    overhead_pct: float | None  # more than under the one in force; None: unknown, and not counted
 
     @property
     def gain(self) -> float:
@@ -78,7 +80,7 @@ class Weighed:
     @property
     def words(self) -> str:
         """The figures, for a sentence."""
-        overhead = "" if self.overhead_pct is None else f" and {self.overhead_pct:.2g} % overhead"
+        overhead = "" if self.overhead_pct is None else f" and {self.overhead_pct:+.2g} % overhead"
         return (
             f"score {self.score:.3f} against {self.in_force:.3f} for an expected {self.stay_s:.3g} s gains "
             f"{self.gain:.3g}, {self.switch_ms:.3g} ms of switching{overhead} cost {self.cost:.3g}"
@@ -94,8 +96,18 @@ def weigh(
     if score is None or in_force is None or cost is None or cost.switch_ms is None:
         return None
     return Weighed(
-        score=score, in_force=in_force, stay_s=stay_s, switch_ms=cost.switch_ms, overhead_pct=cost.overhead_pct
+        score=score,
+        in_force=in_force,
+        stay_s=stay_s,
+        switch_ms=cost.switch_ms,
+        overhead_pct=_more(cost, table.cost(current)),
     )
+
+
+def _more(cost: Cost, than: Cost | None) -> float | None:
+    if than is None or cost.overhead_pct is None or than.overhead_pct is None:
+        return None
+    return cost.overhead_pct - than.overhead_pct
 
 
 def score_of(table: Table, workload: Workload, name: SchedulerName) -> float | None:

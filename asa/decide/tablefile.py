@@ -71,8 +71,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Cost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a scheduler costs beside what it does for a class. None is unknown."""
 
-    switch_ms: Annotated[float, Meta(ge=0.0)] | None = None  # from the decision until it is in force
-    overhead_pct: Annotated[float, Meta(ge=-100.0, le=100.0)] | None = None  # of the score, while the agent decides
+    switch_ms: Annotated[float, Meta(ge=0.0)] | None = None  # processor time of one to it, ms of the whole machine
+    overhead_pct: Annotated[float, Meta(ge=-100.0, le=100.0)] | None = None  # processor time of the agent under it
     runs: _Runs
 
 

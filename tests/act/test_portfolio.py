@@ -69,7 +69,8 @@ def portfolio(manifest, folder) -> Portfolio:
 def _no_descriptor_is_lost():
     before = os.listdir("/proc/self/fd")  # noqa: PTH208  # names alone are wanted
     yield
-    assert len(os.listdir("/proc/self/fd")) == len(before)  # noqa: PTH208
+    after = os.listdir("/proc/self/fd")  # noqa: PTH208
+    assert len(after) <= len(before)  # what tests before had left may be collected meanwhile
 
 
 def run(opened) -> str:

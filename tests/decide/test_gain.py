@@ -15,7 +15,7 @@ from asa.decide.standing import Standing
 from asa.decide.table import Entry
 from asa.decide.tablefile import Cost
 
-COSTS = {RUSTY: Cost(switch_ms=50.0, overhead_pct=1.0, runs=5), EEVDF: Cost(switch_ms=4.0, runs=5)}
+COSTS = {RUSTY: Cost(switch_ms=50.0, overhead_pct=1.0, runs=5), EEVDF: Cost(switch_ms=4.0, overhead_pct=0.0, runs=5)}
 
 
 def measured(rusty=0.80, eevdf=0.78, costs=COSTS):
@@ -45,7 +45,7 @@ def test_gain_and_cost_are_the_scores_times_seconds():
     assert weigh(measured(), stay_s=3.91).pays  # 0.0391 against 0.039
     assert not weigh(measured(), stay_s=3.89).pays
     assert found.words == (
-        "score 0.800 against 0.780 for an expected 10 s gains 0.2, 50 ms of switching and 1 % overhead cost 0.139"
+        "score 0.800 against 0.780 for an expected 10 s gains 0.2, 50 ms of switching and +1 % overhead cost 0.139"
     )
 
 
@@ -55,10 +55,20 @@ def test_no_gain_never_pays():
     assert not weigh(measured(rusty=0.70, costs=free), stay_s=1e6).pays
 
 
-def test_an_overhead_that_is_not_known_is_not_counted_and_not_told():
+def test_only_what_the_wanted_one_has_more_of_the_overhead_counts():
     found = weigh(measured(rusty=0.7), wanted=EEVDF, current=RUSTY)
+    assert found.cost == pytest.approx(0.004 * 0.7 - 0.01 * 10)
+    assert found.words.endswith("4 ms of switching and -1 % overhead cost -0.0972")
+
+
+@pytest.mark.parametrize("unknown", [RUSTY, EEVDF])
+def test_an_overhead_that_is_not_known_is_not_counted_and_not_told(unknown):
+    costs = COSTS | {unknown: Cost(switch_ms=4.0, runs=1)}
+    found = weigh(measured(rusty=0.7, costs=costs), wanted=EEVDF, current=RUSTY)
     assert found.cost == pytest.approx(0.004 * 0.7)
     assert "overhead" not in found.words
+    without = {EEVDF: Cost(switch_ms=4.0, overhead_pct=0.5, runs=1)}
+    assert weigh(measured(rusty=0.7, costs=without), wanted=EEVDF, current=RUSTY).overhead_pct is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +99,7 @@ def test_a_switch_waits_until_it_pays_and_says_the_figures():
     assert (verdict.reason, verdict.wanted, verdict.switch_to) == (Reason.COST, RUSTY, None)
     assert verdict.sentence == (
         "cpu wants scx_rusty, by less than the switch from eevdf costs: score 0.800 against 0.780 for an expected 2 s "
-        "gains 0.04, 50 ms of switching and 1 % overhead cost 0.059"
+        "gains 0.04, 50 ms of switching and +1 % overhead cost 0.059"
     )
     assert state.pending is None
     state, verdict = ask(state, CPU, 3, rules=rules())

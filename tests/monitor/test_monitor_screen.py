@@ -22,6 +22,8 @@ LAUNCH = """
 import sys
 from pathlib import Path
 from asa import paths
+if sys.argv[3] == "run":
+    import asa.assembly  # it needs the class, which is no class below
 run, cache = Path(sys.argv[1]), paths.default().cache
 here = paths.Places(run=run, state=run, config=Path("/nowhere"), cache=cache)
 paths.default, paths.Places = lambda: here, lambda **_: here
