@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition evaluate lock clean recordings train man
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
 run: $(VENV)/.done ## the agent at work: on this machine where it can switch, else in the lab
 	@$(ASA) demo --out run.json
@@ -31,13 +31,13 @@ setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
 bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
 	@$(ASA) setup --probes
 
-man: $(VENV)/.done ## build/man: the manual pages
+man: $(VENV)/.done ## the manual pages, into build/man
 	@$(ASA) man --out build/man
 
-deb: bpf ## build/asa_*.deb, the Debian package
+deb: bpf ## the Debian package, into build
 	@$(ASA) deb --out build
 
-wheel: bpf ## build/asa-*.whl, with what is compiled in it
+wheel: bpf ## the wheel with what is compiled in it, into build
 	@hatchling build -t wheel -d build
 
 bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
@@ -75,9 +75,10 @@ FLEET := calibration/results/fleet
 QUICK_FLEET := --machine vm125,vm124 --scenario web+kernel,web+disk,office+kernel,office+disk --seconds 10 --warm-up 10 \
 	--scheduler eevdf,scx_simple,scx_bpfland,scx_flash,agent,loader-auto --jobs 2
 FULL_FLEET := --machine all --scenario all,changing --repeat 3 --seed 1 --jobs 2 \
-	--scheduler installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
+	--scheduler installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost \
+	$(if $(TABLES),--table $(TABLES))
 
-evaluate: setup ## the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (days; QUICK=1: minutes, into build)
+evaluate: setup ## the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (days; TABLES=DIR: its table for each machine; QUICK=1: minutes, into build)
 	@failed=0
 	if [ -n "$(QUICK)" ]; then
 		mkdir -p build

@@ -156,7 +156,7 @@ class Assembly:
             keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
             keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
             costs_us=lambda: self.sampler.cost_us,
-            cost_every=1 if self.shadow else 60,
+            cost_every=1 if self.shadow else self.settings.journal.costs_every,
             told=self._told,
             permit=(lambda: None) if remote is None else remote.permit,
             state=State(standing=self.standing, lessons=self.lessons),
@@ -287,7 +287,8 @@ def _rules(
     gate: bool,
     shadow: bool,
 ) -> Rules:
-    release = os.uname().release  # what failed on one kernel, or was slow, may do well on the next
+    # What failed or was slow on one kernel or machine may do well on the next.
+    release, cpu = os.uname().release, host.cpu_model()
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
     classifier = model.classifier
@@ -308,7 +309,7 @@ def _rules(
         standby=settings.standby,
         may_stand_by=gate and not shadow,
         shadow=shadow,
-        versions={name: f"{record.sha256} on {release}" for name, record in portfolio.records().items()},
+        versions={name: f"{record.sha256} on {release}, {cpu}" for name, record in portfolio.records().items()},
     )
 
 

@@ -220,12 +220,16 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         64.0
     )
     commit_s: Annotated[Seconds, Meta(description="how often the journal is written to disk")] = 10.0
+    costs_every: Annotated[
+        int,
+        Meta(ge=1, le=86_400, description="what a tick took of the agent's own time is kept of one in so many ticks"),
+    ] = 60
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user may set. `table` and `model` default to what the package ships."""
 
-    interval_s: Annotated[float, Meta(ge=0.1, le=60.0, description="time between two looks at the machine")] = 1.0
+    interval_s: Annotated[float, Meta(ge=0.1, le=5.0, description="time between two looks at the machine")] = 1.0
     voting: Voting = Voting()
     policy: PolicySettings = PolicySettings()
     switch: SwitchSettings = SwitchSettings()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from asa import inbox as inboxes
-from asa.core.decision import Decision, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.decision import Decision, Order, OrderKind, Reason, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
@@ -131,6 +131,8 @@ class Agent:
         assert decision is not None  # noqa: S101  # step always decides
         if self.switcher is not None:
             if decision.switch_to is not None:
+                if decision.reason is Reason.TRYING:  # its time is paid for, whatever becomes of the machine
+                    self._keep_learned()
                 self._order(self.switcher, decision.switch_to, decision.sentence)
             self.switcher.keep_ready(decision.standbys)
             self._sizes |= {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}

@@ -156,6 +156,12 @@ def _table(mapping: table.MappingTable) -> Finding:
     text = f"{mapping.path} ({mapping.machine})"
     if mapping.prior:
         text = f"{text}; a prior: {mapping.prior}"
+    path = Path(mapping.path)
+    shipped = path.parent == paths.mapping_tables()
+    if os.geteuid() == 0 and not shipped and (why := table.unsafe(path)):  # others' agents may do what they like
+        text = f"{text}; {why}, who can so choose among the schedulers of root's agent"
+        remedy = "keep it, as root's own file, in a folder that root alone can write to"
+        return Finding(subject="mapping table", level=Level.WARNING, text=text, remedy=remedy)
     if not mapping.stale:
         return Finding(subject="mapping table", level=Level.OK, text=text)
     text = f"{text}; stale: {'; '.join(f'{name}: {why}' for name, why in mapping.stale.items())}"

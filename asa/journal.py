@@ -289,9 +289,9 @@ class Journal:
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
 
     def sessions(self) -> list[Session]:
-        """All sessions, oldest first."""
+        """All sessions, oldest first. Raises JournalError for one that this version cannot read."""
         rows = self._db.execute("SELECT id, header FROM session ORDER BY id").fetchall()
-        return [Session(number, msgspec.msgpack.decode(header, type=SessionHeader)) for number, header in rows]
+        return [Session(number, _decoded("session", number, header, SessionHeader)) for number, header in rows]
 
     def samples(self, session: int) -> Iterator[RawSample]:
         """Samples of one session in order."""
@@ -306,7 +306,7 @@ class Journal:
         yield from self.read("event", session, SwitchEvent)
 
     def costs(self, session: int) -> Iterator[Costs]:
-        """What the ticks of one session cost, in order; nothing but for shadow sessions."""
+        """What the ticks of one session cost, in order: one in `journal.costs_every`, each in shadow mode."""
         if self._version >= 2:
             yield from self.read("cost", session, Costs)
 

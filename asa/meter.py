@@ -2,7 +2,8 @@
 """What the agent itself costs, tick by tick: the time of its parts, its processor time and its memory.
 
 Reads the clock, and /proc/self/statm when asked for the costs of a tick. It runs always and takes some microseconds a
-tick; only a shadow session writes the costs down. Times are what passed: under load other tasks have run in between.
+tick; the journal has the costs of one tick in `journal.costs_every`. Times are what passed: under load other tasks have
+run in between.
 """
 
 import os

@@ -21,7 +21,8 @@ class Model(NamedTuple):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Raises ModelError."""
-        return cls(path=path, sha256=versions.hash_of(path), classifier=Ensemble.load(path))
+        classifier = Ensemble.load(path)  # first: it refuses what has no end
+        return cls(path=path, sha256=versions.hash_of(path), classifier=classifier)
 
     @classmethod
     def wanted(cls, settings: config.Settings, places: paths.Places) -> Self:

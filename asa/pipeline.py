@@ -99,11 +99,11 @@ def step(
         memory, standing = policy.obey(memory, standing, order, believed)
         lessons = learning.obey(lessons, order)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
+    memory = memory if derived is not None else replace(memory, guard=guard.broken_off(memory.guard))
     seen = features.take(previous.seen, derived, sample)
     judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
-    votes = filters.Memory() if derived is None else previous.votes  # as with the features
-    votes = _vote(rules.voting, votes, sample, judged, memory.workload)
+    votes = _vote(rules.voting, None if derived is None else previous.votes, sample, judged, memory.workload)
     signals = None if derived is None else guard.signals(derived)
     memory, standing, verdict = policy.decide(
         memory,
@@ -139,8 +139,13 @@ def step(
 
 
 def _vote(
-    settings: Voting, before: filters.Memory, sample: RawSample, judged: Judgement | None, standing: Workload | None
+    settings: Voting,
+    before: filters.Memory | None,
+    sample: RawSample,
+    judged: Judgement | None,
+    standing: Workload | None,
 ) -> filters.Memory:
+    before = before or filters.Memory()  # None: a gap, as with the features
     # what fits no class takes part as the class `unknown`: where it wins, the standing class stays
     seen = None if judged is None else filters.open_world(judged.probabilities, fits=judged.known)
     return filters.of(Method(settings.method), settings).push(before, sample.monotonic_ns, seen, standing)

@@ -4,7 +4,9 @@
 `load` stops at the first fault; `examine` finds all of them, for a person who mends the file.
 """
 
+import os
 import re
+import stat
 import types
 import typing
 from collections.abc import Iterator
@@ -21,6 +23,11 @@ from asa.core.errors import InputError
 T = TypeVar("T")
 _BOOL = "tag:yaml.org,2002:bool"
 _LARGEST_BYTES = 1 << 20  # settings and tables are small; a larger file is a mistake or an attack
+_DEEPEST = 50  # a table goes 5 deep; the parser in C recurses until its stack ends, and takes the program with it
+_MOST = 200_000  # parts, each alias counted with all that it repeats, and 100 letters as one
+_LETTERS = 100
+_LONGEST = 400  # letters of a value that an error shows
+_BITS = 63  # of a whole number: what JSON's readers take, and no line is full of its digits
 
 
 def load(path: Path, into: type[T]) -> T:
@@ -95,26 +102,66 @@ def examine(path: Path, into: type) -> Examined:
     return Examined(faults=tuple(sorted(found, key=lambda fault: fault.line or 0)), lines=lines, data=data)
 
 
+def brief(value: object) -> object:
+    """The value for an error, in place of a long one how its text begins."""
+    text = repr(value)
+    return value if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _opener(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)  # a named pipe that nobody writes to would hold up the agent
+
+
 def _text(path: Path) -> str:
     name = str(path)
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise InputError(path=name, key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(path=name, key="", value=error.strerror, allowed="a readable YAML file") from error
+        with open(path, "rb", opener=_opener) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(path=name, key="", value="no regular file", allowed="a readable YAML file")
+            body = file.read(_LARGEST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(path=name, key="", value=why, allowed="a readable YAML file") from error
+    if len(body) > _LARGEST_BYTES:
+        raise InputError(path=name, key="", value=f"more than {_LARGEST_BYTES} bytes", allowed="at most 1 MiB")
+    try:
+        return body.decode()
     except UnicodeDecodeError as error:
         raise InputError(path=name, key="", value=error.reason, allowed="UTF-8 text") from error
 
 
 def _data(text: str, loader: type[yaml.CSafeLoader], name: str) -> Any:
     try:
+        _check_extent(text)
         data = yaml.load(text, Loader=loader)  # noqa: S506  # subclasses of the safe loader
     except yaml.YAMLError as error:
-        raise InputError(path=name, key="", value=_yaml_words(error), allowed="valid YAML") from error
+        raise InputError(path=name, key="", value=brief(_yaml_words(error)), allowed="valid YAML") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(path=name, key="", value=str(error), allowed="valid YAML") from error
+        raise InputError(path=name, key="", value=brief(str(error)), allowed="valid YAML") from error
     return {} if data is None else data
+
+
+def _check_extent(text: str) -> None:
+    """Raise YAMLError for what is nested too deep, or grows too large by its aliases. By events, without recursion."""
+    waiting: list[tuple[str | None, int]] = []  # of each collection that is open its anchor, and its parts so far
+    known: dict[str, int] = {}
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        anchor, parts = getattr(event, "anchor", None), 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            waiting.append((anchor, 1))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, parts = waiting.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            parts = 1 + len(event.value) // _LETTERS
+        elif isinstance(event, yaml.AliasEvent):
+            parts = known.get(event.anchor or "", 1)
+        if parts and anchor is not None:
+            known[anchor] = parts
+        if parts and waiting:
+            waiting[-1] = (waiting[-1][0], waiting[-1][1] + parts)
+        if len(waiting) > _DEEPEST or parts > _MOST or (waiting and waiting[-1][1] > _MOST):
+            what = f"nested more than {_DEEPEST} deep" if len(waiting) > _DEEPEST else f"more than {_MOST} parts"
+            raise yaml.YAMLError(f"{what} in line {event.start_mark.line + 1 if event.start_mark else '?'}")
 
 
 def _keys(root: object) -> tuple[dict[str, int], list[tuple[str, int]]]:
@@ -205,10 +252,27 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, obje
     seen: set[object] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str | int | float | bool) or key in seen:
+        if not isinstance(key, str | int | float | bool):
+            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is no text", key_node.start_mark)
+        if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
         seen.add(key)
     return loader.construct_mapping(node, deep=True)
+
+
+def _scalar(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
+    """A truth value, number or date; PyYAML raises whatever it meets for a tag that does not fit (`!!int ""`)."""
+    kind = node.tag.rpartition(":")[2]
+    mark = node.start_mark
+    if isinstance(node.value, str) and len(node.value) > _LETTERS:
+        raise yaml.constructor.ConstructorError(None, None, f"{kind} of {len(node.value)} letters", mark)
+    try:
+        value: object = yaml.CSafeLoader.yaml_constructors[node.tag](loader, node)
+    except (ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise yaml.constructor.ConstructorError(None, None, f"{node.value!r} is no {kind}", mark) from error
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        raise yaml.constructor.ConstructorError(None, None, f"{node.value!r} needs more than {_BITS} bits", mark)
+    return value
 
 
 class _LastLoader(_StrictLoader):
@@ -228,6 +292,8 @@ class _NodeLoader(_StrictLoader):
 
 _StrictLoader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+for _tag in ("bool", "int", "float", "timestamp"):
+    _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _scalar)
 _LastLoader.add_constructor("tag:yaml.org,2002:map", _last_mapping)
 
 
@@ -246,11 +312,11 @@ def _as_input_error(error: msgspec.ValidationError, data: object, into: type, na
         names = ", ".join(getattr(target, "__struct_fields__", ())) or "nothing"
         value = value.get(unknown[1]) if isinstance(value, dict) else value
         key = f"{key}.{unknown[1]}" if key else unknown[1]
-        return InputError(path=name, key=key, value=value, allowed=f"one of the keys {names}")
+        return InputError(path=name, key=key, value=brief(value), allowed=f"one of the keys {names}")
     if message.startswith("Invalid enum value"):
         choices = typing.get_args(target) or tuple(getattr(target, "__members__", ()))
-        return InputError(path=name, key=key, value=value, allowed=", ".join(str(choice) for choice in choices))
-    return InputError(path=name, key=key, value=value, allowed=message[0].lower() + message[1:])
+        return InputError(path=name, key=key, value=brief(value), allowed=", ".join(str(choice) for choice in choices))
+    return InputError(path=name, key=key, value=brief(value), allowed=message[0].lower() + message[1:])
 
 
 def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str, object, Any]:

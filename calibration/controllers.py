@@ -123,6 +123,7 @@ class Controllers:
                 settings=self._given.settings,
                 variant=variant,
                 owners=self._owners,
+                costs=True,
             )
             with controllers_agent.running(job, self._places, self._scratch, self._course) as alive:
                 yield alive

@@ -2,7 +2,8 @@
 """The agent as a controller: `asa run` itself, as a user starts it, with a table, a model and a fresh state of its own.
 
 Starts it and waits until it ticks; at the end stops it, and sees to it that the kernel's own scheduler is in force. Its
-lines of JSON and its status tell the course. All that it writes is in a scratch folder, which is removed.
+lines of JSON and its status tell the course, and its journal what each tick took, where that is asked for. All that it
+writes is in a scratch folder, which is removed.
 """
 
 import json
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -25,7 +26,8 @@ from asa import paths, status
 from asa.act.in_force import Check
 from asa.act.kernel import sched_ext_state
 from asa.act.undo import UndoJournal
-from asa.core.errors import SchedulerError
+from asa.core.errors import JournalError, SchedulerError
+from asa.journal import Journal
 from asa.status import Status
 from calibration.controllers_course import Course
 from calibration.overhead_agent import cpu_clock
@@ -58,13 +60,17 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the agent is given. Paths are "" for its own choice; `owners` are trusted with schedulers' files."""
+    """What the agent is given. Paths are "" for its own choice; `owners` are trusted with schedulers' files.
+
+    With `costs` it keeps a journal, and in it what each tick took.
+    """
 
     table: str = ""
     model: str = ""
     settings: Settings = field(default_factory=dict)  # empty: DEFAULTS
     variant: str = ""  # of ABLATIONS
     owners: Collection[int] = ()
+    costs: bool = False
 
 
 class _Decided(msgspec.Struct, frozen=True):
@@ -85,6 +91,8 @@ def settings(job: Job) -> dict[str, Any]:
     for name in ("table", "model"):
         if getattr(job, name):
             found[name] = getattr(job, name)
+    if job.costs:
+        found = _merged(found, {"journal": {"costs_every": 1}})
     return _merged(found, ABLATIONS[job.variant]) if job.variant else found
 
 
@@ -115,9 +123,17 @@ def running(
 class _Agent:
     """A running agent."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", output: Path, places: paths.Places, course: Course) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        output: Path,
+        journal: Path | None,
+        places: paths.Places,
+        course: Course,
+    ) -> None:
         self._process = process
         self._output = output
+        self._journal = journal
         self._places = places
         self._course = course
         self._clock = cpu_clock(process.pid)
@@ -125,12 +141,14 @@ class _Agent:
     @classmethod
     def start(cls, job: Job, places: paths.Places, folder: Path, course: Course, command: Sequence[str]) -> Self:
         path, output = folder / "asa.yaml", folder / "output"
+        journal = folder / "journal.sqlite" if job.costs else None
+        words = [*command, str(path), *(() if journal is None else ("--journal", str(journal)))]
         path.write_text(json.dumps(settings(job)))  # JSON is YAML
         environment = os.environ | {"XDG_STATE_HOME": str(folder)}
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
-                    [*command, str(path)],
+                    words,
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,
@@ -139,7 +157,7 @@ class _Agent:
                 )
         except OSError as error:
             raise SchedulerError(scheduler=_NAME, reason=f"{command[0]}: {error.strerror}") from error
-        return cls(process, output, places, course)
+        return cls(process, output, journal, places, course)
 
     def settle(self) -> None:
         """Wait for its first tick."""
@@ -222,6 +240,17 @@ class _Agent:
                 self._course.held.append((decision.monotonic_ns, decision.current))
             if decision.workload is not None:
                 self._course.classes.append((decision.monotonic_ns, decision.workload))
+        if self._journal is not None:
+            with suppress(JournalError):  # one that never came so far: what each tick took is not known
+                self._read_costs(self._journal)
+
+    def _read_costs(self, path: Path) -> None:
+        with Journal.look(path) as journal:
+            for session in journal.sessions():
+                for one in journal.costs(session.number):
+                    if one.inference_us is not None:
+                        times_ms = round(one.inference_us / 1e3, 4), round(one.decision_us / 1e3, 4)
+                        self._course.costs.append((one.monotonic_ns, *times_ms))
 
     def _error(self, reason: str) -> SchedulerError:
         lines = self._output.read_text(errors="replace").splitlines()[-1:]

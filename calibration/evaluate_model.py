@@ -249,7 +249,7 @@ def _reasons(data: Dataset, found: Mapping[Name, float | None]) -> dict[Name, st
         Name.LAB: "no recordings of two programs in the lab",
         Name.FACTORED: parts,
         Name.REACTION: "too few sessions, or no sound model, to make sequences of",
-        **dict.fromkeys((Name.MEAN, Name.P99, Name.RSS), f"no sound model, or no {KEPT} evaluator, to time"),
+        **dict.fromkeys((Name.MEAN, Name.P99, Name.RSS), f"no model, no {KEPT} evaluator or no recording to time"),
     }
     why[Name.VOTING_ERROR] = why[Name.REACTION]
     return {name: why.get(name, pairs) for name, value in found.items() if value is None}

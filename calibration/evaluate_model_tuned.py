@@ -83,12 +83,14 @@ def _seeds(data: Dataset, here: list[int], away: list[int]) -> _Parts | None:
     # a machine that the base set has with other seeds: the newest seed judges, those before it are the own ones
     seeds = sorted({data.sessions[number].seed or 0 for number in here})
     new = seeds[-(OWN + 1) :]
-    base = [one for one in here if (data.sessions[one].seed or 0) not in new]
-    groups = _by_label(data, base)
+    known = [one for one in here if (data.sessions[one].seed or 0) not in new]
+    groups = _by_label(data, known)
     if len(seeds) < 2 * OWN + 1 or set(groups) != set(_by_label(data, here)) or min(map(len, groups.values())) < OWN:
         return None
     own = [one for one in here if (data.sessions[one].seed or 0) in new[:-1]]
-    return away + base, own, [one for one in here if (data.sessions[one].seed or 0) == new[-1]]
+    # nor does the base set have what these seeds played on other machines
+    base = [one for one in away if (data.sessions[one].seed or 0) not in new] + known
+    return base, own, [one for one in here if (data.sessions[one].seed or 0) == new[-1]]
 
 
 def _by_label(data: Dataset, numbers: list[int]) -> dict[str, list[int]]:

@@ -67,7 +67,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure; the interval is None of fewer than two blocks."""
+    """A figure; the interval is None of fewer than two blocks, and where a draw of them has no such figure."""
 
     value: float
     low: float | None = None
@@ -178,7 +178,7 @@ def better(found: Sequence[Pairs], margin: float = MARGIN) -> Share | None:
 
 
 def gain(found: Sequence[Pairs]) -> Estimate | None:
-    """How far the mean of ours is above the mean of theirs, % of theirs."""
+    """How far the mean of ours is above the mean of theirs, % of theirs; None where theirs is 0."""
     return estimate(_means(found), _gain)
 
 
@@ -211,7 +211,10 @@ def gap(first: Sequence[Pairs], second: Sequence[Pairs]) -> Estimate | None:
     if not all(len(means) for means in ends):
         return None
 
-    value = float(np.subtract(*(_gain(means[:, 0], means[:, 1]) for means in ends)))
+    first_pct, second_pct = (float(_gain(means[:, 0], means[:, 1])) for means in ends)
+    value = first_pct - second_pct
+    if not math.isfinite(value):
+        return None
     if min(map(len, ends)) < 2:
         return Estimate(value=value)
     rng = np.random.default_rng(_SEED)
@@ -221,10 +224,15 @@ def gap(first: Sequence[Pairs], second: Sequence[Pairs]) -> Estimate | None:
 
 
 def estimate(means: Array, statistic: Callable[[Array, Array], Array]) -> Estimate | None:
-    """`means` has shape (blocks, 2), ours and theirs; the statistic is taken over the last axis. None of no block."""
+    """`means` has shape (blocks, 2), ours and theirs; the statistic is taken over the last axis.
+
+    None of no block, and where the statistic is no number.
+    """
     if not len(means):
         return None
     value = float(statistic(means[:, 0], means[:, 1]))
+    if not math.isfinite(value):
+        return None
     if len(means) < 2:
         return Estimate(value=value)
     places = np.random.default_rng(_SEED).integers(len(means), size=(_DRAWS, len(means)))
@@ -289,10 +297,13 @@ def _test(differences: Sequence[float], deviation: float, freedom: int) -> Paire
 
 
 def _gain(ours: Array, theirs: Array) -> Array:
-    return np.asarray(100.0 * (ours.mean(-1) / theirs.mean(-1) - 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of 0 has nothing in a hundred: see `estimate`
+        return np.asarray(100.0 * (ours.mean(-1) / theirs.mean(-1) - 1.0))
 
 
 def _with(value: float, drawn: Array) -> Estimate:
+    if not np.isfinite(drawn).all():
+        return Estimate(value=value)
     low, high = np.quantile(drawn, (LEVEL / 2.0, 1.0 - LEVEL / 2.0))
     return Estimate(value=value, low=float(low), high=float(high))
 

@@ -286,7 +286,9 @@ def _latencies(machines: Sequence[Machine]) -> Iterator[str]:
         found = [f"{statistics.fmean(values):.3f}"] if values else [""]
         found += [f"{percentile(values, part):.3f}" for part in (0.9, 0.95, 0.99)] if values else [""] * 3
         rows.append((name, str(len(values)), *found, " / ".join(f"{value:g}" for value in _PAPER[name])))
-    yield "Milliseconds; the last column is the paper's Table 4, on its machines."
+    yield "Milliseconds of each tick in the measured windows: inference is the model, decision what follows from it"
+    yield "(features, voting, policy). They passed by the clock of the lab's guests, in which an instruction takes 4 ns"
+    yield "(docs/fleet.md). The last column is the paper's Table 4, on its machines."
     yield ""
     yield from _table(("", "decisions", "mean", "P90", "P95", "P99", "the paper's: mean / P90 / P95 / P99"), rows)
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from asa.core.errors import AsaError
-from calibration import bench_tables, controllers, fleet_task
+from calibration import adapted, bench_tables, controllers, fleet_task
 from calibration.controllers import Given
 from calibration.fleet import Machine
 from calibration.fleet_task import Played, Task
@@ -32,6 +32,7 @@ from scenarios.runner_plan import Asked, Outcome, Plan, Trial, make, split
 MACHINE = "machine.json"
 _TROUBLES = 3  # tasks in a row that no host could play: then the rest could not be played either
 _TOLD = ("command", "note")  # in machine.json, and may differ when a run goes on
+_ADAPT = "adapt_minutes"  # there, too, and may become known when a run goes on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,11 @@ class Fleet:
 
     def _facts(self, machine: Machine, command: str) -> dict[str, object]:
         table, model = self._contents[machine.name]
+        path = self._request.tables.get(machine.name)
+        minutes = None if path is None else adapted.read(path, table)
+        known = {} if minutes is None else {_ADAPT: minutes}
         return {
+            **known,
             "name": machine.name,
             "cpus": machine.cpus,
             "sockets": machine.sockets,
@@ -257,6 +262,9 @@ def _describe(path: Path, facts: Mapping[str, object]) -> None:
         return
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: describes no machine: {error}; name another folder by --out") from error
-    differing = [f"{key} {known.get(key)!r}" for key in facts if key not in _TOLD and known.get(key) != facts[key]]
+    told = (*_TOLD, _ADAPT)
+    differing = [f"{key} {known.get(key)!r}" for key in facts if key not in told and known.get(key) != facts[key]]
     if differing:
         raise AsaError(f"{path}: holds a run of {', '.join(differing)}; name another folder by --out")
+    if known.get(_ADAPT) != facts.get(_ADAPT, known.get(_ADAPT)):
+        runner_folder.write(path, known | {_ADAPT: facts[_ADAPT]})

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from asa import paths
 from asa.core.errors import AsaError
 from asa.report.reading import opened
 from calibration.frame_cost import Cost
@@ -168,6 +169,16 @@ def _way(path: Path | None, model: Artefact) -> tuple[tuple[Cost, ...], str]:
         samples = [] if session is None else list(islice(journal.samples(session.number), _MOST_TICKS))
     label = "" if session is None else f", a session of {session.header.label or 'the agent'}"
     return measure_way(samples, ensemble.judge), f"{path.name}{label}, {len(samples)} samples, {ensemble.engine.name}"
+
+
+def recording() -> Path | None:
+    """A journal of the package whose ticks are timed; None where there is none.
+
+    Of the benchmark's scenarios where there are any: they were recorded with probes, which costs the most to derive.
+    """
+    folder = paths.base_model().parent.parent / "recordings"
+    found = [*sorted(folder.glob("scenarios/*.journal.xz")), *sorted(folder.glob("host*.journal.xz"))]
+    return found[0] if found else None
 
 
 def differences(measured: Sequence[Measured]) -> Mapping[Candidate, float]:

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from models import artefact, runtime_compiled
+from models import runtime_compiled
 from models.artefact import Array, Artefact, Trees
 from models.runtime import Ensemble
+from models.trees import spread
 
 Row = Array  # float32 (1, F), NaN where unknown
 Predict = Callable[[Row], Any]
@@ -68,7 +69,7 @@ def boosted(model: Artefact) -> list[Trees]:
     for head in model.heads:
         trees = head.trees
         keep = trees.group < len(trees.base)
-        tree_of, _ = artefact.spread(trees.child, trees.slot < 3 * len(model.fill), trees.root)
+        tree_of, _ = spread(trees.child, trees.slot < 3 * len(model.fill), trees.root)
         nodes = np.flatnonzero(keep[tree_of])
         new = np.cumsum(keep[tree_of]) - 1
         leaf = trees.slot[nodes] == 3 * len(model.fill)

@@ -17,6 +17,7 @@ import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
+from asa.decide.table import TableFile
 from calibration.bench_scores import Played, played
 from calibration.best_arm import Candidates, Rule, Verdict, Wish, next_trials, verdict
 from calibration.ranking import LIVE, SHADOW, Expected, Ranked, cells, fit, plain, rank, spread
@@ -29,6 +30,7 @@ from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial, make, session_seed
 
 _CAMPAIGN, _ROUNDS = "campaign.json", "rounds"
+_OF_OTHERS = ("plan.json", "machine.json", "trials.parquet")  # of a stage, a benchmark's run, a fleet's machine
 _FIRST_TRIAL_S = 30.0  # beside what is measured, before any was played: a guess that the first trial replaces
 _MOST_FAILURES = 2  # of a scheduler, in a class or by itself, before it is left out
 SIBLINGS = 0.05
@@ -46,7 +48,10 @@ class Belief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):
-    """Stage 3 as it was asked for. Of the two budgets one is given."""
+    """Stage 3 as it was asked for. Of the two budgets one is given.
+
+    `before` is the table that was there when it began. The one that is there at its end may hold its own results.
+    """
 
     version: int = 1
     run: str
@@ -55,11 +60,15 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None  # of machine time
     live: bool  # with the agent at work
     beliefs: dict[str, Belief]  # by label
+    before: TableFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
-    """What stage 3 has come to. `spent_s`: machine time, with starts and stops. `left_out`: scheduler -> why."""
+    """What stage 3 has come to. `spent_s`: machine time, with starts and stops. `left_out`: scheduler -> why.
+
+    `before` is the campaign's.
+    """
 
     run: str
     results: tuple[Result, ...]
@@ -68,6 +77,7 @@ class Learnt:
     left_out: Mapping[SchedulerName, str]
     spent_s: float
     rounds: int
+    before: TableFile | None
 
 
 @dataclass(slots=True)
@@ -79,11 +89,13 @@ class _State:
 
     @property
     def spent_s(self) -> float:
-        return sum(one.took_s * one.attempts for one in self.results.values())
+        """Of a trial whose guest was lost nobody knows: each attempt counts as the longest trial that is known."""
+        longest_s = max((one.took_s for one in self.results.values()), default=0.0)
+        return sum((one.took_s or longest_s) * one.attempts for one in self.results.values())
 
     def trial_s(self, asked: Asked) -> tuple[float, float]:
-        """What a trial takes: the mean, and the longest of those that were played."""
-        took = [one.took_s for one in self.results.values() if one.took_s > 0.0]
+        """What a trial takes with all its attempts: the mean, and the longest of those that were played."""
+        took = [one.took_s * one.attempts for one in self.results.values() if one.took_s > 0.0]
         guess = asked.seconds + asked.warm_up_s + _FIRST_TRIAL_S
         return (sum(took) / len(took), max(took)) if took else (guess, guess)
 
@@ -95,6 +107,8 @@ def shadows(schedulers: Iterable[str]) -> tuple[str, ...]:
 
 def play_plan(path: Path, asked: Asked, scenarios: Sequence[Scenario], player: Player) -> tuple[Plan, list[Result]]:
     """Stages 1 and 2: all that is asked for. Raises AsaError; what was played is kept then."""
+    if (path / _CAMPAIGN).exists():
+        raise AsaError(f"{path}: holds a campaign of stage 3; name another folder by --folder")
     with Folder(path, asked, lambda name: make(asked, scenarios, name)) as folder:
         left = folder.left()
         if left:
@@ -103,7 +117,7 @@ def play_plan(path: Path, asked: Asked, scenarios: Sequence[Scenario], player: P
 
 
 def play_rounds(path: Path, wanted: Campaign, player: Player, rule: Rule) -> Learnt:
-    """Stage 3. `wanted.run` and `wanted.beliefs` are those of a new campaign; one that is there goes on by its own.
+    """Stage 3. `wanted.run`, `.beliefs` and `.before` are those of a new campaign; one that is there has its own.
 
     Raises AsaError; what was played is kept then.
     """
@@ -163,6 +177,9 @@ def _begin(path: Path, wanted: Campaign) -> Campaign:
     try:
         found = msgspec.json.decode(place.read_bytes(), type=Campaign)
     except FileNotFoundError:
+        others = [name for name in _OF_OTHERS if (path / name).exists()]
+        if others:
+            raise AsaError(f"{path}: holds something else ({others[0]}); name another folder by --folder") from None
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -347,4 +364,5 @@ def _learnt(campaign: Campaign, state: _State, rounds: int, rule: Rule) -> Learn
         left_out=left_out,
         spent_s=state.spent_s,
         rounds=rounds,
+        before=campaign.before,
     )

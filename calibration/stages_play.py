@@ -20,7 +20,7 @@ from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError, SchedulerError
 from asa.host import Facts
-from calibration import controllers
+from calibration import controllers, fleet
 from calibration.ranking import LIVE, SHADOW
 from calibration.stages_agent import Stages
 from calibration.stages_guest import FACTS, Options
@@ -144,7 +144,7 @@ class Here:
 
 @dataclass(slots=True, kw_only=True)
 class InLab:
-    """Guests of the lab. `boot` is for tests: instead of the real ones."""
+    """Guests of the lab. `machine`: the fleet's that each is. `boot` is for tests: instead of the real ones."""
 
     places: paths.Places
     campaign: Path
@@ -154,6 +154,7 @@ class InLab:
     tell: Tell
     tier: Tier = Tier.LAB
     batch: int = 16
+    machine: fleet.Machine | None = None
     boot: Boot | None = None
 
     def check(self, names: Iterable[str]) -> None:
@@ -197,7 +198,10 @@ class InLab:
     def _booter(self) -> Boot:
         self.tell("the lab is made ready", 0.0)
         lab = guest.ready(self.places.cache, lambda line: self.tell(line, 0.0))
-        return booter(lab, self.cpus)
+        one = self.machine
+        if one is None:
+            return booter(lab, self.cpus)
+        return booter(lab, one.cpus, memory_mb=one.memory_mb, topology=one.topology)
 
     def _take(self, shared: Path, result: Result) -> None:
         # what a guest has left beside its results

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.decide import fingerprint
 from asa.decide.table import Cost, Entry, Machine, MappingTable, Measured, TableFile
 from calibration.bench_scores import Played, scores
 from calibration.best_arm import Verdict
@@ -26,6 +27,7 @@ TRANSFER = 0.05
 """How far a gain measured on another machine, kernel or scheduler is taken to be from this one's.
 
 A standard deviation of score; a first choice, measured on nothing."""
+_SAVER = "for battery saver, not played: "
 _Z = 1.96  # standard errors from the middle of a 95 % interval to its end
 
 
@@ -38,12 +40,14 @@ class Felt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(before: TableFile | None, machine: Machine, measured: Measured) -> TableFile | None:
-    """`before`, if it is of the same machine, kernel and schedulers, so that its figures may stand beside new ones."""
-    if before is None or before.measured is None or before.machine != machine:
+    """`before`, if its figures may stand beside new ones: same machine, series of kernels, tier and schedulers."""
+    if before is None or before.measured is None or not fingerprint.comparable(before.machine, machine):
+        return None
+    if fingerprint.differences(before.machine, machine):
         return None
     then, now = before.measured, measured
     shared = then.schedulers.keys() & now.schedulers.keys()
-    same = then.kernel == now.kernel and then.tier == now.tier
+    same = fingerprint.series(then.kernel) == fingerprint.series(now.kernel) and then.tier == now.tier
     return before if same and all(then.schedulers[name] == now.schedulers[name] for name in shared) else None
 
 
@@ -70,11 +74,17 @@ def refined(
     prior: MappingTable,
     machine: Machine,
     measured: Measured,
+    *,
+    begun: TableFile | None,
 ) -> TableFile:
-    """Stage 3's: each class that was played ranked by that and by what was expected; the others as they were."""
+    """Stage 3's: each class that was played ranked by that and by what was expected; the others as they were.
+
+    `begun` is the table when the campaign began: its figures count beside the new runs. Those of `before`, the one that
+    is to be replaced, do not: it may have been made of the same runs.
+    """
     known, ranked = cells(played), rank(played)
     noise = spread(known.values())
-    frugal, same = _frugal(prior), kept(before, machine, measured)
+    frugal, same = _frugal(prior), kept(begun, machine, measured)
     classes = {}
     for label, own in ranked.items():
         (fresh,) = to_classes({label: own}, frugal).values()
@@ -233,7 +243,7 @@ def _carried(prior: MappingTable, label: str, there: Sequence[Entry]) -> list[En
         Entry(
             scheduler=entry.scheduler,
             mode=entry.mode,
-            why=f"for battery saver, not played: {entry.why}",
+            why=f"{_SAVER}{entry.why.removeprefix(_SAVER)}",
             efficient=True,
         )
         for entry in prior.ranking(Workload(label))

@@ -10,6 +10,8 @@ neither trains nor predicts.
 
 import hashlib
 import itertools
+import math
+import stat
 import struct
 import tokenize
 import zipfile
@@ -25,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asa.core.errors import ModelError
-from models import features
+from models import features, trees
 
 FORMAT = "asa-ensemble-2"  # 1 had one head and no open world
 MEMBERS = ("xgboost", "forest", "svm")
@@ -36,6 +38,7 @@ MOST_HEADS = 4
 Array = NDArray[Any]
 
 _LARGEST_BYTES = 64 << 20  # unpacked; ours has 2 to 20 MB, so a larger one is a mistake or a decompression bomb
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others may ask for memory without bound, and fail otherwise
 _HEADER = "header"
 # What zipfile and numpy's header reader raise on garbage; the latter also tokenises what looks like Python 2's.
 _DAMAGE = (
@@ -222,20 +225,6 @@ def load(path: Path) -> Artefact:
     return _assemble(header, arrays)
 
 
-def spread(child: Array, split: Array, root: Array) -> tuple[Array, Array]:
-    """Tree of each node (N,) and depth of each tree (T,), found level by level; the nodes must form separate trees."""
-    tree = np.zeros(len(child), dtype=np.intp)
-    depth = np.zeros(len(root), dtype=np.intp)
-    nodes, owner = root.astype(np.intp), np.arange(len(root))
-    while len(nodes):
-        tree[nodes] = owner
-        inner = split[nodes]
-        nodes, owner = nodes[inner], owner[inner]
-        depth[owner] += 1
-        nodes, owner = np.concatenate([child[nodes], child[nodes] + 1]), np.concatenate([owner, owner])
-    return tree, depth
-
-
 class _Foreign(Exception):  # noqa: N818  it says what the file is, not what went wrong
     """The format of a file that is an artefact, but not one of ours."""
 
@@ -251,6 +240,9 @@ def _damaged(name: str, why: str) -> ModelError:
 
 
 def _read(path: Path) -> tuple[Header, dict[str, Array]]:
+    found = path.stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or found.st_size > _LARGEST_BYTES:
+        raise ValueError(f"it is no file of at most {_LARGEST_BYTES} bytes")  # a pipe or a device may have no end
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":  # np.load would try other formats, pickles among them, on anything else
             raise ValueError("it is not a NumPy archive")
@@ -258,6 +250,8 @@ def _read(path: Path) -> tuple[Header, dict[str, Array]]:
         with zipfile.ZipFile(file) as archive:
             if sum(member.file_size for member in archive.infolist()) > _LARGEST_BYTES:
                 raise ValueError(f"it unpacks to more than {_LARGEST_BYTES} bytes")
+            if any(member.compress_type not in _PACKINGS for member in archive.infolist()):
+                raise ValueError("it is not packed as NumPy does it")
             present = sorted(archive.namelist())
         file.seek(0)
         with np.load(file, allow_pickle=False) as stored:
@@ -270,14 +264,21 @@ def _read(path: Path) -> tuple[Header, dict[str, Array]]:
             names = _names(len(header.parts))
             if present != sorted(f"{name}.npy" for name in (_HEADER, *names)):
                 raise ValueError("its arrays are not those of a model")
-            return header, {name: stored[name] for name in names}
+            return header, {name: _array(stored[name], name) for name in names}
 
 
 def _names(heads: int) -> tuple[str, ...]:
     return (FILL, *(f"{number}.{name}" for number in range(min(heads, MOST_HEADS)) for name in LAYOUT))
 
 
-def _bytes_of(array: Array) -> bytes:
+def _array(found: object, name: str) -> Array:
+    if not isinstance(found, np.ndarray):  # of a member that does not begin as an array NumPy gives the bytes
+        raise ValueError(f"{name} is no array")
+    return found
+
+
+def _bytes_of(found: object) -> bytes:
+    array = _array(found, _HEADER)
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError("its header is not text")
     return array.tobytes()
@@ -321,6 +322,8 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
             head = {field: arrays[f"{number}.{field}"] for field in LAYOUT}
             sizes = {"F": len(header.features), "K": len(part.classes), "1": 1, "2": 2}
             _check_shapes(LAYOUT, head, sizes)
+            if not len(head["machine.vectors"]):
+                raise ValueError("machine.vectors is empty")
             if (head["machine.scale"] <= 0).any():
                 raise ValueError("machine.scale is not positive")
             if (head["machine.gamma"] <= 0).any():
@@ -329,7 +332,7 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
                 raise ValueError("trees.cover is negative")
             if (leaf := head["trees.forest_leaf"]).size and (leaf.min() < 0 or not _near_one(leaf.sum(axis=1))):
                 raise ValueError("trees.forest_leaf holds no distributions")
-            _check_trees(head, sizes)
+            trees.check(head, sizes)
     except ValueError as error:
         raise _damaged(name, str(error)) from error
     except KeyError as error:
@@ -347,7 +350,9 @@ def _check_header(header: Header) -> None:
             raise ValueError(f"weights {weights!r} are not {len(MEMBERS)} shares of 1")
         if not 0.01 <= part.temperature <= 100.0:  # also keeps nan out
             raise ValueError(f"temperature {part.temperature!r} is not between 0.01 and 100")
-    if header.heads and header.classes != labels(header.heads):
+    # how many first: four heads of 200 classes have more combinations than memory
+    many = math.prod(len(part.classes) for part in header.heads)
+    if header.heads and (many != len(header.classes) or header.classes != labels(header.heads)):
         raise ValueError("its classes are not the combinations of its heads'")
     if header.open_world is not None and not np.isfinite(header.open_world.least):
         raise ValueError(f"the open world's least {header.open_world.least!r} is not finite")
@@ -372,28 +377,3 @@ def _check_shapes(layout: Mapping[str, tuple[str, str]], arrays: Mapping[str, Ar
                 raise ValueError(f"{key} has shape {array.shape}, expected {sizes[letter]} for {letter}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{key} holds a number that is not finite")
-
-
-def _check_trees(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
-    slot, child, root = arrays["trees.slot"], arrays["trees.child"], arrays["trees.root"]
-    leaf = 3 * sizes["F"]
-    if (slot > leaf).any() or (arrays["trees.group"] > sizes["K"]).any():
-        raise ValueError("a tree names a feature or class that is not there")
-    nodes = np.arange(len(slot))
-    split = slot < leaf
-    # children after their parent: no cycle; each node entered once: neither loops nor trees that share branches
-    if (child[split] <= nodes[split]).any() or (child[split] + 1 >= len(slot)).any():
-        raise ValueError("a child index is out of range or before its parent")
-    if len(root) == 0 or (root < 0).any() or (root >= len(slot)).any():
-        raise ValueError("a root index is out of range")
-    entered = np.bincount(np.concatenate([root, child[split], child[split] + 1]), minlength=len(slot))
-    if (entered != 1).any():
-        raise ValueError("the nodes do not form separate trees")
-    tree_of, _ = spread(child, split, root)
-    forest = arrays["trees.group"] == sizes["K"]
-    if not forest.any():
-        raise ValueError("it has no forest")
-    rows = np.where(forest, sizes["M"], sizes["L"])[tree_of]
-    ends = ~split
-    if (child[ends] < 0).any() or (child[ends] >= rows[ends]).any():
-        raise ValueError("a leaf names a row that is not in its table")

@@ -14,7 +14,8 @@ from math import factorial
 import numpy as np
 
 from asa.core.errors import ModelError
-from models.artefact import Array, Trees, spread
+from models.artefact import Array, Trees
+from models.trees import spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -76,7 +77,7 @@ class Kept:
         try:
             with np.load(self._folder / f"{key}.npz", allow_pickle=False) as stored:
                 return dict(stored)
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        except (OSError, ValueError, EOFError, LookupError, TypeError, RuntimeError, zlib.error, zipfile.BadZipFile):
             return None
 
     def put(self, key: str, arrays: Mapping[str, Array]) -> None:

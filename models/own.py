@@ -123,6 +123,12 @@ def gather(journals: Iterable[tuple[str, Journal]], judge: Judge, sure: Sure, *,
     return made.own()
 
 
+class _Last(NamedTuple):
+    end_ns: int  # CLOCK_MONOTONIC
+    end_wall_ns: int
+    unit: int
+
+
 class _Gathered:
     """What `gather` has found so far."""
 
@@ -133,6 +139,7 @@ class _Gathered:
         self.units: list[str] = []
         self.starts: dict[tuple[int, int], str] = {}
         self.by_hand = 0
+        self.last: dict[str, _Last] = {}  # stretch of each class, also of the sessions before
 
     def session(self, name: str, first: RawSample) -> None:
         key = (first.wall_ns, first.monotonic_ns)
@@ -140,6 +147,7 @@ class _Gathered:
             raise ModelError(f"{name} stands in {self.starts[key]} too; name each recording once")
         self.starts[key] = name
         self.name = name
+        self.to_wall_ns = first.wall_ns - first.monotonic_ns
 
     def add(self, rows: Sequence[Array], label: str, unit: int | None = None) -> int:
         if unit is None:
@@ -186,7 +194,6 @@ def _add_labelled(
 
 def _add_stretches(made: _Gathered, found: Iterable[Tick], judge: Judge, sure: Sure) -> None:
     seen = [judged(tick, judge) for tick in found]
-    last: dict[str, tuple[int, int]] = {}  # class -> end of its last stretch, and the unit that it is in
     for first, after, place in stretches(seen, judge.parts, sure):
         label = str(judge.classes[place])
         begin_ns, end_ns = seen[first].at_ns, seen[after - 1].at_ns
@@ -194,9 +201,13 @@ def _add_stretches(made: _Gathered, found: Iterable[Tick], judge: Judge, sure: S
         inner = [one.row for one in seen[first:after] if begin_ns + edge_ns <= one.at_ns <= end_ns - edge_ns]
         step = max(1, -(-len(inner) // sure.most_rows))
         # a unit holds one label, so that holding it out takes nothing else along
-        before_ns, unit = last.get(label, (0, -1))
-        near = unit >= 0 and begin_ns - before_ns < sure.apart_s * 1e9
-        last[label] = end_ns, made.add(inner[::step], label, unit if near else None)
+        last, unit = made.last.get(label), None
+        # by either clock: an agent that was started again goes on in another session, perhaps after a reboot
+        if last is not None:
+            apart_ns = min(abs(begin_ns - last.end_ns), abs(begin_ns + made.to_wall_ns - last.end_wall_ns))
+            unit = last.unit if apart_ns < sure.apart_s * 1e9 else None
+        unit = made.add(inner[::step], label, unit)
+        made.last[label] = _Last(end_ns=end_ns, end_wall_ns=end_ns + made.to_wall_ns, unit=unit)
 
 
 def judged(tick: Tick, judge: Judge) -> Judged:

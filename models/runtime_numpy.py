@@ -10,6 +10,7 @@ import numpy as np
 
 from models import artefact
 from models.artefact import Array, Artefact, Machine, Trees
+from models.trees import spread
 
 FARTHEST = 1e12
 """Standard deviations from the mean beyond which a value is no farther: sums of squares stay finite in float32."""
@@ -38,7 +39,7 @@ class _Walk:
         root = np.concatenate([trees.root + at for trees, at in zip(forests, first, strict=False)])
         slot = np.concatenate([trees.slot for trees in forests])
         split = slot < 3 * features
-        _, depth = artefact.spread(child, split, root)
+        _, depth = spread(child, split, root)
         order = np.argsort(-depth, kind="stable")
         self.place = np.argsort(order)  # of each tree, as the heads list them, in the walk's order
         # A leaf always goes left, and left is itself: trees that have ended stand still while deeper ones walk on.

@@ -96,7 +96,7 @@ def in_use(where: Path) -> Path:
 def hash_of(path: Path) -> str:
     """SHA-256 of an artefact's file, by which journals name it. Raises ModelError when it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _sha256(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}; train one or name another") from error
 
@@ -115,7 +115,7 @@ def versions(where: Path) -> tuple[Version, ...]:
     """The package's model first, then all others by age; also those that cannot be used. Raises ModelError."""
     chosen = _chosen(where)
     others = []
-    for path in sorted(where.glob("*.npz")) if where.is_dir() else ():
+    for path in sorted(where.glob("[!.]*.npz")) if where.is_dir() else ():  # not what `add` was killed over
         facts, wrong = _kept(path)
         others.append(Version(path=path, facts=facts, in_use=path.stem == chosen, shipped=False, wrong=wrong))
     if chosen and not any(one.in_use for one in others):
@@ -145,7 +145,7 @@ def add(where: Path, model: Artefact, facts: Facts) -> Version:
     try:
         where.mkdir(parents=True, exist_ok=True)
         artefact.save(model, fresh)
-        sha256 = hashlib.sha256(fresh.read_bytes()).hexdigest()
+        sha256 = _sha256(fresh)
         header = model.header
         facts = msgspec.structs.replace(
             facts, sha256=sha256, schema=header.schema, classes=header.classes, features=header.features
@@ -250,10 +250,15 @@ def _kept(path: Path) -> tuple[Facts, str]:
 
 def _differs(path: Path, sha256: str) -> str:
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = _sha256(path)
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     return "" if found == sha256 else "its contents do not hash to its name"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:  # piece by piece: what is read is not known to be a model yet
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _chosen(where: Path) -> str:

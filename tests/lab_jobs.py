@@ -178,7 +178,7 @@ class Stage:
             play = self._in_guest if job.in_guest else self._here
             code = play([*command, *job.what], out, take, limit_s)
         except LabError as error:
-            lines.append(str(error))
+            take(str(error))
             code, found = None, {one: ([one], 0.0) for one in job.what}
         else:
             found = judged(report, job.what)

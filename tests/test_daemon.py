@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from asa import daemon
 from asa.config import GuardSettings, PolicySettings, Voting
 from asa.core.decision import (
     EEVDF,
@@ -203,6 +204,23 @@ def test_what_was_learned_is_kept_at_the_end_and_only_when_it_changed(monkeypatc
     bench.at[8] = lambda: kept.append("then")
     bench.run(10)
     assert kept[1:] == [Learning(), "then"]
+
+
+def test_what_a_trial_costs_is_on_the_disk_before_it_begins(monkeypatch):
+    def tried(*given):
+        state = step(*given)
+        if state.decision.switch_to is None:
+            return state
+        paid = Lessons(kept=Learning(credit_s=0.5))
+        return replace(state, decision=replace(state.decision, reason=Reason.TRYING), lessons=paid)
+
+    step, kept = daemon.step, []
+    monkeypatch.setattr(daemon, "step", tried)
+    bench = Bench("scx_one")
+    bench.agent.keep_learning = lambda learned: kept.append((learned.credit_s, list(bench.machine.orders)))
+    bench.run(6)
+    assert kept == [(0.5, [])]
+    assert bench.machine.orders == [ONE]
 
 
 def test_what_cannot_be_kept_is_said(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from asa import doctor, paths
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
-from asa.decide import learning
+from asa.decide import learning, table
 from asa.decide.learning import Duel, Learning
 from asa.doctor import Level, examine
 from collectors.ebpf.layout import PROGRAMS
@@ -74,6 +74,22 @@ def test_what_daily_use_taught(places):
     assert found.level is Level.WARNING
     assert str(path) in found.text
     assert "begins anew" in found.text
+
+
+def test_a_table_that_others_can_change_is_told_to_root(places, monkeypatch):
+    own = places.state / "table.yaml"
+    own.parent.mkdir()
+    own.write_bytes((paths.mapping_tables() / "default.yaml").read_bytes())
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(table, "unsafe", lambda path: f"{path} belongs to user 7")
+    found = findings(places)["mapping table"]
+    assert (found.level, f"{own} belongs to user 7" in found.text) == (Level.WARNING, True)
+    assert "root alone" in found.remedy
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # this user's agent is this user's
+    assert findings(places)["mapping table"].level is Level.OK
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    own.unlink()  # the shipped ones lie where the program does
+    assert findings(places)["mapping table"].level is Level.OK
 
 
 def test_broken_settings_do_not_hide_the_sources(places, monkeypatch):

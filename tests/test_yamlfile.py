@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Settings and other YAML: errors in one line that say where, what stands there, and what may."""
 
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
@@ -8,6 +14,8 @@ from hypothesis import strategies as st
 
 from asa import config, yamlfile
 from asa.core.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +76,72 @@ def test_not_text_and_too_large(tmp_path):
     path.write_bytes(b"#" * 2_000_000)
     with pytest.raises(InputError, match="1 MiB"):
         config.load(path)
+
+
+BOMB = ", ".join(
+    ["&a [x, x, x, x, x, x]", *(f"&{two} [{', '.join([f'*{one}'] * 6)}]" for one, two in pairwise("abcdefghi"))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 500_000, "nested more than 50 deep in line 1"),
+        ("- " * 400_000, "nested more than 50 deep in line 1"),
+        ("{a: " * 200_000, "nested more than 50 deep in line 1"),
+        (f"journal: [{BOMB}]", "more than 200000 parts in line 1"),
+        (f"a: &a {'x' * 500_000}\nb: [{'*a, ' * 100_000}]", "more than 200000 parts in line 2"),
+        ("- 1\n" * 200_000, "more than 200000 parts in line"),
+        ('interval_s: !!int ""', "'' is no int in line 1"),
+        ('interval_s: !!float ""', "'' is no float in line 1"),
+        ("\njournal: !!bool x", "'x' is no bool in line 2"),
+        ("journal: !!timestamp x", "'x' is no timestamp in line 1"),
+        ("journal: 2026-13-01", "'2026-13-01' is no timestamp in line 1"),
+        (f"interval_s: {2**63}", "needs more than 63 bits in line 1"),
+        (f"interval_s: 0x{'f' * 9999}", "int of 10001 letters in line 1"),
+        (f"interval_s: 1{':59' * 300_000}", "int of 900001 letters in line 1"),
+        ("~: 1", "key None is no text"),
+        ("{[1]: 2}", "key [1] is no text"),
+    ],
+    ids=range(16),
+)
+def test_what_would_take_the_stack_or_the_memory_is_one_short_line(tmp_path, text, said):
+    # in a process of its own: the parser in C took the whole program with it
+    path = tmp_path / "asa.yaml"
+    path.write_text(text)
+    code = "import sys\nfrom pathlib import Path\nfrom asa import config, yamlfile\n"
+    code += "from asa.core.errors import InputError\npath = Path(sys.argv[1])\n"
+    code += "try: config.load(path)\nexcept InputError as error: print(error)\n"
+    code += "print(len(yamlfile.examine(path, config.Settings).faults))"
+    done = subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, capture_output=True, text=True, check=False)
+    line, faults = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, len(line) < 600, int(faults) > 0) == (0, "", True, True)
+    assert said in line
+
+
+def test_a_long_value_is_shown_in_short(tmp_path):
+    path = tmp_path / "asa.yaml"
+    path.write_text(f"journal: [{'1, ' * 100_000}]")
+    with pytest.raises(InputError, match=r"journal: '\[1, 1, .*\.\.\.' is not accepted") as caught:
+        config.load(path)
+    assert len(str(caught.value)) < 700
+
+
+def test_what_is_no_file_is_said_at_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(InputError, match="no regular file"):
+            config.load(path, required=True)
+    with pytest.raises(InputError, match="Is a directory"):
+        config.load(tmp_path, required=True)
+    for path in ("a\0b", "a" * 300):
+        with pytest.raises(InputError, match=r"null|too long"):
+            config.load(Path(path), required=True)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match="symbolic links"):
+        config.load(loop, required=True)
 
 
 @given(

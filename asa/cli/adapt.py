@@ -16,7 +16,8 @@ Measures, within a stated time, what a table of another machine cannot know abou
 in force, lets the agent switch for real, plays what is most uncertain first, and writes this machine's own
 table. What it had no time to learn is named, and is served by the table in force before. The same command goes
 on where it was interrupted; until it has ended the old table stays as it is. What the applications need is
-made ready before, and does not count; nor does a guest's boot.
+made ready before, and does not count; nor does a guest's boot. What it took is kept beside the table, as
+TABLE.adapted.json.
 """
 _MORE = """\
 exit status:
@@ -28,6 +29,8 @@ examples:
       At most half an hour.
   sudo asa adapt --minutes 10 --scenario web --scheduler eevdf,scx_bpfland,scx_lavd
       The scenarios with a browser, three schedulers, ten minutes.
+  asa adapt --in-lab --machine vm122 --out tables/vm122.yaml
+      A machine of the fleet; then asa fleet run --machine vm122 --table tables/ --out fleet
 """
 
 
@@ -50,7 +53,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when the table was written."""
-    return calibrate.generalize(arguments, None, 60.0 * arguments.minutes)
+    return calibrate.generalize(arguments, None, 60.0 * arguments.minutes, adapts=True)
 
 
 def _minutes(text: str) -> float:

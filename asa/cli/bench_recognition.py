@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         turns=arguments.turns,
         rounds=arguments.rounds,
         python=arguments.python or Path(sys.executable),
-        samples=arguments.samples or _recording(),
+        samples=arguments.samples or recognition.recording(),
     )
     with bench_output.progress() as tell:
         result = recognition.measure(options, tell)
@@ -79,15 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
     for line in recognition_report.lines(result):
         print(line)
     return 0
-
-
-def _recording() -> Path | None:
-    # of the benchmark's scenarios where there are any: they were recorded with probes, which costs the most to derive
-    from asa import paths
-
-    folder = paths.base_model().parent.parent / "recordings"
-    found = [*sorted(folder.glob("scenarios/*.journal.xz")), *sorted(folder.glob("host*.journal.xz"))]
-    return found[0] if found else None
 
 
 def _candidates(text: str | None) -> "tuple[Candidate, ...]":

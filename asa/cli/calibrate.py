@@ -111,6 +111,7 @@ def add_common(
     command.add_argument("--in-lab", action="store_true", help="guests of the lab stand for the machine")
     command.add_argument("--jobs", type=_count, metavar="N", help="guests at once (default: 1)")
     command.add_argument("--cpus", type=_count, metavar="N", help=f"of a guest, up to 16 (default: {LAB_CPUS})")
+    command.add_argument("--machine", metavar="NAME", help="of the fleet, that a guest is (`asa fleet list`)")
     command.add_argument(
         "--from", dest="prior", type=Path, metavar="FILE", help="table to begin with (default: the one in force)"
     )
@@ -207,10 +208,12 @@ def _generalize(arguments: argparse.Namespace) -> int:
     return generalize(arguments, trials, None if arguments.minutes is None else 60.0 * arguments.minutes)
 
 
-def generalize(arguments: argparse.Namespace, trials: int | None, seconds: float | None) -> int:
-    """Stage 3 with a budget in trials or in seconds of machine time."""
+def generalize(
+    arguments: argparse.Namespace, trials: int | None, seconds: float | None, *, adapts: bool = False
+) -> int:
+    """Stage 3 with a budget in trials or in seconds of machine time; with `adapts` what it took is kept (`adapted`)."""
     from asa.core.errors import AsaError
-    from calibration import stages, stages_table
+    from calibration import adapted, stages, stages_table
     from calibration.best_arm import Rule
 
     def finish(setup: "Setup") -> int:
@@ -221,6 +224,7 @@ def generalize(arguments: argparse.Namespace, trials: int | None, seconds: float
             seconds=seconds,
             live=not arguments.without_agent,
             beliefs=stages_table.beliefs((one.label for one in setup.scenarios), setup.prior, setup.schedulers),
+            before=setup.before,
         )
         found = stages.play_rounds(setup.folder, wanted, setup.player, Rule())
         results = list(found.results)
@@ -228,8 +232,12 @@ def generalize(arguments: argparse.Namespace, trials: int | None, seconds: float
             raise AsaError(f"{setup.folder}: no scenario was scored under two schedulers; {setup.unchanged()}")
         setup.keep(stages.whole(found, wanted.asked), results)
         played = setup.played(found.run, results)
-        file = stages_table.refined(played, setup.before, setup.prior, setup.machine(), setup.measured(results))
-        return setup.finish(file, results, _told(found))
+        machine, measured = setup.machine(), setup.measured(results)
+        file = stages_table.refined(played, setup.before, setup.prior, machine, measured, begun=found.before)
+        code = setup.finish(file, results, _told(found))
+        if adapts:
+            adapted.write(setup.out, minutes_of(found))
+        return code
 
     return conduct(arguments, finish)
 
@@ -248,11 +256,16 @@ def conduct(arguments: argparse.Namespace, finish: "Callable[[Setup], int]") -> 
             raise
 
 
+def minutes_of(found: "Learnt") -> float:
+    """Of machine time."""
+    return round(found.spent_s / 60.0, 2)
+
+
 def _told(found: "Learnt") -> dict[str, object]:
     from calibration.stages_table import unlearnt
 
     return {
-        "adapt_minutes": round(found.spent_s / 60.0, 2),
+        "adapt_minutes": minutes_of(found),
         "rounds": found.rounds,
         "settled": sorted(label for label, one in found.verdicts.items() if one.settled),
         "unlearnt": unlearnt(found.verdicts, found.unplayed),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from asa.decide.table import Machine, MappingTable, Measured, TableFile
     from asa.paths import Places
     from calibration.bench_scores import Played
+    from calibration.fleet import Machine as FleetMachine
     from calibration.stages_play import Player
     from scenarios.catalogue import Scenario
     from scenarios.runner_plan import Asked, Plan, Result
@@ -27,7 +28,7 @@ _TABLE = "table.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A stage that is ready to be played. `before` is the table that is to be replaced, `prior` what is believed."""
+    """A stage that is ready to be played. `old` is what lay at `out` then, `prior` what is believed."""
 
     arguments: argparse.Namespace
     scenarios: "tuple[Scenario, ...]"
@@ -37,8 +38,15 @@ class Setup:
     folder: Path
     out: Path
     prior: "MappingTable"
-    before: "TableFile | None"
+    old: bytes | None
     cpus: int
+
+    @property
+    def before(self) -> "TableFile | None":
+        """The table that is to be replaced, as it is now: another stage may have written it meanwhile."""
+        from asa.decide import table
+
+        return table.read(self.out) if self.out.exists() else None
 
     def asked(self, *, repeats: int, columns: tuple[str, ...] = ()) -> "Asked":
         """For a plan; `columns` instead of the schedulers."""
@@ -62,7 +70,8 @@ class Setup:
         from calibration.stages_play import read_facts
 
         facts = read_facts(self.folder)
-        place = "lab guest, " if self.arguments.in_lab else ""
+        named = f" {self.arguments.machine}" if self.arguments.machine else ""
+        place = f"lab guest{named}, " if self.arguments.in_lab else ""
         return fingerprint.machine(f"{place}{facts.cpu_model or 'unknown CPU'}, {facts.cpus or self.cpus} CPUs", facts)
 
     def measured(self, results: "Sequence[Result]") -> "Measured":
@@ -74,7 +83,7 @@ class Setup:
         names = dict.fromkeys(name.partition(":")[0] for name in self.schedulers)
         stamps = {name: present.stamp(SchedulerName(name)) for name in names}
         return Measured(
-            date=datetime.datetime.now(datetime.UTC).date(),
+            date=_played_on(results),
             command=shlex.join(("asa", *sys.argv[1:])),
             tier="lab" if self.arguments.in_lab else "real",
             seed=self.arguments.seed,
@@ -84,7 +93,10 @@ class Setup:
 
     def unchanged(self) -> str:
         """What became of the table."""
-        return f"{self.out} is as it was" if self.before is not None else f"{self.out} was not written"
+        now = self.out.read_bytes() if self.out.exists() else None
+        if now != self.old:
+            return f"{self.out} has been written"
+        return f"{self.out} was not written" if now is None else f"{self.out} is as it was"
 
     def finish(self, file: "TableFile", results: "Sequence[Result]", more: dict[str, object]) -> int:
         """Write the table, and say what came of it. Raises AsaError; then the old one is as it was."""
@@ -125,7 +137,10 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
 
     places = paths.default()
     _check_options(arguments)
-    cpus = (arguments.cpus or _lab_cpus()) if arguments.in_lab else len(os.sched_getaffinity(0))
+    guest = _guest(arguments.machine)
+    cpus = len(os.sched_getaffinity(0))
+    if arguments.in_lab:
+        cpus = arguments.cpus or _lab_cpus() if guest is None else guest.cpus
     settings = config.load(places.config)
     portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
     scenarios = tuple(one for one in catalogue.find(arguments.scenario) if one.label != catalogue.IDLE)
@@ -136,13 +151,24 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
     options = Options(given=controllers.Given(), record=arguments.record)
     player: Player = (
-        InLab(places=places, campaign=folder, options=options, jobs=arguments.jobs or 1, cpus=cpus, tell=tell)
+        InLab(
+            places=places,
+            campaign=folder,
+            options=options,
+            jobs=arguments.jobs or 1,
+            cpus=cpus,
+            machine=guest,
+            tell=tell,
+        )
         if arguments.in_lab
         else Here(places=places, campaign=folder, options=options, again=arguments.again, tell=tell)
     )
     player.check(SchedulerName(name) for name in schedulers)
     if settings.table is not None and not arguments.in_lab and arguments.out is None:
         tell(f"the settings name the table {settings.table}: {out} serves once they do not", 0.0)
+    old = out.read_bytes() if out.exists() else None
+    if old is not None:
+        table.read(out)  # what is wrong with it is said now, not after the night
     return Setup(
         arguments=arguments,
         scenarios=scenarios,
@@ -152,7 +178,7 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
         folder=folder,
         out=out,
         prior=prior,
-        before=table.read(out) if out.exists() else None,
+        old=old,
         cpus=cpus,
     )
 
@@ -168,11 +194,35 @@ def _check_options(arguments: argparse.Namespace) -> None:
     from scenarios.lab.guest import CPUS
 
     if not arguments.in_lab:
-        for option in ("jobs", "cpus"):
+        for option in ("jobs", "cpus", "machine"):
             if getattr(arguments, option) is not None:
                 raise AsaError(f"--{option} is of guests, which only --in-lab has")
+    elif arguments.cpus is not None and arguments.machine is not None:
+        raise AsaError("--cpus: a machine of the fleet has its own; leave out --cpus or --machine")
     elif arguments.cpus is not None and arguments.cpus not in CPUS:
         raise AsaError(f"--cpus: a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {arguments.cpus}")
+
+
+def _guest(name: str | None) -> "FleetMachine | None":
+    """The fleet's machine of that name. Raises InputError."""
+    from asa.core.errors import InputError
+    from calibration.fleet import MACHINES
+
+    if name is None:
+        return None
+    found = next((one for one in MACHINES if one.name == name), None)
+    if found is None:
+        raise InputError(path="--machine", key="", value=name, allowed=", ".join(one.name for one in MACHINES))
+    return found
+
+
+def _played_on(results: "Sequence[Result]") -> datetime.date:
+    """The day of the last trial: a campaign that goes on to its end may be of days before."""
+    last_ns = max((one.started_ns for one in results), default=0)
+    when = (
+        datetime.datetime.fromtimestamp(last_ns / 1e9, datetime.UTC) if last_ns else datetime.datetime.now(datetime.UTC)
+    )
+    return when.date()
 
 
 def _writable(out: Path) -> None:
@@ -253,6 +303,7 @@ def _name(arguments: argparse.Namespace, scenarios: "Sequence[Scenario]", cpus: 
 
     asked = _asked(arguments, scenarios, arguments.scheduler.split(","), getattr(arguments, "repeat", 0), cpus)
     more = [str(getattr(arguments, name, "")) for name in ("trials", "minutes", "without_agent", "record", "prior")]
+    more += [arguments.machine] if arguments.machine else []
     here = [os.uname().release, sorted((name, one.sha256) for name, one in portfolio.records().items())]
     stage = getattr(arguments, "stage", "adapt")
     return f"{stage}-{hashlib.sha256(msgspec.json.encode((asked, more, here))).hexdigest()[:8]}"

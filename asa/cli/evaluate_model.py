@@ -94,7 +94,8 @@ def _result(arguments: argparse.Namespace, data: "Dataset") -> "Result":
     from calibration import evaluate_model, evaluate_model_figures
     from models.ensemble import Recipe
 
-    name = evaluate_model_figures.file_name(data.sha256, arguments.seed, quick=arguments.quick)
+    given = _given(arguments)
+    name = evaluate_model_figures.file_name(data.sha256, arguments.seed, quick=arguments.quick, given=given)
     keep = arguments.keep or paths.default().cache / "recognition"
     places = [keep / name] if arguments.keep else [_shipped() / name, keep / name]
     for path in places:
@@ -116,6 +117,17 @@ def _result(arguments: argparse.Namespace, data: "Dataset") -> "Result":
     evaluate_model_figures.write(keep / name, result)
     _say(f"kept in {keep / name}")
     return result
+
+
+def _given(arguments: argparse.Namespace) -> str:
+    # times of a named model and voting on named sequences are not to be read later as the package's own
+    import hashlib
+
+    from models import versions
+
+    files = [*([arguments.model] if arguments.model is not None else []), *arguments.sequences]
+    names = [versions.hash_of(path) if path.is_file() else str(path) for path in files]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest() if names else ""
 
 
 def _shipped() -> Path:

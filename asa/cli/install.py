@@ -31,7 +31,7 @@ exit status:
 files:
   /usr/lib/asa            the program, and files.json, the record of what was installed
   /etc/asa/asa.yaml       settings
-  /var/lib/asa            schedulers, and what an administrator has approved or held
+  /var/lib/asa            schedulers, this machine's mapping table, and what an administrator has approved or held
 
 examples:
   sudo asa install --dry-run

@@ -85,7 +85,7 @@ environment:
 files:
   /etc/asa/asa.yaml       settings of an agent of root
   ~/.config/asa/asa.yaml  settings of any other user's
-  ~/.local/state/asa      journals
+  ~/.local/state/asa      journals, models, this machine's mapping table, what was learnt
   ~/.cache/asa            schedulers, kernels, builds: what can be made again
   /run/asa                the running agent of root
 

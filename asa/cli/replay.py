@@ -9,7 +9,9 @@ schedulers is taken to have been empty at the start, as is what was learned wher
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+_Kept = TypeVar("_Kept")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
         rules = _rules(journal, number, header, settings, models)
-        standing = msgspec.json.decode(header.standing, type=Standing) if header.standing else Standing()
-        learned = msgspec.json.decode(header.learning or "{}", type=learning.Learning)
+        standing = _kept(header.standing, Standing, "standing")
+        learned = _kept(header.learning, learning.Learning, "learning")
         found = replay(
             ticks(journal, number),
             rules,
@@ -120,6 +122,17 @@ def _settings(text: str) -> "Settings | None":
         raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
 
 
+def _kept(text: str, kind: "type[_Kept]", what: str) -> "_Kept":
+    import msgspec
+
+    from asa.core.errors import JournalError
+
+    try:
+        return msgspec.json.decode(text or "{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise JournalError(f"the recorded {what} is not of this version: {error}; replay another session") from error
+
+
 def _rules(
     journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", models: "_Models"
 ) -> "Rules":
@@ -147,7 +160,9 @@ def _rules(
         standby=settings.standby,
         may_stand_by=stood_by,
         shadow=header.mode == "shadow",
-        versions=header.versions or {name: record.sha256 for name, record in portfolio.records().items()},
+        versions=header.versions
+        if header.settings  # recorded, and none may have been installed
+        else {name: record.sha256 for name, record in portfolio.records().items()},
     )
 
 

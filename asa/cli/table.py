@@ -2,6 +2,7 @@
 """`asa table`: the mapping table of this machine: shown, compared, checked, taken in and given away."""
 
 import argparse
+import os
 import reprlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,35 +162,40 @@ def _head(found: "MappingTable", file: "TableFile") -> "Iterator[str]":
 
     facts = ", ".join(f"{fact} {value}" for fact, value in fingerprint.words(file.machine))
     yield f"table       {found.path}"
-    yield f"machine     {found.machine}{f': {facts}' if facts else ''}"
+    yield f"machine     {_line(found.machine)}{f': {_line(facts)}' if facts else ''}"
     if (measured := found.measured) is not None:
         seed = f", seed {measured.seed}" if measured.seed is not None else ""
         where = f"kernel {measured.kernel}, {measured.tier} programs"
-        yield f"measured    {measured.date}, {where}{seed}: {measured.command}"
+        yield f"measured    {measured.date}, {_line(f'{where}{seed}: {measured.command}')}"
     if found.prior:
-        yield f"a prior     {found.prior}"
-    yield f"provenance  {' '.join(found.provenance.split())}"
+        yield f"a prior     {_line(found.prior)}"
+    yield f"provenance  {_line(found.provenance)}"
     for place, path in enumerate(_behind(found)):
         yield f"{'behind it' if place == 0 else '':<12}{path}"
     for name, cost in found.costs.items():
         told = (
             "time to switch unknown" if cost.switch_ms is None else f"{cost.switch_ms:g} ms to switch",
-            "" if cost.overhead_pct is None else f", {cost.overhead_pct:g} % of the score",
+            "" if cost.overhead_pct is None else f", {cost.overhead_pct:g} % for the agent under it",
         )
         yield f"cost        {name}: {''.join(told)} ({_runs(cost.runs)})"
     for name, why in found.stale.items():
-        yield f"stale       {name}: {why}"
+        yield f"stale       {name}: {_line(why)}"
 
 
 def _rankings(found: "MappingTable", names: "Sequence[Workload]") -> "Iterator[str]":
     for name in names:
         source, listed, ranking = found.source(name)
         part = f" as {listed}" if listed != name else ""
-        yield f"\n{name}{part}{f' by {source.path}' if source is not found else ''}"
+        yield f"\n{_line(name)}{part}{f' by {source.path}' if source is not found else ''}"
         for place, entry in enumerate(ranking, 1):
             saver = "; for battery saver" if entry.efficient else ""
             old = f"; stale: {aged}" if (aged := source.aged(entry)) else ""
-            yield f"{place:>3}  {entry.name:<22} {_figures(entry):<32} {entry.why}{saver}{old}"
+            yield f"{place:>3}  {entry.name:<22} {_figures(entry):<32} {_line(f'{entry.why}{saver}{old}')}"
+
+
+def _line(words: str) -> str:
+    """On one line, and nothing in it that a terminal obeys: a table may be somebody else's."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
 
 
 def _figures(entry: "Entry") -> str:
@@ -230,7 +236,8 @@ def _diff(arguments: argparse.Namespace) -> int:
     print(f"{one.path} -> {other.path}")
     for row in rows:
         when = ", on battery saver" if row["saver"] else ""
-        print(f"{row['class']}{when}: {row['one'] or 'no entry'} -> {row['other'] or 'no entry'} ({row['why']})")
+        change = f"{row['one'] or 'no entry'} -> {row['other'] or 'no entry'}"
+        print(_line(f"{row['class']}{when}: {change} ({row['why']})"))
     print(f"{len({row['class'] for row in rows})} of {len(names)} classes would get another scheduler")
     return 0
 
@@ -244,12 +251,15 @@ def _check(arguments: argparse.Namespace) -> int:
     desk = _Desk()
     path = arguments.file or desk.path()
     found = table.check(path, desk.known)
+    right = None if found else desk.at(path)
     if arguments.json:
-        print(msgspec.json.encode({"file": str(path), "faults": [_plain(fault) for fault in found]}).decode())
+        body: dict[str, object] = {"file": str(path), "faults": [_plain(fault) for fault in found]}
+        if right is not None:
+            body |= {"classes": len(right.rankings), "prior": right.prior, "stale": right.stale}
+        print(msgspec.json.encode(body).decode())
         return 1 if found else 0
-    if found:
+    if right is None:
         return _faulty(path, found)
-    right = desk.at(path)
     print(f"{path} is right; it ranks {len(right.rankings)} classes")
     _print_standing(right)
     return 0
@@ -270,11 +280,13 @@ def _import(arguments: argparse.Namespace) -> int:
             return 1
         return _faulty(arguments.file, found)
     place = table.own(desk.places)
-    kept = table.put_keeping(place, arguments.file)
-    taken, agent = desk.at(place), status.read(desk.places.run)
+    taken, agent = desk.at(arguments.file), status.read(desk.places.run)  # what may fail does so before the change
+    kept = table.put_keeping(place, arguments.file, desk.known)
     command = f"kill -HUP {agent.pid}" if agent is not None else ""
+    served = desk.path()
     if arguments.json:
         facts = {"prior": taken.prior, "stale": taken.stale, "reload": command, "settings": desk.named}
+        facts["in_use"] = str(served)
         where: dict[str, object] = {"table": str(place), "kept": None if kept is None else str(kept), "faults": []}
         print(msgspec.json.encode({**where, **facts}).decode())
         return 0
@@ -282,6 +294,8 @@ def _import(arguments: argparse.Namespace) -> int:
     _print_standing(taken)
     if desk.named is not None:
         print(f"{desk.places.config} names another table, which comes first: {desk.named}; take its line `table` out")
+    elif served != place:
+        print(f"{served} comes first; move it away")
     print(f"the running agent takes it at: {command}" if command else "the agent takes it when it starts")
     return 0
 
@@ -297,21 +311,21 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.file is None:
         print(msgspec.json.encode(file).decode() if arguments.json else table.text(file), end="")
         return 0
-    if arguments.file.exists():
+    if os.path.lexists(arguments.file):
         raise InputError(path=str(arguments.file), key="", value="exists", allowed="the name of a new file")
     table.write(arguments.file, file)
     if arguments.json:
         print(msgspec.json.encode({"file": str(arguments.file), "classes": len(file.classes)}).decode())
     else:
-        print(f"{arguments.file}: {len(file.classes)} classes, of {file.machine.name}")
+        print(f"{arguments.file}: {len(file.classes)} classes, of {_line(file.machine.name)}")
     return 0
 
 
 def _print_standing(found: "MappingTable") -> None:
     if found.prior:
-        print(f"it is a prior, not a measurement of this machine: {found.prior}")
+        print(f"it is a prior, not a measurement of this machine: {_line(found.prior)}")
     for name, why in found.stale.items():
-        print(f"stale: {name}: {why}")
+        print(f"stale: {name}: {_line(why)}")
 
 
 def _faulty(path: Path, found: "Sequence[Fault]") -> int:
@@ -330,5 +344,4 @@ def _plain(fault: "Fault") -> dict[str, object]:
         FaultKind.DOUBLED: "stands here again",
     }.get(fault.kind, f"{value} is not accepted")
     text = f"{fault.key + ': ' if fault.key else ''}{words}; allowed: {fault.allowed}"
-    line = " ".join(text.split())
-    return {"key": fault.key, "line": fault.line, "value": value, "allowed": fault.allowed, "text": line}
+    return {"key": fault.key, "line": fault.line, "value": value, "allowed": fault.allowed, "text": _line(text)}

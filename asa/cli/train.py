@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from models.training import Trained
 
 _SUFFIX = ".journal.xz"
-_TIMED_PREDICTIONS = 2_000
+_TIMED_TICKS = 2_000
 
 _TEXT = """\
 Trains the ensemble from packed recordings, and says what it is worth on seeds, or sessions, that it has not seen.
@@ -269,25 +269,16 @@ def _plain(figures: "list[Figure]") -> dict[str, float]:
 
 
 def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
-    """Mean and 99th percentile of single predictions by the written artefact, back to back."""
-    import time
-
-    import numpy as np
-
-    from asa.core.decision import FeatureFrame
+    """Mean and 99th percentile from a sample to the written artefact's probabilities, ticks back to back, as
+    `asa bench recognition` has them. Of the longest session, of those with probes if any: they cost the most."""
+    from calibration import frame_cost
     from models.runtime import Ensemble
 
-    model = Ensemble.load(out)
-    spent_ns = []
-    for number in range(_TIMED_PREDICTIONS + 100):
-        row = data.x[number * 37 % len(data.x)]
-        values = tuple(None if np.isnan(value) else float(value) for value in row)
-        frame = FeatureFrame(schema=model.schema, values=values)
-        start_ns = time.perf_counter_ns()
-        model.predict(frame)
-        spent_ns.append(time.perf_counter_ns() - start_ns)
-    settled = np.array(spent_ns[100:]) / 1e6
-    return float(settled.mean()), float(np.percentile(settled, 99))
+    sessions = [session.samples for session in data.sessions]
+    samples = max(sessions, key=lambda one: (one[-1].probes is not None, len(one)))
+    rounds = max(1, round(_TIMED_TICKS / len(samples)))
+    whole = frame_cost.measure(samples, Ensemble.load(out).judge, rounds)[-1]
+    return whole.mean_us / 1e3, whole.p99_us / 1e3
 
 
 def _writable(path: Path | None) -> None:

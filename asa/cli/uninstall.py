@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Takes an installed ASA from this machine: ends the daemons and the helper, which puts the kernel back on
-its own scheduler, then removes all that `asa install` has made, with the schedulers. Settings that were
-changed stay, unless --purge is given. What users have in their homes is theirs and stays too.
+its own scheduler, then removes all that `asa install` has made, with the schedulers and the mapping table that
+this machine may have got (`asa table export` keeps it). Settings that were changed stay, unless --purge is given.
+What users have in their homes is theirs and stays too.
 """
 _MORE = """\
 exit status:

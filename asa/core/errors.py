@@ -18,7 +18,8 @@ class InputError(AsaError):
     def __init__(self, *, path: str, key: str, value: object, allowed: str) -> None:
         where = f"{path}: {key}" if key else path
         text = f"{where}: {value!r} is not accepted; allowed: {allowed}"
-        super().__init__(" ".join(text.splitlines()))  # a key may hold anything, the message is one line
+        shown = "".join(sign if sign.isprintable() else " " for sign in text)
+        super().__init__(" ".join(shown.split()))  # a key may hold anything, the message is one line
         self.path = path
         self.key = key
         self.value = value

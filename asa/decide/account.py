@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
+import msgspec
+
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
 from asa.decide import learning
 from asa.decide import standing as standings
 from asa.decide.guard import LOOKS, GuardState, Signal
-from asa.decide.learning import Lessons
+from asa.decide.learning import Learning, Lessons
 from asa.decide.policy import PolicyState, Rules
 from asa.decide.standing import Cause, Standing
 from asa.status import Compared, Learned, Place, Showing, Switched
@@ -46,6 +48,7 @@ class Accountant:
         self._showings: tuple[Showing, ...] = ()
         self._learned_for: tuple[object, ...] = ()
         self._learned: Learned | None = None
+        self._kept: Learning | None = None
 
     def account(
         self,
@@ -63,10 +66,13 @@ class Accountant:
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
             self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules, lessons=lessons)
-        learned_for = (memory.workload, rules.policy, lessons.kept)
+        learned_for = (memory.workload, rules.policy, lessons.kept.duels)
         if not _same(learned_for, self._learned_for):
             self._learned_for = learned_for
             self._learned = learned(memory, lessons, rules)
+        elif self._kept is not lessons.kept and self._learned is not None:  # each tick where others may be tried
+            self._learned = msgspec.structs.replace(self._learned, **_spent(lessons.kept))
+        self._kept = lessons.kept
         shown_for = (memory.workload, memory.running, memory.guard.seen)
         if not _same(shown_for, self._shown_for):
             self._shown_for = shown_for
@@ -132,11 +138,13 @@ def learned(memory: PolicyState, lessons: Lessons, rules: Rules) -> Learned | No
             if duel.workload == memory.workload
         ),
         allowed_share=rules.policy.explore_share,
-        watched_s=kept.watched_s,
-        tried_s=kept.tried_s,
-        taken_back_s=kept.taken_back_s,
-        lost_most=kept.lost_most,
+        **_spent(kept),
     )
+
+
+def _spent(kept: Learning) -> dict[str, float]:
+    names = ("watched_s", "tried_s", "taken_back_s", "lost_most")
+    return {name: getattr(kept, name) for name in names}
 
 
 def showings(memory: PolicyState) -> tuple[Showing, ...]:

@@ -6,6 +6,7 @@ is `NEUTRAL` away from every machine, and a table of a machine that is farther t
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, TypeVar
 
@@ -64,20 +65,38 @@ def nearest(candidates: Iterable[tuple[Machine, _Any]], here: Facts) -> _Any | N
 def differences(there: Machine, here: Facts) -> tuple[str, ...]:
     """What makes it another machine, a fact in words each; nothing where all facts that both give agree.
 
-    The kernel does not count: another kernel makes a measurement old, not of another machine.
+    The kernel does not count: another kernel makes a measurement old, not of another machine. Nor do speeds where
+    `_speeds_are_settings`.
     """
+    uncounted = ("kernel", "kinds") if _speeds_are_settings(there, here) else ("kernel",)
     return tuple(
         f"{fact} {_words(getattr(there, fact))} there, {_words(getattr(here, fact))} here"
         for fact, value in _distances(there, here).items()
-        if fact != "kernel" and value > _TOLERANCE.get(fact, 0.0)
+        if fact not in uncounted and value > _TOLERANCE.get(fact, 0.0)
     )
+
+
+def comparable(there: Machine, here: Facts) -> bool:
+    """Is there a fact, the kernel aside, that both give?"""
+    return any(fact != "kernel" for fact in _distances(there, here))
 
 
 def series(kernel: str) -> str:
     """`6.18` of `6.18.5-amd64`: what changes between two releases of a series are repairs. Else the text itself."""
-    first, _, rest = kernel.partition(".")
-    second = "".join(letter for letter in rest.partition(".")[0].partition("-")[0] if letter.isdecimal())
-    return f"{first}.{second}" if first.isdecimal() and second else kernel
+    found = re.match(r"([0-9]+\.[0-9]+)", kernel)
+    return found[1] if found else kernel
+
+
+def _speeds_are_settings(there: Facts, here: Facts) -> bool:
+    """Is it the same model with as many cores, whose kinds were told apart by their highest frequency?
+
+    That follows the firmware and the user: without boost (cpufreq/boost, intel_pstate/no_turbo) a machine shows other
+    speeds, and sometimes other kinds, than with it.
+    """
+    model = here.cpu_model or ""
+    by_speed = all(kind.capacity is None for kind in (*(there.kinds or ()), *(here.kinds or ())))
+    # one word is an architecture (`asa.host.cpu_model`), which many models have
+    return " " in model and there.cpu_model == model and there.cores == here.cores is not None and by_speed
 
 
 def _distances(there: Machine, here: Facts) -> dict[str, float]:
@@ -86,15 +105,15 @@ def _distances(there: Machine, here: Facts) -> dict[str, float]:
 
 
 def _model(there: str, here: str) -> float:
-    # a table may name a family: how the model's name begins
-    if here.startswith(there):
+    # a table may name a family: the words with which the model's name begins (an i7-13700 is no i7-13700K)
+    if here == there or here.startswith(f"{there.rstrip()} "):
         return 0.0
     one, other = set(there.split()), set(here.split())
     return 1.0 - len(one & other) / (len(one | other) or 1)
 
 
 def _ratio(there: float, here: float) -> float:
-    return abs(math.log2(there / here))
+    return abs(math.log2(there) - math.log2(here))
 
 
 def _same(there: object, here: object) -> float:

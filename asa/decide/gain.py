@@ -82,8 +82,8 @@ class Weighed:
         """The figures, for a sentence."""
         overhead = "" if self.overhead_pct is None else f" and {self.overhead_pct:+.2g} % overhead"
         return (
-            f"score {self.score:.3f} against {self.in_force:.3f} for an expected {self.stay_s:.3g} s gains "
-            f"{self.gain:.3g}, {self.switch_ms:.3g} ms of switching{overhead} cost {self.cost:.3g}"
+            f"score {self.score:.3f} against {self.in_force:.3f} for an expected {_figure(self.stay_s)} s gains "
+            f"{_figure(self.gain)}, {_figure(self.switch_ms)} ms of switching{overhead} cost {_figure(self.cost)}"
         )
 
 
@@ -102,6 +102,10 @@ def weigh(
         switch_ms=cost.switch_ms,
         overhead_pct=_more(cost, table.cost(current)),
     )
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"  # no powers of ten: hours are common
 
 
 def _more(cost: Cost, than: Cost | None) -> float | None:

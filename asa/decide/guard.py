@@ -230,6 +230,11 @@ def observe(
     return GuardState(trial=following, seen=_with(state.seen, trial, trial.block.means()))
 
 
+def broken_off(state: GuardState) -> GuardState:
+    """The trial has ended: the machine slept, say, which CLOCK_MONOTONIC does not tell."""
+    return state if state.trial is None else replace(_closed(state), trial=None)
+
+
 def judge(
     state: GuardState,
     *,

@@ -33,7 +33,7 @@ import msgspec
 from asa.core.decision import Order, OrderKind, SchedulerName, Workload
 from asa.decide import gain, kept_file, stretches
 from asa.decide.guard import MOST_BLOCKS, Worse
-from asa.decide.policy_state import PolicyState, Rules, Verdict, version_of
+from asa.decide.policy_state import PolicyState, Rules, Trying, Verdict, version_of
 from asa.decide.quarantine import same
 from asa.decide.stretches import Stretch
 
@@ -57,7 +57,8 @@ FEWEST_STAYS = 5
 _STAYS_REMEMBERED = 32  # one more then counts for 1/32: habits change
 _MOST_ALIKE = 1_000_000
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST_ALIKE)]
+Counted = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)]  # `evidence` has no figures for more
+Alike = Annotated[int, msgspec.Meta(ge=0, le=_MOST_ALIKE)]
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 
 
@@ -69,9 +70,9 @@ class Duel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     other: str
     one_version: str  # of the scheduler's file, "" for unknown and for the kernel's own
     other_version: str
-    won: Count = 0  # in which `one` was better
-    lost: Count = 0
-    alike: Count = 0
+    won: Counted = 0  # in which `one` was better
+    lost: Counted = 0
+    alike: Alike = 0
     at_ns: int  # CLOCK_REALTIME, of the last one
 
     @property
@@ -99,11 +100,11 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is kept over restarts. Bounded."""
 
     version: Literal[1] = 1  # of the file's format
-    duels: tuple[Duel, ...] = ()
-    stays: tuple[Stay, ...] = ()
+    duels: Annotated[tuple[Duel, ...], msgspec.Meta(max_length=MOST_DUELS)] = ()
+    stays: Annotated[tuple[Stay, ...], msgspec.Meta(max_length=MOST_STAYS)] = ()
     watched_s: Amount = 0.0  # in which others might have been tried: `policy.explore_share` was above 0
     tried_s: Amount = 0.0  # of these: in which they were
-    credit_s: Annotated[float, msgspec.Meta(ge=-1e12, le=TRIAL_S)] = 0.0  # that may be spent on trying now
+    credit_s: Annotated[float, msgspec.Meta(ge=-1e12, le=TRIAL_S)] = 0.0  # for trials to come
     taken_back_s: Amount = 0.0  # under schedulers of the table's that the guard then took back
     lost_most: Amount = 0.0  # score x s: what both can have cost at most
 
@@ -202,7 +203,9 @@ def note(
             lessons = replace(lessons, open=(), judged=None)
     elif before.guard is not after.guard:
         lessons = _measured(lessons, before, after, verdict.worse, now_ns, wall_ns, rules)
-    if verdict.worse is not None or rules.policy.explore_share > 0.0:
+    if not elapsed_s and lessons.open:  # a suspend, or a gap: how long ago they were nobody knows
+        lessons = replace(lessons, open=())
+    if verdict.worse is not None or rules.policy.explore_share > 0.0 or before.trying is not None:
         lessons = _accounted(lessons, before, after, verdict.worse, elapsed_s, now_ns, rules)
     return lessons
 
@@ -217,6 +220,9 @@ def obey(lessons: Lessons, order: Order) -> Lessons:
         for duel in lessons.kept.duels
         if not same(SchedulerName(duel.one), asked) and not same(SchedulerName(duel.other), asked)
     )
+    waiting = tuple(one for one in lessons.open if not same(one.scheduler, asked))
+    if len(waiting) != len(lessons.open):
+        lessons = replace(lessons, open=waiting)
     if len(duels) == len(lessons.kept.duels):
         return lessons
     return replace(lessons, kept=msgspec.structs.replace(lessons.kept, duels=duels), better=_better(duels))
@@ -324,7 +330,7 @@ def _accounted(
     watched_s, tried_s, credit_s = kept.watched_s, kept.tried_s, kept.credit_s
     taken_back_s, lost = kept.taken_back_s, kept.lost_most
     if trying is not None:
-        tried_s, credit_s = tried_s + elapsed_s, credit_s - elapsed_s
+        tried_s += elapsed_s
         lost += elapsed_s * _most(rules, trying.workload, trying.instead_of)
     elif worse is not None and after.last_switch_ns is not None:
         under_s = (now_ns - max(after.last_switch_ns, after.since_ns)) / 1e9
@@ -332,7 +338,8 @@ def _accounted(
         lost += under_s * _most(rules, worse.workload, worse.than)
     if share > 0.0 and rules.may_switch and not rules.shadow and not after.hold and after.workload is not None:
         watched_s += elapsed_s
-        credit_s = min(credit_s + share * elapsed_s, TRIAL_S)
+        credit_s += share * elapsed_s
+    credit_s = _charged(min(credit_s, TRIAL_S), trying, after.trying, elapsed_s, now_ns)
     changed = msgspec.structs.replace(
         kept,
         watched_s=watched_s,
@@ -342,6 +349,19 @@ def _accounted(
         lost_most=lost,
     )
     return lessons if changed == kept else replace(lessons, kept=changed)
+
+
+def _charged(credit_s: float, before: Trying | None, after: Trying | None, elapsed_s: float, now_ns: int) -> float:
+    # A trial is paid for when it begins and gets back what it did not take, so that one with which the machine comes
+    # down is not tried again at once: the daemon writes this before the switch.
+    if before is not None:
+        over_s = (now_ns - before.until_ns) / 1e9
+        credit_s -= min(max(0.0, over_s), elapsed_s)
+        if after is None or after.until_ns != before.until_ns:
+            credit_s += max(0.0, -over_s)
+    if after is not None and (before is None or after.until_ns != before.until_ns):
+        credit_s -= TRIAL_S
+    return min(credit_s, TRIAL_S)
 
 
 def _most(rules: Rules, workload: Workload, name: SchedulerName) -> float:

@@ -137,7 +137,7 @@ def serves(
         return revert.back if _may_serve(state, workload, revert.back, out, rules) else EEVDF
     if workload not in lessons.better or not rules.policy.learn:
         return wanted
-    ranked = {EEVDF, *(name for name, _ in rules.table.ranked(workload, saver=state.power.saver))}
+    ranked = {EEVDF, *(entry.name for entry in rules.table.ranking(workload))}
     return learning.preferred(
         lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, rules)
     )
@@ -299,6 +299,8 @@ def _switch(
         return state, keep(wanted, Reason.COST, sentence)
     figures = "" if weighed is None else f": {weighed.words}"
     sentence = f"{workload} is served better by {wanted} than by {current}{state.power.words}{figures}"
+    if state.trying is not None and current == state.trying.scheduler:  # which may have done as well
+        sentence = f"the trial of {current} for {state.trying.workload} is over: {workload} gets {wanted}"
     verdict = Verdict(wanted=wanted, switch_to=wanted, reason=Reason.BETTER, sentence=sentence)
     return replace(state, pending=wanted), verdict
 

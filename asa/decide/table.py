@@ -15,6 +15,7 @@ serves; it is named in `stale`.
 """
 
 import os
+import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,6 +62,7 @@ __all__ = [  # what a table is made of is found here too
     "put_keeping",
     "read",
     "text",
+    "unsafe",
     "write",
 ]
 NAME = "table.yaml"
@@ -218,11 +220,31 @@ def load(
     )
 
 
+def unsafe(path: Path) -> str:
+    """Who but root and this user may change a table and so steer the agent, "" when nobody; by file and folder."""
+    trusted = {0, os.geteuid()}
+    for place in (path, path.parent):
+        try:
+            facts = place.stat()
+        except OSError:
+            return ""  # reading it says more
+        if facts.st_uid not in trusted:
+            return f"{place} belongs to user {facts.st_uid}"
+        others = facts.st_mode & (stat.S_IWOTH | (stat.S_IWGRP if facts.st_gid not in {0, os.getegid()} else 0))
+        if others and not (place != path and facts.st_mode & stat.S_ISVTX):  # in /tmp nobody moves another's file
+            return f"{place} can be written to by other users"
+    return ""
+
+
 def prior(file: TableFile, here: host.Facts | None) -> str:
     """Why a table is no measurement of the machine `here`, "" when it is one."""
     if file.measured is None:
         return "measured on no machine"
-    other = () if here is None else fingerprint.differences(file.machine, here)
+    if here is None:
+        return ""
+    if not fingerprint.comparable(file.machine, here):
+        return "measured on a machine that the table does not describe so that it can be compared"
+    other = fingerprint.differences(file.machine, here)
     return f"measured on another machine: {'; '.join(other)}" if other else ""
 
 
@@ -289,7 +311,7 @@ def choose(folder: Path, here: host.Facts) -> Path:
 def _is_there(path: Path) -> bool:
     try:
         return path.is_file()
-    except PermissionError:  # a folder that this user may not look into has nothing for us
+    except OSError:  # a folder that this user may not look into has nothing for us
         return False
 
 

@@ -8,7 +8,7 @@ import datetime
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,7 +31,7 @@ VERSION: Literal[2] = 2
 _WIDTH = 120
 _FINITE = "a finite number"
 _Text = Annotated[str, Meta(min_length=1)]
-_Runs = Annotated[int, Meta(ge=1)]
+_Runs = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Piece = TypeVar("_Piece")
 
 
@@ -96,7 +96,7 @@ def read_checked(path: Path, known: Mapping[str, Collection[str]]) -> TableFile:
     """The file, with names that the manifest knows (scheduler -> its modes). Raises InputError for the first fault."""
     file = read(path)
     for fault in faults(file, known):
-        raise InputError(path=str(path), key=fault.key, value=fault.value, allowed=fault.allowed)
+        raise InputError(path=str(path), key=fault.key, value=yamlfile.brief(fault.value), allowed=fault.allowed)
     return file
 
 
@@ -152,31 +152,39 @@ def write(path: Path, file: TableFile) -> None:
 def put(path: Path, body: bytes, *, expected: TableFile | None = None) -> None:
     """`write` for the bytes of a file; with `expected` they have to say that. Raises AsaError."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as written:
-            os.fchmod(written.fileno(), 0o644)  # whatever the umask: an agent of another user may have to read it
-            written.write(body)
-            written.flush()
-            os.fsync(written.fileno())
-        if expected is not None and read(part) != expected:
-            raise AsaError(f"{path}: the table does not read back as it was written; the old one is in its place still")
-        part.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise AsaError(f"{path}: cannot write the mapping table: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # before anything is changed
+            stack.callback(os.close, folder)
+            part.unlink(missing_ok=True)  # of one that was killed and had this process's number
+            with part.open("xb") as written:  # x: nor through a link that somebody laid there
+                stack.callback(_remove, part)
+                os.fchmod(written.fileno(), 0o644)  # whatever the umask: an agent of another user may have to read it
+                written.write(body)
+                written.flush()
+                os.fsync(written.fileno())
+            if expected is not None and read(part) != expected:
+                still = "the old one is in its place still"
+                raise AsaError(f"{path}: the table does not read back as it was written; {still}")
+            part.replace(path)
+        except OSError as error:
+            raise AsaError(f"{path}: cannot write the mapping table: {error.strerror}") from error
+        try:
+            os.fsync(folder)  # the new name is on the disk only when its folder is (fsync(2))
+        except OSError as error:
+            may = "a power cut may bring the old table back"
+            raise AsaError(f"{path}: the new table is there, but {may}: {error.strerror}") from error
 
 
-def put_keeping(path: Path, new: Path) -> Path | None:
+def put_keeping(path: Path, new: Path, known: Mapping[str, Collection[str]]) -> Path | None:
     """Put a copy of the table `new` at `path`, as it stands there, and keep the old one beside it.
 
     Gives the place of the old one (`table.yaml.1`, `.2`, the first that is free); None when there was none, or it was
-    the same. Raises AsaError; then nothing has changed.
+    the same. `known`: each scheduler's modes, from the manifest. Raises AsaError; then the
+    old one is at `path`, or kept.
     """
-    expected = read(new)
+    expected = read_checked(new, known)
     try:
         body = new.read_bytes()
         old = path.read_bytes() if path.exists() else None
@@ -190,18 +198,16 @@ def put_keeping(path: Path, new: Path) -> Path | None:
     try:
         put(path, body, expected=expected)
     except AsaError:
-        kept.unlink(missing_ok=True)
+        with suppress(OSError):
+            if path.read_bytes() == old:  # else it has been replaced, and this is the only one
+                kept.unlink()
         raise
     return kept
 
 
-def _sync_folder(folder: Path) -> None:
-    # the new name is on the disk only when its folder is (fsync(2))
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _remove(part: Path) -> None:
+    with suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def _name_faults(

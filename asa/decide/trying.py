@@ -2,18 +2,19 @@
 """Trying others than the first choice, in the share of time that the user allows for it (none by default). Pure.
 
 Each watched second earns `policy.explore_share` of a second, up to one trial of `learning.TRIAL_S`, and a trial begins
-when a whole one has been earned. So the time spent on trying is never more than the share of the time watched, but for
-what the last switch back took longer than planned, which is earned again before the next trial. A trial begins in a
-class that is served, settled and measured, and ends when the guard's minute is full; the guard judges it as any other,
-and what it takes back goes to the first choice at once. Nothing is tried on battery saver, on hold, in a class that
-rests after a revert, or where nothing is measured. Who is tried next is not left to chance: the one of the table's
+when a whole one has been earned, and is paid for then. So the time spent on trying is never more than the share of the
+time watched, but for what the last switch back took longer than planned, which is earned again before the next trial.
+Where the user wants a cooldown that is longer than a trial nothing is tried: it could not end in time. A trial begins
+in a class that is served, settled and measured, and ends when the guard's minute is full; the guard judges it as any
+other, and what it takes back goes to the first choice at once. Nothing is tried on battery saver, on hold, in a class
+that rests after a revert, or where nothing is measured. Who is tried next is not left to chance: the one of the table's
 ranking that was compared with the first choice least often, so that a replay tries the same.
 """
 
 from dataclasses import replace
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.decide import learning
+from asa.decide import cooldown, learning
 from asa.decide.guard import MOST_BLOCKS, SIGNALS
 from asa.decide.learning import MOST_COUNTED, TRIAL_S, Lessons
 from asa.decide.policy_state import PolicyState, Rules, Trying
@@ -49,6 +50,10 @@ def next_one(
     """The trial to begin in this tick, in which `current`, the first choice, serves; None: none."""
     if lessons.kept.credit_s < TRIAL_S or not _allowed(rules) or rules.shadow or state.power.saver:
         return None
+    cooldown_s = cooldown.longest_s(rules.policy.cooldown_s)
+    last_ns = state.last_switch_ns
+    if cooldown_s > TRIAL_S or (last_ns is not None and now_ns - last_ns < cooldown_s * 1e9):
+        return None
     trial = state.guard.trial
     if trial is None or (trial.workload, trial.scheduler) != (workload, current) or trial.blocks < MOST_BLOCKS:
         return None
@@ -57,7 +62,7 @@ def next_one(
     revert = state.revert_of(workload)
     if revert is not None and revert.rests(now_ns, rules):
         return None
-    ranked = [name for name, _ in rules.table.ranked(workload, saver=False)]
+    ranked = [entry.name for entry in rules.table.ranking(workload)]
     best: tuple[int, SchedulerName] | None = None
     for name in dict.fromkeys((*ranked, EEVDF)):
         duel = learning.duel_of(lessons, workload, current, name)

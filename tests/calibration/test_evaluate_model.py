@@ -18,8 +18,10 @@ from calibration import (
     evaluate_model_plot,
     evaluate_model_tuned,
     evaluate_model_voting,
+    recognition,
 )
 from calibration.evaluate_model_figures import GOALS, Name
+from calibration.frame_cost import Cost
 from models import evaluation, held_out
 from models.factored import Kind
 from models.held_out import Kept
@@ -174,6 +176,29 @@ def test_own_sessions_are_of_a_machine_that_the_base_never_saw(data):
     seeds = [{lone.sessions[one].seed for one in sessions(lone, use)} for use in (base, own, test)]
     assert seeds == [{0, 1}, {2, 3}, {4}]
     assert not evaluate_model_tuned.deals(forty(seeds=4, fronts=("", "web"), backs=("", "llm")))
+
+
+def test_the_seeds_that_judge_tuning_are_unknown_on_other_machines_too():
+    both = forty(seeds=5, places=(HOST, LAB), fronts=("", "web"), backs=("", "llm"))
+    labels = np.array([session.label for session in both.sessions])[both.session]
+    place = np.array([session.place for session in both.sessions])[both.session]
+    data = evaluate_model_tuned.only(both, (labels != "web") | (place == HOST))
+    base, own, test = evaluate_model_tuned.deals(data)[HOST]
+    seeds = [{data.sessions[one].seed for one in sessions(data, use)} for use in (base, own, test)]
+    assert seeds == [{0, 1}, {2, 3}, {4}]
+    assert {data.sessions[one].place for one in sessions(data, base)} == {HOST, LAB}
+
+
+def test_what_is_timed_is_the_whole_way_from_a_recorded_sample(tmp_path, monkeypatch):
+    def measured(asked, _tell):
+        assert asked.samples is not None
+        assert asked.samples.exists()
+        way = (Cost(step="all", mean_us=150.0, median_us=140.0, p99_us=400.0),)
+        return recognition.Result(began_s=0.0, took_s=1.0, model="", numpy_rss_mb=1.0, measured=(), way=way)
+
+    monkeypatch.setattr(recognition, "measure", measured)
+    found = evaluate_model_figures.runtime(tmp_path / "any.npz", quick=True, tell=silent)
+    assert (found[Name.MEAN], found[Name.P99]) == (0.15, 0.4)
 
 
 def test_no_session_chooses_the_voting_and_reports_it(data):

@@ -16,7 +16,7 @@ import pytest
 from waiting import until
 
 from asa.core.errors import AsaError
-from calibration import bench_tables
+from calibration import adapted, bench_tables, fleet_figures_read
 from calibration.fleet import find
 from calibration.fleet_run import Fleet, Request, Where, run
 from calibration.fleet_task import Played
@@ -150,6 +150,22 @@ def test_a_folder_of_another_run_is_refused(tmp_path, log):
     facts.write_text(json.dumps(added))
     Fleet(out, request_of(tables=tables), "another way to say it").__exit__()
     assert json.loads(facts.read_text()) == added
+
+
+def test_the_minutes_of_adapting_come_with_the_table_that_they_are_of(tmp_path, log):
+    out, table = tmp_path / "out", tmp_path / "vm125.yaml"
+    table.write_text("version: 2\n")
+    request, facts = request_of(tables={"vm120": table, "vm125": table}), out / "vm125/machine.json"
+    Fleet(out, request).__exit__()
+    begun = json.loads(facts.read_text())
+    assert "adapt_minutes" not in begun
+    adapted.write(table, 21.5)
+    Fleet(out, request).__exit__()
+    assert json.loads(facts.read_text()) == begun | {"adapt_minutes": 21.5}
+    assert msgspec.json.decode(facts.read_bytes(), type=fleet_figures_read.Facts).adapt_minutes == 21.5
+    table.write_text("version: 2 # another\n")
+    Fleet(tmp_path / "other", request).__exit__()
+    assert "adapt_minutes" not in json.loads((tmp_path / "other/vm125/machine.json").read_text())
 
 
 def test_hosts_that_cannot_play_end_the_run(tmp_path, log):

@@ -22,6 +22,7 @@ from calibration.recognition_model import Size, frames_of, made_up
 from models import artefact
 from models.artefact import Artefact
 from models.runtime import Ensemble
+from models.trees import spread
 
 SMALL = Size(rounds=4, boosted_leaves=6, forest_trees=5, forest_leaves=8, vectors=7)
 MACHINE = recognition_report.Machine(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa bench recognition")
@@ -40,7 +41,7 @@ def test_a_made_up_model_is_a_sound_one_of_40_labels(small: Artefact, tmp_path: 
     assert sum(judged.probabilities.values) == pytest.approx(1.0)
     assert judged.score == pytest.approx(0.0, abs=1.0)
     assert judged.known  # the frame is one of its own vectors, of the first head at least
-    _, depth = artefact.spread(
+    _, depth = spread(
         loaded.heads[0].trees.child,
         loaded.heads[0].trees.slot < 3 * len(loaded.fill),
         loaded.heads[0].trees.root,

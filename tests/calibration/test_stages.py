@@ -3,6 +3,7 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,3 +172,48 @@ def test_what_one_class_shows_is_expected_of_the_next_with_the_same_application(
     assert beside["scx_a"].error >= stages.SIBLINGS
     assert believed[Workload("audio+disk")].expected == {}
     assert believed[Workload("web+archive")].expected == {}
+
+
+@pytest.mark.parametrize("name", ["plan.json", "machine.json", "trials.parquet"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("kept")
+    with pytest.raises(AsaError, match=rf"holds something else \({name}\); name another folder by --folder"):
+        rounds(tmp_path, ToyPlayer(SLOW), trials=6)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_stages_one_and_two_do_not_play_in_the_folder_of_the_third(tmp_path):
+    rounds(tmp_path, ToyPlayer(SLOW), trials=6)
+    with pytest.raises(AsaError, match="holds a campaign of stage 3"):
+        stages.play_plan(tmp_path, asked(), SCENARIOS, ToyPlayer(SLOW))
+    assert not (tmp_path / "plan.json").exists()
+
+
+class Disturbed(ToyPlayer):
+    """Every trial takes a second attempt."""
+
+    def result(self, trial):
+        return msgspec.structs.replace(super().result(trial), attempts=2)
+
+
+def test_machine_time_is_not_exceeded_by_second_attempts(tmp_path):
+    player = Disturbed(SLOW, took_s=10.0)
+    found = rounds(tmp_path, player, trials=None, seconds=200.0)
+    assert found.spent_s == 20.0 * len(player.played)
+    assert 100.0 < found.spent_s <= 200.0
+
+
+class Losing(ToyPlayer):
+    """Guests are lost under scx_b; how long such a trial took nobody knows."""
+
+    def result(self, trial):
+        result = super().result(trial)
+        return msgspec.structs.replace(result, took_s=0.0, attempts=2) if "scx_b" in trial.id else result
+
+
+def test_a_trial_whose_guest_was_lost_is_not_for_nothing(tmp_path):
+    player = Losing(SLOW, fails=lambda trial: "hung" if "scx_b" in trial.id else "", failure="guest", took_s=10.0)
+    found = rounds(tmp_path, player, trials=None, seconds=400.0)
+    lost = sum("scx_b" in name for name in player.played)
+    assert lost
+    assert found.spent_s == 10.0 * (len(player.played) - lost) + 20.0 * lost

@@ -46,7 +46,8 @@ def test_stage_one_measures_two_schedulers_and_records_them(tmp_path):
 def test_stages_two_and_three_have_the_agent_at_work(tmp_path):
     out = tmp_path / "table.yaml"
     words = (*WORDS, "--out", str(out))
-    told = asa("calibrate", "overhead", *words, "--folder", str(tmp_path / "two"), "--repeat", "1")
+    longer = ("--seconds", "10")  # the agent needs some to be sure, and emulated a load takes some more
+    told = asa("calibrate", "overhead", *words, *longer, "--folder", str(tmp_path / "two"), "--repeat", "1")
     assert told["failed"] == 0, told
     cost = told["costs"]["scx_simple"]
     assert cost["switch_ms"] > told["costs"]["eevdf"]["switch_ms"] > 0.0

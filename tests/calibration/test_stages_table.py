@@ -120,6 +120,14 @@ def test_of_another_machine_kernel_or_scheduler_nothing_stays(machine, changes):
     assert stages_table.kept(None, machine, now) is None
 
 
+def test_on_the_same_machine_and_series_of_kernels_all_stays():
+    older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
+    renamed = msgspec.structs.replace(MACHINE, name="another name")
+    later = msgspec.structs.replace(MEASURED, kernel=f"{fingerprint.series(MEASURED.kernel)}.99-amd64")
+    found = stages_table.first(trials(), older, mapping(), renamed, later)
+    assert {"office+video", "web+archive"} <= set(found.classes)
+
+
 def test_stage_two_adds_costs_to_what_is_there(tmp_path):
     older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
     told, lacking = stages_table.costs(results(columns=stages.shadows(NAMES)))
@@ -166,7 +174,7 @@ def test_refining_weighs_new_runs_against_old_ones(tmp_path):
         "game": [entry("scx_c", 0.9, runs=4), entry("eevdf", 0.5, runs=4)],
     }
     before = TableFile(version=2, machine=MACHINE, measured=MEASURED, provenance="test", classes=old)
-    found = written(stages_table.refined(trials(), before, mapping(old), MACHINE, MEASURED), tmp_path)
+    found = written(stages_table.refined(trials(), before, mapping(old), MACHINE, MEASURED, begun=before), tmp_path)
     names = [one.name for one in found.classes["web+archive"]]
     assert set(names) == {"scx_a", "scx_b", "scx_c", EEVDF}
     assert names.index("scx_a") < names.index("scx_b")
@@ -176,7 +184,8 @@ def test_refining_weighs_new_runs_against_old_ones(tmp_path):
     assert "3 runs before" in kept["scx_b"].why
     assert [one.name for one in found.classes["game"]] == ["scx_c", EEVDF]
     elsewhere = msgspec.structs.replace(before, machine=msgspec.structs.replace(MACHINE, cpus=64))
-    fresh = stages_table.refined(trials(), elsewhere, mapping(old, prior="other"), MACHINE, MEASURED)
+    other = mapping(old, prior="other")
+    fresh = stages_table.refined(trials(), elsewhere, other, MACHINE, MEASURED, begun=elsewhere)
     assert [one.name for one in fresh.classes["web+archive"]] == ["scx_a", EEVDF, "scx_b"]
     assert "game" not in fresh.classes
 

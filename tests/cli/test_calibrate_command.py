@@ -2,9 +2,11 @@
 """`asa calibrate` and `asa adapt` with a machine that plays at once: what is written, what an interruption leaves."""
 
 import argparse
+import datetime
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from stage_players import ToyPlayer
 
@@ -12,7 +14,9 @@ from asa import paths
 from asa.cli import adapt, calibrate
 from asa.core.errors import AsaError
 from asa.decide import table
+from calibration import adapted, fleet, stages_play
 from calibration.stages_play import InLab
+from scenarios.lab.emulator import Topology
 
 SLOW = {"scx_simple": 0.8, "scx_flash": 1.3}
 WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple,scx_flash")
@@ -113,11 +117,71 @@ def test_adapt_says_what_it_took_and_what_it_did_not_learn(command, tmp_path, ca
     assert "adapt_minutes" in capsys.readouterr().out
 
 
+def test_what_adapting_took_is_kept_beside_the_table_it_made(command, tmp_path, capsys):
+    out = tmp_path / "vm122.yaml"
+    assert command("adapt", *WORDS, "--minutes", "3", "--out", str(out), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert adapted.read(out, out.read_bytes()) == told["adapt_minutes"] > 0.0
+    assert adapted.read(out, out.read_bytes() + b"# by hand\n") is None
+    assert adapted.read(tmp_path / "other.yaml", b"") is None
+    (tmp_path / "vm122.adapted.json").write_text("{}")
+    with pytest.raises(AsaError, match=r"vm122.adapted.json: is not what `asa adapt` writes: .*; remove it"):
+        adapted.read(out, out.read_bytes())
+    assert command("calibrate", "generalize", *WORDS, "--trials", "9", "--out", str(tmp_path / "table.yaml")) == 0
+    assert not (tmp_path / "table.adapted.json").exists()
+
+
+def test_what_was_played_counts_once_however_often_the_command_is_given(command, tmp_path):
+    out = tmp_path / "table.yaml"
+    assert command("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out)) == 0
+    assert command("adapt", *WORDS, "--minutes", "5", "--out", str(out)) == 0
+    first = table.read(out)
+    assert "2 runs before these count too" in first.classes["web+archive"][0].why
+    assert command("adapt", *WORDS, "--minutes", "5", "--out", str(out)) == 0
+    assert table.read(out) == first
+
+
+def test_what_another_stage_wrote_meanwhile_stays(command, tmp_path, monkeypatch):
+    out = tmp_path / "table.yaml"
+    assert command("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out)) == 0
+    before = table.read(out)
+
+    def meanwhile(trial):
+        table.write(out, msgspec.structs.replace(before, costs={"scx_simple": table.Cost(switch_ms=1.5, runs=2)}))
+        return ""
+
+    assert command("adapt", *WORDS, "--minutes", "3", "--out", str(out), fails=meanwhile) == 0
+    assert table.read(out).costs == {"scx_simple": table.Cost(switch_ms=1.5, runs=2)}
+
+
+def test_a_table_is_of_the_day_when_it_was_played(command, tmp_path):
+    out = tmp_path / "table.yaml"
+    assert command("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out)) == 0
+    assert table.read(out).measured.date == datetime.date(1970, 1, 1)  # the toy's clock begins there
+
+
+def test_a_guest_may_be_a_machine_of_the_fleet(command, tmp_path, monkeypatch):
+    played = []
+    assert command("adapt", *WORDS, "--machine", "vm124", "--minutes", "3", "--json") == 0
+    (found,) = (tmp_path / "state/calibration").rglob("table.yaml")
+    assert table.read(found).machine.name.startswith("lab guest vm124, Toy CPU")
+    monkeypatch.setattr(stages_play.guest, "ready", lambda cache, report: None)
+    monkeypatch.setattr(stages_play, "booter", lambda lab, cpus, **more: played.append((cpus, more)))
+    options = {"campaign": tmp_path, "options": None, "jobs": 1, "cpus": 3, "tell": lambda what, share: None}
+    for machine in (fleet.find("vm124")[0], None):
+        InLab(places=paths.default(), machine=machine, **options)._booter()
+    topology = Topology(sockets=2, cores=2, threads=1)
+    assert played == [(4, {"memory_mb": 2048, "topology": topology}), (3, {})]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("calibrate", "prototype", "--jobs", "2"), "--jobs is of guests, which only --in-lab has"),
         (("calibrate", "prototype", "--in-lab", "--cpus", "17"), "a guest has 1 to 16 CPUs, not 17"),
+        (("adapt", "--machine", "vm122"), "--machine is of guests, which only --in-lab has"),
+        (("adapt", "--in-lab", "--machine", "vm1"), "--machine: 'vm1' is not accepted; allowed: vm120, vm121"),
+        (("adapt", "--in-lab", "--machine", "vm122", "--cpus", "4"), "leave out --cpus or --machine"),
         (("calibrate", "overhead", "--scenario", "S29"), "'S29' is not accepted"),
         (("adapt", "--out", "/proc/nowhere/table.yaml"), "name another place by --out"),
         (("adapt", "--in-lab", "--from", "/nowhere.yaml"), "/nowhere.yaml"),

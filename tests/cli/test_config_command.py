@@ -43,13 +43,13 @@ def test_every_fault_with_what_was_meant(place, capsys):
     assert code == 1
     assert said.replace(str(place), "F").splitlines() == [
         "F:1: voting.windows_s: there is no such setting; did you mean voting.window_s?",
-        "F:2: interval_s: -1 is not accepted; allowed: a number from 0.1 to 60",
+        "F:2: interval_s: -1 is not accepted; allowed: a number from 0.1 to 5",
         "F:3: window_s: there is no such setting; did you mean voting.window_s?",
         "F:6: switch.gate: stands here again; allowed: each key once",
         "F:7: switch.stop_limits: there is no such setting; did you mean switch.stop_limit_s?",
         "F:8: zzz: there is no such setting; allowed: one of the keys "
         + ", ".join(field.name for field in msgspec.structs.fields(config.Settings)),
-        "F:9: journal: 5 is not accepted; allowed: settings of its own: size_mb, commit_s",
+        "F:9: journal: 5 is not accepted; allowed: settings of its own: size_mb, commit_s, costs_every",
         "7 faults in F",
     ]
 

@@ -66,6 +66,15 @@ def test_lines_page_and_a_second_call_that_trains_nothing(words, tmp_path, capsy
     assert (tmp_path / "recognition-confusion.svg").stat().st_size > 1000
 
 
+def test_what_was_found_by_a_named_model_is_not_read_as_anothers(words, tmp_path, capsys):
+    assert asa(*words, "--json") == 0
+    capsys.readouterr()
+    *others, _, _ = words
+    assert asa(*others, "--model", tmp_path / "another.npz", "--json") == 0
+    assert "as kept in" not in capsys.readouterr().err
+    assert len(list((tmp_path / "kept").glob("*-quick*.json"))) == 2
+
+
 def test_a_table_of_these_labels_gives_the_figure_by_scheduler(words, data, tmp_path, capsys):
     path = tmp_path / "table.yaml"
     entries = "".join(f'  {name}: [{{scheduler: eevdf, why: "made up"}}]\n' for name in data.classes)

@@ -9,6 +9,7 @@ import json
 import sqlite3
 import sys
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -317,6 +318,24 @@ def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):
     with_header(file, settings='{"interval_s": "often"}')
     with pytest.raises(JournalError, match="the recorded settings are not of this version"):
         asa("replay", file, "--session", 1)
+
+
+@pytest.mark.parametrize("changes", [{"learning": '{"version": 9}'}, {"standing": "{"}])
+def test_what_is_kept_in_another_version_is_one_line(file, changes):
+    with_header(file, **changes)
+    with pytest.raises(JournalError, match=f"the recorded {next(iter(changes))} is not of this version.*another"):
+        asa("replay", file)
+
+
+def test_a_session_that_had_no_schedulers_is_not_compared_with_those_of_now(file, capsys, monkeypatch):
+    with Journal.look(file) as journal:
+        target = next(event.new for event in journal.events(1))
+    mark = Mark(scheduler=target, cause=Cause.FAILED, version="v1", count=3, at_ns=0, until_ns=None, why="it failed")
+    with_header(file, standing=msgspec.json.encode(Standing(marks=(mark,))).decode(), versions={})
+    record = SimpleNamespace(sha256="v2", version="")
+    monkeypatch.setattr(Portfolio, "records", lambda _: {target.partition(":")[0]: record})
+    assert asa("replay", file) == replay_command.DIFFERS  # the mark holds, as it did for the agent
+    assert "1 saved" in capsys.readouterr().out
 
 
 def test_a_replay_with_other_settings_says_what_would_have_been(file, tmp_path, capsys):

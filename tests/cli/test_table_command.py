@@ -90,7 +90,7 @@ machine     here: cpu_model Test CPU, cpus 2
 measured    2026-11-01, kernel 6.18.1, real programs, seed 3: asa adapt
 provenance  calibrated
 behind it   {default}
-cost        scx_lavd: 41 ms to switch, 0.6 % of the score (5 runs)
+cost        scx_lavd: 41 ms to switch, 0.6 % for the agent under it (5 runs)
 cost        scx_flash: time to switch unknown (1 run)
 stale       scx_lavd: {OLD}
 
@@ -189,6 +189,49 @@ def test_import_puts_it_in_its_place_and_keeps_the_old_one(own, host, tmp_path, 
     body = json.loads(said)
     assert (code, body["kept"], body["settings"], body["prior"]) == (0, f"{own}.2", str(new), "")
     assert own.read_text() == OWN
+
+
+def test_show_prints_nothing_that_a_terminal_obeys(own, capsys):
+    own.write_text(OWN.replace("why: nothing to do", r'why: "a\nb\e[2Jc"').replace("calibrated", r'"p\e]0;x\a"'))
+    code, said, _ = asa(capsys, "table", "show", "idle")
+    assert (code, said.splitlines()[-1].split(maxsplit=2)[2]) == (0, "a b [2Jc")
+    assert "\x1b" not in said
+    own.write_text(OWN.replace("idle:", r'"\e[2J":').replace("eevdf, why: n", "evdf, why: n"))
+    assert asa(capsys, "table", "check")[1].startswith(f"{own}:12: classes. [2J[0].scheduler: 'evdf' is not")
+
+
+def test_check_as_json_says_what_the_text_says(own, capsys):
+    code, said, _ = asa(capsys, "table", "check", "--json")
+    assert (code, json.loads(said)) == (
+        0,
+        {"file": str(own), "faults": [], "classes": 2, "prior": "", "stale": {"scx_lavd": OLD}},
+    )
+
+
+def test_import_says_what_stands_before_it(own, host, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(table, "own", lambda places: tmp_path / "var/table.yaml")  # root's, of an installed ASA
+    new = tmp_path / "new.yaml"
+    new.write_text(OWN)
+    code, said, _ = asa(capsys, "table", "import", str(new))
+    assert (code, f"{own} comes first; move it away" in said.splitlines()) == (0, True)
+    assert json.loads(asa(capsys, "table", "import", str(new), "--json")[1])["in_use"] == str(own)
+
+
+def test_an_import_that_cannot_tell_its_standing_changes_nothing(own, tmp_path, monkeypatch, capsys):
+    new = tmp_path / "new.yaml"
+    new.write_text(OWN.replace("# mine", "# yours"))
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    (shipped / "default.yaml").write_text("version: [")
+    monkeypatch.setattr(paths, "mapping_tables", lambda: shipped)
+    code, said, error = asa(capsys, "table", "import", str(new))
+    assert (code, said, "default.yaml" in error) == (1, "", True)
+    assert own.read_text() == OWN
+
+
+def test_export_to_a_place_that_cannot_be(own, tmp_path, capsys):
+    code, said, error = asa(capsys, "table", "export", str(tmp_path / ("a" * 300)))
+    assert (code, said, "File name too long" in error, error.count("\n")) == (1, "", True, 1)
 
 
 def test_import_takes_the_first_version(host, tmp_path, capsys):

@@ -7,6 +7,7 @@ import lzma
 import random
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from asa.core.errors import JournalError, ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
-from calibration import voting_streams
+from calibration import frame_cost, voting_streams
+from calibration.frame_cost import Cost
+from calibration.recognition_model import Size, made_up
 from collectors import rates
 from models import artefact, features
 from models.runtime import Ensemble
@@ -76,6 +79,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def arguments(folder: Path, out: Path, **more) -> argparse.Namespace:
     words = {"recordings": folder, "out": out, "card": None, "held_out": None, "seed": 1, "jobs": 1, "json": False}
     return argparse.Namespace(**{**words, "keep": folder / "kept", **more})
+
+
+def test_the_time_told_is_that_of_the_whole_way_from_a_sample(tmp_path, monkeypatch):
+    asked = []
+
+    def measured(given, judge, rounds):
+        asked.append((len(given), rounds))
+        return (Cost(step="all", mean_us=150.0, median_us=140.0, p99_us=400.0),)
+
+    monkeypatch.setattr(frame_cost, "measure", measured)
+    small = made_up(Size(rounds=2, boosted_leaves=4, forest_trees=2, forest_leaves=4, vectors=5), seed=1)
+    artefact.save(small, tmp_path / "small.npz")
+    sessions = [SimpleNamespace(samples=tuple(samples("cpu", 1, count))) for count in (10, 20)]
+    assert train._inference_ms(SimpleNamespace(sessions=sessions), tmp_path / "small.npz") == (0.15, 0.4)
+    assert asked == [(20, 100)]
 
 
 def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

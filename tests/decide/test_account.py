@@ -14,9 +14,10 @@ from asa.core.decision import (
     Way,
     Workload,
 )
-from asa.decide import guard, policy, standing
+from asa.decide import guard, learning, policy, standing
 from asa.decide.account import Accountant, ranking, showings, switched
 from asa.decide.guard import Signals
+from asa.decide.learning import Duel, Learning
 from asa.decide.policy import PolicyState, Revert
 from asa.decide.standing import Standing
 from asa.decide.table import Entry, MappingTable
@@ -197,3 +198,19 @@ def test_events_on_the_clock_on_the_wall():
     assert (one.outcome, one.old, one.new, one.way, one.why) == ("confirmed", EEVDF, RUSTY, "standby", "better")
     assert (one.elapsed_ns, one.gap_ns, one.ended, one.detail) == (5 * S, 7, "", "ended")
     assert two.ended == "error: invalid CPU 99 (by the scheduler)"
+
+
+def test_of_what_was_learned_the_time_alone_is_told_anew_in_each_tick():
+    duel = Duel(workload=CPU, one=EEVDF, other=RUSTY, one_version="", other_version="", won=13, alike=2, at_ns=0)
+    accountant, memory = Accountant(), PolicyState(workload=CPU)
+
+    def told(**changes):
+        lessons = learning.Lessons(kept=Learning(**({"duels": duels} | changes)))
+        return accountant.account(memory, NOTHING, now_ns=0, wall_ns=WALL_NS, rules=RULES, lessons=lessons).learned
+
+    duels = (duel,)
+    first, again = told(), told(watched_s=50.0, tried_s=4.0, taken_back_s=3.0, lost_most=7.0)
+    assert (first.comparisons, first.moved, first.watched_s) == (15, 1, 0.0)
+    assert (again.watched_s, again.tried_s, again.taken_back_s, again.lost_most) == (50.0, 4.0, 3.0, 7.0)
+    assert again.here is first.here
+    assert told(duels=()).comparisons == 0

@@ -106,7 +106,9 @@ def test_the_models_order_of_classes_matters_in_ties_only(method, ticks, order):
 
     plain = votes(make(method), ticks)
     moved = votes(make(method), [(now_ns, mixed(one)) for now_ns, one in ticks])
-    for first, second in zip(plain, moved, strict=True):
+    for (_, one), first, second in zip(ticks, plain, moved, strict=True):
+        if method is Method.MAJORITY and one is not None and sorted(one.values)[-1] == sorted(one.values)[-2]:
+            break  # a tick that is a tie counts for one class alone
         if first.workload != second.workload:  # so close that the order of summing decides
             assert first.confidence == pytest.approx(second.confidence, abs=1e-9)
             break

@@ -73,13 +73,36 @@ def test_of_two_that_fit_the_one_that_says_more_is_nearer():
 
 
 def test_series_of_kernels():
-    assert [fingerprint.series(one) for one in ("6.18.5-amd64", "6.18-rc3", "7.2.12+deb13", "6.18", "next")] == [
-        "6.18",
-        "6.18",
-        "7.2",
-        "6.18",
-        "next",
-    ]
+    releases = ("6.18.5-amd64", "6.18-rc3", "7.2.12+deb13", "6.18", "next", "6.18~rc4-amd64", "6.18rc1+", "6.x")
+    told = ["6.18", "6.18", "7.2", "6.18", "next", "6.18", "6.18", "6.x"]
+    assert [fingerprint.series(one) for one in releases] == told
+
+
+def test_boost_turned_off_makes_no_other_machine():
+    slow = msgspec.structs.replace(LAPTOP, kinds=(Kind(cores=8, max_mhz=3300),))
+    mixed = msgspec.structs.replace(LAPTOP, kinds=(Kind(cores=2, max_mhz=5132), Kind(cores=6, max_mhz=3500)))
+    assert differences(other(), slow) == differences(fingerprint.machine("m", mixed), slow) == ()
+    for changes in (
+        {"cores": 6},
+        {"cpu_model": "AMD Ryzen 7"},
+        {"kinds": (Kind(cores=2, capacity=1024), Kind(cores=6, capacity=400))},
+    ):
+        assert any(why.startswith("kinds") for why in differences(other(**changes), slow)), changes
+    arm = msgspec.structs.replace(LAPTOP, cpu_model="aarch64")  # of which there are many
+    assert differences(fingerprint.machine("m", arm), msgspec.structs.replace(slow, cpu_model="aarch64"))
+
+
+def test_the_beginning_of_a_word_is_no_family():
+    here = Facts(cpu_model="13th Gen Intel(R) Core(TM) i7-13700K", cpus=24)
+    assert differences(Machine(name="m", cpu_model="13th Gen Intel(R) Core(TM) i7-13700", cpus=24), here)
+    assert differences(Machine(name="m", cpu_model=""), here)
+    for family in ("13th Gen Intel(R)", "13th Gen ", here.cpu_model):
+        assert differences(Machine(name="m", cpu_model=family), here) == ()
+
+
+def test_what_no_machine_has_is_far_away_and_no_error():
+    assert distance(Machine(name="m", memory_gb=1e-323), LAPTOP) > NEUTRAL
+    assert differences(Machine(name="m", memory_gb=1e-323), LAPTOP)
 
 
 words = st.text(st.sampled_from("AB 7"), max_size=6)

@@ -49,6 +49,11 @@ def test_gain_and_cost_are_the_scores_times_seconds():
     )
 
 
+def test_hours_are_told_without_powers_of_ten():
+    words = weigh(measured(rusty=0.9, costs={RUSTY: Cost(switch_ms=2500.0, runs=1)}), stay_s=36_000.0).words
+    assert words == "score 0.900 against 0.780 for an expected 36000 s gains 4320, 2500 ms of switching cost 1.95"
+
+
 def test_no_gain_never_pays():
     free = {RUSTY: Cost(switch_ms=0.0, overhead_pct=0.0, runs=1)}
     assert not weigh(measured(rusty=0.78, costs=free), stay_s=1e6).pays

@@ -304,3 +304,13 @@ def test_signals_come_from_rates():
             run_queue_length=6.0,
         )
     ) == Signals(run_queue_p99_us=1.0, wakeup_p99_us=2.0, cpu_pressure=0.3, timer_late_us=4.0, busy=0.5, runnable=6.0)
+
+
+def test_a_trial_that_is_broken_off_leaves_what_it_measured():
+    assert guard.broken_off(GuardState()) == GuardState()
+    machine = Machine().run(NEW, jittered(4000.0, 20))
+    over = guard.broken_off(machine.state)
+    assert over.trial is None
+    assert len(over.seen[WEB, NEW]) == 7  # the seventh block of two ticks, as with any end
+    machine.state = over
+    assert machine.run(NEW, jittered(4000.0, 4)).state.trial.blocks == 1

@@ -242,6 +242,16 @@ def test_other_power_begins_anew():
     assert use.counts() is None
 
 
+def test_what_was_measured_before_a_suspend_is_not_compared_with_what_comes_after():
+    use = Use()
+    use.stretch(EEVDF, 9000)
+    assert use.lessons.open
+    use.note(use.memory, use.memory, elapsed_s=0.0)
+    assert use.lessons.open == ()
+    use.stretch(NEW, 4000)
+    assert use.counts() is None
+
+
 def test_a_verdict_is_one_comparison_lost():
     use = Use()
     use.stretch(EEVDF, 4000)
@@ -322,6 +332,10 @@ def test_a_user_who_trusts_a_scheduler_again_makes_it_be_learned_anew():
     left = learning.obey(lessons, Order(kind=OrderKind.RESUME, scheduler=OLD))
     assert left.better == {WEB: {EEVDF: (NEW,)}}
     assert learning.obey(left, Order(kind=OrderKind.RESUME, scheduler=NEW)).better == {}
+    use = Use()
+    use.stretch(NEW, 9000)
+    assert learning.obey(use.lessons, Order(kind=OrderKind.RESUME, scheduler=OLD)).open == use.lessons.open
+    assert learning.obey(use.lessons, Order(kind=OrderKind.RESUME, scheduler=NEW)).open == ()
 
 
 def test_nothing_is_learned_where_it_is_off():
@@ -425,6 +439,15 @@ def test_no_file_is_nothing_learned(tmp_path):
     assert learning.load(tmp_path / "none.json") == Learning()
 
 
+A_DUEL = Duel(workload=WEB, one=EEVDF, other=NEW, one_version="", other_version="", at_ns=0)
+
+
+def test_every_count_that_a_file_may_hold_has_its_evidence():
+    for won, lost in ((MOST_COUNTED, MOST_COUNTED), (MOST_COUNTED, 0), (0, MOST_COUNTED)):
+        (kept,) = begin(Learning(duels=(msgspec.structs.replace(A_DUEL, won=won, lost=lost),)), {}).kept.duels
+        assert kept.better == (EEVDF if won > lost else NEW if lost > won else "")
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -436,6 +459,10 @@ def test_no_file_is_nothing_learned(tmp_path):
         b'{"watched_s": -1}',
         b'{"stays": [{"workload": "web", "count": 0, "mean_s": 1}]}',
         b'{"duels": [{"workload": "web"}]}',
+        b'{"duels": [%s]}' % msgspec.json.encode(msgspec.structs.replace(A_DUEL, won=MOST_COUNTED + 1)),
+        b'{"duels": [%s]}' % msgspec.json.encode(msgspec.structs.replace(A_DUEL, lost=10**6)),
+        b'{"duels": [%s]}' % b",".join([msgspec.json.encode(A_DUEL)] * (MOST_DUELS + 1)),
+        b'{"stays": [%s]}' % b",".join([b'{"workload": "web", "count": 1, "mean_s": 1}'] * (MOST_STAYS + 1)),
         b" " * ((1 << 20) + 1),
     ],
 )

@@ -36,7 +36,8 @@ from asa.core.decision import (
     Workload,
 )
 from asa.decide import policy
-from asa.decide.policy import PolicyState
+from asa.decide.learning import Lessons
+from asa.decide.policy import PolicyState, Revert
 from asa.decide.standing import Cause, Standing
 
 
@@ -235,3 +236,18 @@ def test_switches_keep_their_distance(history):
         elif outcome is not SwitchOutcome.REFUSED:
             current = EEVDF
     assert all(later - earlier >= RULES.policy.cooldown_s for earlier, later in pairwise(orders))
+
+
+def test_what_was_learned_is_bound_by_the_ranking_the_battery_and_the_rest():
+    def serves(better, state=None, out=frozenset()):
+        lessons = Lessons(better={CPU: better})
+        return policy.serves(state or settled(), CPU, now_ns=5 * S, out=out, rules=RULES, lessons=lessons)
+
+    assert serves({RUSTY: (FLASH,)}) == FLASH
+    assert serves({RUSTY: (EEVDF,)}) == EEVDF  # which is in no need of an entry
+    assert serves({RUSTY: (SIMPLE,)}) == RUSTY  # the table names it for this class no more
+    assert serves({RUSTY: (SIMPLE, FLASH)}) == FLASH
+    assert serves({RUSTY: (FLASH,)}, out=frozenset({FLASH})) == RUSTY
+    assert serves({EEVDF: (RUSTY,)}, policy.powered(settled(), True, None)) == EEVDF
+    rests = replace(settled(), reverts=(Revert(workload=CPU, back=RUSTY, count=1, at_ns=0),))
+    assert serves({RUSTY: (FLASH,)}, rests) == RUSTY

@@ -2,6 +2,7 @@
 """The mapping table: what is shipped is sound, what is wrong is named."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import msgspec
@@ -242,6 +243,43 @@ def test_what_is_measured_elsewhere_is_a_prior(tmp_path):
     assert aged(tmp_path, here=Facts(cpus=2)).prior == ""
     assert aged(tmp_path, here=Facts(cpus=4)).prior == "measured on another machine: cpus 2 there, 4 here"
     assert table.load(written(tmp_path, GOOD), KNOWN, here=Facts(cpus=2)).prior == "measured on no machine"
+
+
+def test_measured_where_nothing_can_be_compared_is_a_prior(tmp_path):
+    for facts in ("name: test", "name: test, kernel: 6.18.2"):
+        path = written(tmp_path, AGED.replace("name: test, cpus: 2", facts))
+        assert "does not describe" in table.load(path, KNOWN, here=Facts(cpus=2, kernel="6.18.2")).prior
+        assert table.load(path, KNOWN).prior == ""
+
+
+def test_who_else_may_change_a_table(tmp_path):
+    path = written(tmp_path, GOOD)
+    path.chmod(0o644)
+    tmp_path.chmod(0o755)
+    assert table.unsafe(path) == ""
+    path.chmod(0o646)
+    assert table.unsafe(path) == f"{path} can be written to by other users"
+    path.chmod(0o644)
+    tmp_path.chmod(0o757)
+    assert table.unsafe(path) == f"{tmp_path} can be written to by other users"
+    tmp_path.chmod(0o1757)  # as /tmp: nobody moves another's file
+    assert table.unsafe(path) == ""
+    assert table.unsafe(tmp_path / "none") == ""
+
+
+def test_what_belongs_to_another_user(tmp_path, monkeypatch):
+    path = written(tmp_path, GOOD)
+    path.chmod(0o644)
+    owner = path.stat().st_uid
+    real = Path.stat
+    monkeypatch.setattr(
+        Path, "stat", lambda self, **how: as_of(real(self, **how), owner + 1 if self == path else owner)
+    )
+    assert table.unsafe(path) == f"{path} belongs to user {owner + 1}"
+
+
+def as_of(facts, uid):
+    return os.stat_result((*facts[:4], uid, *facts[5:]))
 
 
 def test_what_is_installed(tmp_path):

@@ -2,6 +2,9 @@
 """A mapping table as a file: what is written is read back, a kill leaves the old one, every fault is named."""
 
 import datetime
+import errno
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -180,19 +183,19 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
 def test_the_old_one_is_kept_beside_the_new_one(tmp_path):
     new = written(tmp_path, "# mine\n" + FILE, "new.yaml")
     place = tmp_path / "state/table.yaml"
-    assert table.put_keeping(place, new) is None
+    assert table.put_keeping(place, new, KNOWN) is None
     assert place.read_bytes() == new.read_bytes()
-    assert table.put_keeping(place, new) is None  # the same
+    assert table.put_keeping(place, new, KNOWN) is None  # the same
     first = place.read_bytes()
     for number in (1, 2):
         before = place.read_bytes()
         new.write_text(f"# {number}\n{FILE}")
-        assert table.put_keeping(place, new) == place.with_name(f"table.yaml.{number}")
+        assert table.put_keeping(place, new, KNOWN) == place.with_name(f"table.yaml.{number}")
         assert place.with_name(f"table.yaml.{number}").read_bytes() == before
     assert place.with_name("table.yaml.1").read_bytes() == first
     new.write_text("version: 9")
     with pytest.raises(InputError):
-        table.put_keeping(place, new)
+        table.put_keeping(place, new, KNOWN)
     assert sorted(one.name for one in place.parent.iterdir()) == ["table.yaml", "table.yaml.1", "table.yaml.2"]
 
 
@@ -206,9 +209,52 @@ def test_a_failed_import_leaves_all_as_it_was(tmp_path, monkeypatch):
         raise AsaError("no room")
 
     with pytest.raises(AsaError, match="no room"):
-        table.put_keeping(place, new)
+        table.put_keeping(place, new, KNOWN)
     assert place.read_text() == FILE
     assert sorted(one.name for one in tmp_path.iterdir()) == ["new.yaml", "table.yaml"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_cannot_be_flushed_never_loses_the_old_one(tmp_path, monkeypatch, replaced):
+    place, new = written(tmp_path, FILE, "table.yaml"), written(tmp_path, "# n\n" + FILE, "new.yaml")
+    real, flushed = os.fsync, []
+
+    def fsync(fd):
+        flushed.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+        # the fourth is of the folder: after the backup's file and folder and the new one's file
+        if len(flushed) == (4 if replaced else 3):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(AsaError, match="power cut" if replaced else "cannot write"):
+        table.put_keeping(place, new, KNOWN)
+    assert flushed == [False, True, False, True][: len(flushed)]
+    kept = {one.name: one.read_text() for one in tmp_path.iterdir()}
+    changed = {"table.yaml": new.read_text(), "table.yaml.1": FILE} if replaced else {"table.yaml": FILE}
+    assert kept == changed | {"new.yaml": new.read_text()}
+
+
+def test_a_file_that_changes_between_check_and_import_is_not_taken(tmp_path):
+    place = written(tmp_path, FILE, "table.yaml")
+    new = written(tmp_path, FILE.replace("scx_lavd, why", "scx_other, why"), "new.yaml")
+    with pytest.raises(InputError, match="scx_other"):
+        table.put_keeping(place, new, KNOWN)
+    assert place.read_text() == FILE
+
+
+def test_nothing_is_written_through_a_link(tmp_path):
+    path, other = tmp_path / "table.yaml", written(tmp_path, "theirs", "other")
+    (tmp_path / f".table.yaml.{os.getpid()}").symlink_to(other)
+    table.write(path, table.read(written(tmp_path, FILE)))
+    assert other.read_text() == "theirs"
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("runs", ["1000000001", "0", "1e3"])
+def test_runs_are_a_number_that_can_be_counted(tmp_path, runs):
+    (fault,) = table.check(written(tmp_path, FILE.replace("runs: 5", f"runs: {runs}")), KNOWN)
+    assert fault.key == "costs.scx_lavd.runs"
 
 
 WRONG = """\

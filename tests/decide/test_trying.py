@@ -4,15 +4,16 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, WALL_NS, Rules, S, event
+from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules, S, event
 
 from asa.config import GuardSettings, PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
 from asa.decide import learning, policy, trying
 from asa.decide.guard import Signals
 from asa.decide.learning import TRIAL_S, Duel, Learning, begin
-from asa.decide.policy import PolicyState
+from asa.decide.policy import PolicyState, Revert
 from asa.decide.standing import Standing
+from asa.decide.table import Entry
 
 ALLOWED = Rules(policy=PolicySettings(cooldown_s=10.0, dwell_s=2.0, explore_share=0.1))
 LIKE = {EEVDF: 0.4, RUSTY: 0.4, FLASH: 0.4, SIMPLE: 0.4}
@@ -102,6 +103,8 @@ def test_one_is_tried_measured_and_left_again():
     tried = [verdict for at_s, name, verdict in life.log if at_s > begun_s and name == FLASH]
     assert {verdict.reason for verdict in tried} == {Reason.TRYING, Reason.BETTER}
     assert life.orders()[-2:] == [(Reason.TRYING, FLASH), (Reason.BETTER, RUSTY)]
+    back = next(verdict.sentence for at_s, _, verdict in life.log if at_s > begun_s and verdict.switch_to == RUSTY)
+    assert back == "the trial of scx_flash for cpu is over: cpu gets scx_rusty"
     life.run(70)  # the stretch is compared with the next one of the first choice
     duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY)
     assert (duel.won, duel.lost, duel.alike) == (0, 0, 1)
@@ -217,3 +220,106 @@ def test_who_is_settled_is_not_tried_and_who_proved_better_is_the_first_choice()
     assert life.current == FLASH
     assert life.log[-1][2].reason is Reason.SERVED
     assert life.orders()[-1][1] == FLASH  # the guard saw it at once, when the first choice came back
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": PolicySettings(cooldown_s=10.0)},
+        {"policy": PolicySettings(cooldown_s=10.0, explore_share=0.1, learn=False)},
+        {"guard": GuardSettings(enabled=False)},
+    ],
+)
+def test_what_the_user_allows_no_more_ends_at_once(changes):
+    life = Life().until(Reason.TRYING).run(20)
+    before = life.lessons.kept
+    life.rules = replace(life.rules, **changes)
+    life.run(1)
+    assert life.ordered == RUSTY
+    assert life.run(100).orders()[-1] == (Reason.BETTER, RUSTY)
+    assert life.state.trying is None
+    if life.rules.policy.learn:
+        assert life.lessons.kept.tried_s == before.tried_s + 2.0  # until it had gone, and no more
+    if not life.rules.policy.explore_share:
+        assert life.lessons.kept.watched_s == before.watched_s
+
+
+SLOW = replace(ALLOWED, guard=GuardSettings(settle_s=80.0))
+
+
+def test_one_that_cannot_be_measured_in_time_goes_at_its_time():
+    life = Life(SLOW).until(Reason.TRYING)
+    begun_s = life.now_s
+    while life.state.trying is not None:
+        life.tick()
+    assert life.current == RUSTY
+    assert life.now_s - begun_s == TRIAL_S + 1  # the tick that orders the switch back, and the one that hears of it
+
+
+@pytest.mark.parametrize(("rules", "other_class_after"), [(ALLOWED, 300), (ALLOWED, 20), (SLOW, 300)])
+def test_a_trial_is_paid_for_when_it_begins_and_gets_back_what_it_did_not_take(rules, other_class_after):
+    life = Life(rules).until(Reason.TRYING)
+    assert life.lessons.kept.credit_s == 0.0  # which is written before the switch: asa.daemon
+    begun_s = life.now_s
+    while life.state.trying is not None:
+        life.tick(DISK if life.now_s - begun_s > other_class_after else CPU)
+    kept, passed_s = life.lessons.kept, life.now_s - begun_s
+    assert kept.tried_s == passed_s
+    assert kept.credit_s == pytest.approx(TRIAL_S - passed_s + 0.1 * passed_s)
+
+
+def test_no_trial_comes_within_a_cooldown_or_could_not_end_for_one():
+    life = Life(Rules()).run(200)
+    asked = {"now_ns": life.now_s * S}
+
+    def rules(cooldown_s):
+        return Rules(policy=PolicySettings(cooldown_s=cooldown_s, explore_share=0.1))
+
+    lately = replace(life.state, last_switch_ns=(life.now_s - 75) * S)
+    for cooldown_s, state, begins in (
+        ("auto", lately, True),
+        (75.0, lately, True),
+        (76.0, lately, False),
+        (TRIAL_S, life.state, True),
+        (TRIAL_S + 1, life.state, False),  # "for 90 s at most" would not be true
+    ):
+        found = trying.next_one(state, EARNED, CPU, RUSTY, rules=rules(cooldown_s), **asked)
+        assert (found is not None) == begins, cooldown_s
+
+
+def test_a_class_that_rests_is_left_alone():
+    life = Life(Rules()).run(200)
+    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    revert = Revert(workload=CPU, back=RUSTY, count=1, at_ns=life.now_s * S)
+    assert trying.next_one(replace(life.state, reverts=(revert,)), EARNED, CPU, RUSTY, **asked) is None
+    over = replace(revert, at_ns=(life.now_s - 20) * S)
+    assert trying.next_one(replace(life.state, reverts=(over,)), EARNED, CPU, RUSTY, **asked) is not None
+
+
+def test_what_many_comparisons_have_not_settled_is_tried_no_more():
+    life = Life(Rules()).run(200)
+    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    duels = (a_duel(won=100, lost=100), a_duel(one=EEVDF, won=99, lost=100))
+    found = trying.next_one(life.state, begin(Learning(credit_s=TRIAL_S, duels=duels), {}), CPU, RUSTY, **asked)
+    assert found.scheduler == EEVDF
+    duels = (duels[0], a_duel(one=EEVDF, won=100, lost=100))
+    lessons = begin(Learning(credit_s=TRIAL_S, duels=duels), {})
+    assert trying.next_one(life.state, lessons, CPU, RUSTY, **asked) is None
+
+
+@pytest.mark.parametrize("changes", [{"shadow": True}, {"may_switch": False}])
+def test_only_time_in_which_something_might_be_tried_earns_any(changes):
+    life = Life(replace(ALLOWED, **changes), begin(Learning(), {})).run(50)
+    assert life.lessons.kept == Learning()
+    life = Life(lessons=begin(Learning(), {}))
+    life.state, _ = policy.obey(life.state, life.standing, Order(kind=OrderKind.HOLD), EEVDF)
+    assert life.run(50).lessons.kept == Learning()
+    assert Life(lessons=begin(Learning(), {})).run(50, None).lessons.kept == Learning()
+
+
+def test_it_can_have_cost_what_the_first_choice_was_to_score_at_most():
+    ranking = (Entry(scheduler=RUSTY, why=".", score=0.5), Entry(scheduler=FLASH, why=".", score=0.4))
+    scored = replace(ALLOWED, table=replace(TABLE, rankings=TABLE.rankings | {CPU: ranking}))
+    kept = Life(scored).until(Reason.TRYING).run(30).lessons.kept
+    assert kept.tried_s == 30.0
+    assert kept.lost_most == pytest.approx(0.5 * kept.tried_s)

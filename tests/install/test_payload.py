@@ -60,12 +60,24 @@ def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
         "/usr/share/bash-completion/completions/asa",
     }
     assert needed <= set(items)
-    assert not [path for path in items if re.search(r"/(tests|__pycache__|recordings|pandas|sklearn|xgboost)/", path)]
+    idle = r"/(tests|__pycache__|recordings|results|pandas|sklearn|xgboost)/"
+    assert not [path for path in items if re.search(idle, path)]
     for path, item in items.items():
         assert path == str(PurePosixPath(path))
         assert ".." not in PurePosixPath(path).parts
         assert item.mode in (0o644, 0o755)
         assert (item.kind is Kind.CONFIG) == (item.path == SETTINGS)
+
+
+def test_what_is_known_of_the_model_comes_with_it_and_kept_results_do_not(tmp_path):
+    known = ("collectors/ebpf/probes.bpf.o", "models/artefacts/base.npz", "models/artefacts/base.json")
+    kept = ("calibration/results/fleet/vm120/trials.parquet", "calibration/results/fleet/vm120/trials/1.json")
+    for name in (*known, *kept):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    paths = {str(item.path) for item in payload(NO_TEXTS, tmp_path)}
+    assert {f"{PROGRAM}/{name}" for name in known} <= paths
+    assert not [path for path in paths if path.startswith(f"{PROGRAM}/calibration/")]
 
 
 def test_each_folder_comes_after_the_one_above_it(items):

@@ -3,6 +3,7 @@
 
 import dataclasses
 import io
+import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -166,6 +167,34 @@ def test_arrays_that_claim_to_be_huge(model_file: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["fill.npy", "0.trees.child.npy", "header.npy"])
+def test_a_member_that_is_no_array(model_file: Path, tmp_path: Path, name: str):
+    path = tmp_path / "other.npz"
+    write_members(path, {**members_of(model_file), name: b"not an array"})
+    assert_refused(path, "is no array")
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_only_numpys_own_packing_is_unpacked(model_file: Path, tmp_path: Path, packing: int):
+    path = tmp_path / "packed.npz"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for name, content in members_of(model_file).items():
+            archive.writestr(name, content)
+    content = path.read_bytes()
+    for damaged in (content, content.replace(content[90:190], bytes(100), 1)):
+        path.write_bytes(damaged)
+        assert_refused(path, "not packed as NumPy does it")
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path):
+    assert_refused(Path("/dev/zero"), "no file of at most")
+    os.mkfifo(tmp_path / "pipe.npz")
+    assert_refused(tmp_path / "pipe.npz", "no file of at most")
+    with (tmp_path / "long.npz").open("wb") as file:
+        file.truncate(65 << 20)
+    assert_refused(tmp_path / "long.npz", "no file of at most")
+
+
+@pytest.mark.parametrize("name", ["fill.npy", "0.trees.child.npy", "header.npy"])
 def test_an_array_is_gone_or_too_many(model_file: Path, tmp_path: Path, name: str):
     members = members_of(model_file)
     path = tmp_path / "other.npz"
@@ -216,6 +245,32 @@ def machine(model: Artefact) -> Machine:
     return model.heads[-1].machine
 
 
+def with_chain(model: Artefact, depth: int) -> Artefact:
+    """One forest tree in which each left child splits on, `depth` times; every other node is a leaf."""
+    leaf = 3 * len(features.NAMES)
+    slot = np.array([0, *[0, leaf] * (depth - 1), leaf, leaf], dtype=np.uint16)
+    child = np.zeros(len(slot), dtype=np.int32)
+    child[slot == 0] = 2 * np.arange(depth) + 1
+    old = trees(model)
+    classes = len(old.base)
+    chain = dataclasses.replace(
+        old,
+        slot=slot,
+        threshold=np.zeros(len(slot), dtype=np.float32),
+        child=child,
+        cover=np.ones(len(slot), dtype=np.float32),
+        root=np.zeros(1, dtype=np.int32),
+        group=np.array([classes], dtype=np.uint8),
+    )
+    head = dataclasses.replace(model.heads[-1], trees=chain)
+    return dataclasses.replace(model, heads=(*model.heads[:-1], head))
+
+
+def without_vectors(model: Artefact) -> Artefact:
+    short = replaced(model, "machine", "vectors", machine(model).vectors[:0])
+    return replaced(short, "machine", "coefficients", machine(model).coefficients[:, :0])
+
+
 def first_leaf(model: Artefact) -> int:
     return int(np.flatnonzero(trees(model).slot == 3 * len(features.NAMES))[0])
 
@@ -229,6 +284,9 @@ def first_leaf(model: Artefact) -> int:
             "out of range",
         ),
         (lambda m: replaced(m, "trees", "child", edited(trees(m).child, 0, 3)), "separate trees"),
+        (lambda m: replaced(m, "trees", "child", edited(trees(m).child, 0, (1 << 31) - 1)), "out of range"),
+        (lambda m: with_chain(m, 65), "more than 64 splits deep"),
+        (without_vectors, "vectors is empty"),
         (
             lambda m: replaced(m, "trees", "child", edited(trees(m).child, first_leaf(m), 1 << 30)),
             "a leaf names a row",
@@ -296,6 +354,19 @@ def test_heads_that_do_not_fit_together(factored: Artefact, tmp_path: Path, spoi
     spoilt = dataclasses.replace(factored, header=spoil(factored.header))
     with pytest.raises(ModelError, match=words):
         artefact.save(spoilt, tmp_path / "heads.npz")
+
+
+def test_more_combinations_than_memory_are_not_made(factored: Artefact, tmp_path: Path):
+    many = tuple(str(number) for number in range(200))
+    heads = tuple(Part(name=name, classes=many, weights=(0.4, 0.3, 0.3)) for name in "abcd")
+    header = msgspec.structs.replace(factored.header, heads=heads)
+    with pytest.raises(ModelError, match="not the combinations"):
+        artefact.save(dataclasses.replace(factored, header=header), tmp_path / "heads.npz")
+
+
+def test_a_tree_of_the_greatest_depth_is_sound(model: Artefact, tmp_path: Path):
+    artefact.save(with_chain(model, 64), tmp_path / "deep.npz")
+    assert len(trees(artefact.load(tmp_path / "deep.npz")).slot) == 129
 
 
 def test_a_head_too_few(factored: Artefact, tmp_path: Path):

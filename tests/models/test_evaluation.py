@@ -127,6 +127,20 @@ def test_what_was_done_is_not_done_again(data: Dataset, tmp_path, monkeypatch: p
         predicted(data, kept=Kept(tmp_path))
 
 
+def test_what_cannot_be_read_of_what_was_kept_is_none(tmp_path):
+    kept = Kept(tmp_path)
+    kept.put("whole", {"a": np.arange(1000)})
+    whole = (tmp_path / "whole.npz").read_bytes()
+    np.save(tmp_path / "array.npy", np.arange(9))
+    damaged = bytearray(whole)
+    damaged[60:200] = bytes(140)
+    contents = (b"", b"garbage", whole[:90], bytes(damaged), (tmp_path / "array.npy").read_bytes())
+    for number, content in enumerate(contents):
+        (tmp_path / f"{number}.npz").write_bytes(content)
+        assert kept.get(str(number)) is None
+    assert kept.get("whole") is not None
+
+
 def test_the_same_in_several_processes(data: Dataset):
     first, second = predicted(data), predicted(data, jobs=2)
     assert np.allclose(first.blended, second.blended, atol=1e-6)

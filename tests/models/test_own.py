@@ -157,6 +157,15 @@ def test_an_agents_session_gives_its_stretches_without_their_edges(journal):
         gather([("j", journal)], Looker(), Sure(), by_hand_only=True)
 
 
+def test_an_agent_that_was_started_again_goes_on_in_the_same_unit(journal):
+    put(journal, header("", None), samples([("cpu", 700)], 3))
+    put(journal, header("", None), samples([("cpu", 60)], 4))  # 5 minutes after the end of the first
+    put(journal, header("", None), samples([("cpu", 60)], 5))  # 16 minutes later
+    own = gather([("j", journal)], Looker(), Sure())
+    assert own.units == ("j: session 1: cpu", "j: session 3: cpu")
+    assert len(own.starts) == 3
+
+
 def test_sequences_are_left_out(journal):
     put(journal, header("cpu", 2), samples([("cpu", 12)], 2))
     put(journal, header(SEQUENCE, 3), samples([("idle", 60), ("cpu", 60)], 3))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
+from calibration.recognition_model import Size, frames_of, made_up
 from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, OpenWorld, Score
 from models.ensemble import Fitted, Rows
@@ -120,6 +121,14 @@ def test_both_engines_score_alike(factored: Artefact, evaluator: Path, rows: Row
     for row in rows.x[:60]:
         first, second = one.scores(frame_of(row)), other.scores(frame_of(row))
         assert first == pytest.approx(second, rel=1e-5)
+
+
+def test_both_engines_weigh_five_and_eight_classes_alike(evaluator: Path):
+    small = made_up(Size(rounds=3, boosted_leaves=6, forest_trees=4, forest_leaves=8, vectors=50), seed=2)
+    one, other = made(small, None), made(small, evaluator)
+    for frame in frames_of(small)[:10]:
+        for first, second in zip(one.members(frame), other.members(frame), strict=True):
+            assert np.abs(first - second).max() < 1e-6
 
 
 def test_energy_is_that_of_the_boosted_margins(runtime: Ensemble, fitted: Fitted, rows: Rows):

@@ -3,12 +3,14 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from asa import paths
 from asa.core.errors import ModelError
+from asa.model import Model
 from models import artefact, versions
 from models.versions import Facts
 
@@ -59,6 +61,17 @@ def test_models_are_listed_by_age_and_found_by_four_digits(where, model):
     for word in (late.facts.sha256[:3], "", "ffffffffffff0"):
         with pytest.raises(ModelError, match="no such model; there are base, "):
             versions.find(where, word)
+
+
+def test_what_was_left_of_an_interrupted_keeping_is_no_version(where, model):
+    kept = versions.add(where, other(model, 1), facts())
+    (where / ".new-7.npz").write_bytes(b"half of")
+    assert [one.path for one in versions.versions(where)[1:]] == [kept.path]
+
+
+def test_a_model_without_end_is_refused_before_it_is_hashed():
+    with pytest.raises(ModelError, match="no file of at most"):
+        Model.load(Path("/dev/zero"))
 
 
 def test_a_damaged_model_is_named_and_refused(where, model):
