@@ -2,7 +2,7 @@
 """Plays what boots guests, several at a time: test files of tests/guest, and cases that boot guests of their own.
 
 `main(FOLDER)` plays the jobs of FOLDER/jobs.json and writes FOLDER/outcomes.json. Its standard input tells it "begin",
-when it may, and "rest", when all other tests are done: then there is room for one more at a time, and for what failed.
+when it may, and "rest", when all other tests are done: then what failed is played again.
 At the end of that input it ends, and all that it started. It is a process of its own, and nobody's child: there are
 tests that count the children of pytest, and end those that they do not know.
 
@@ -218,19 +218,17 @@ class Stage:
 
 
 def room():
-    """How many at a time: as there are cores (an emulated guest keeps less than one busy), as far as memory goes."""
+    """How many at a time: as there are cores (an emulated guest keeps one busy), as far as memory goes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     available_kb = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     return max(1, min(os.cpu_count() or 1, available_kb // 1024 // MEMORY_MB - 1))
 
 
 def play_all(stage, jobs, beside):
-    """Everything once: so many at a time beside the other tests, one more when these are done."""
+    """Everything once, so many at a time."""
     queue, outcomes = deque(jobs), {}
 
-    def work(number):
-        if number >= beside:
-            stage.orders.rest.wait()
+    def work():
         while True:
             try:
                 job = queue.popleft()
@@ -239,8 +237,8 @@ def play_all(stage, jobs, beside):
             outcomes.update(stage.play(job))
 
     lowered = set()
-    with ThreadPoolExecutor(beside + 1) as pool:
-        workers = [pool.submit(work, number) for number in range(beside + 1)]
+    with ThreadPoolExecutor(beside) as pool:
+        workers = [pool.submit(work) for _ in range(beside)]
         while wait(workers, timeout=2.0).not_done:
             if not stage.orders.rest.is_set():
                 lower(lowered)
