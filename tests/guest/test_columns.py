@@ -49,9 +49,9 @@ def test_the_agent_switches_in_its_trial_and_leaves_nothing(controllers, tmp_pat
         window = (start_ns, time.monotonic_ns())
     assert attached() == ""
     told = controllers.told([window])
-    assert told["held_s"]["scx_simple"] > 2.0
+    assert told["held_s"]["scx_simple"] > 1.0
     assert told["switched"][0][1] == "scx_simple"
-    assert told["switched"][0][0] < 0.5
+    assert told["switched"][0][0] < 1.5  # the next tick tells
     assert told["events"][0]["outcome"] == "confirmed"
     assert sum(told["classes"].values()) >= 2
     assert 0.0 < told["cpu_pct"] < 100.0
