@@ -104,7 +104,7 @@ def step(
     judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
     votes = _vote(rules.voting, None if derived is None else previous.votes, sample, judged, memory.workload)
-    signals = None if derived is None else guard.signals(derived)
+    signals = _signals(sample, derived)
     memory, standing, verdict = policy.decide(
         memory,
         standing,
@@ -136,6 +136,11 @@ def step(
         decision=decision,
         signals=signals,
     )
+
+
+def _signals(sample: RawSample, derived: Rates | None) -> guard.Signals | None:
+    cpus = None if sample.cpu is None else len(sample.cpu.cores)  # those online
+    return None if derived is None else guard.signals(derived, cpus)
 
 
 def _vote(

@@ -286,6 +286,16 @@ def test_what_the_guard_takes_back_is_remembered_in_the_standing():
     assert ONE not in {decision.switch_to for decision in again.run(60, A)}
 
 
+def test_the_guard_sees_the_switches_of_one_cpu():
+    machine = Machine()
+    machine.run(2, A)
+    last = machine.state.sample
+    cpu = replace(last.cpu, cores=tuple((core, last.cpu.total) for core in range(4)), context_switches=6000)
+    sample = replace(last, monotonic_ns=last.monotonic_ns + S, wall_ns=last.wall_ns + S, cpu=cpu)
+    assert step(machine.rules, machine.state, sample).signals.switches == 1500.0
+    assert step(machine.rules, machine.state, replace(sample, cpu=None)).signals.switches is None
+
+
 def test_standbys_follow_what_the_machine_is_used_for():
     machine = Machine()
     machine.rules = replace(machine.rules, may_stand_by=True)

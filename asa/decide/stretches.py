@@ -29,7 +29,7 @@ class Stretch:
     workload: Workload
     scheduler: SchedulerName
     at_ns: int  # CLOCK_MONOTONIC, when it was complete or had ended
-    medians: Values  # of its blocks; a signal is None that fewer than FEWEST_BLOCKS of them know
+    medians: Values  # of its blocks, up to the load; a signal is None that fewer than FEWEST_BLOCKS of them know
 
 
 def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:

@@ -243,6 +243,48 @@ def test_only_comparable_load_is_compared():
     assert unknown.verdict is not None
 
 
+def switching(before, after, **others):
+    """A latency that doubles with so many context switches a second and CPU before and after."""
+    reference = jittered(4000, 63, switches=before, **others)
+    return Machine().run(EEVDF, reference).run(NEW, jittered(9000, 63, 2, switches=after, **others))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(1000.0, 27_000.0), (0.0, 25_001.0), (60_000.0, 91_000.0), (1000.0, 400_000.0)]
+)
+def test_a_use_that_becomes_chattier_by_itself_is_not_blamed(before, after):
+    assert switching(before, after).verdict is None
+    assert switching(before, after, busy=0.5, runnable=3.0).verdict is None
+
+
+@pytest.mark.parametrize("before", [1000.0, 27_000.0, 400_000.0])
+def test_fewer_switches_excuse_nothing(before):
+    assert switching(before, 1000.0).verdict.scheduler == NEW
+    assert switching(before, 0.0).verdict.scheduler == NEW
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, None), (None, 90_000.0), (1000.0, None)])
+def test_unknown_switches_compare_as_before(before, after):
+    assert switching(before, after).verdict == switching(None, None).verdict is not None
+
+
+@pytest.mark.parametrize(("before", "after"), [(1000.0, 26_000.0), (500.0, 5000.0), (60_000.0, 89_000.0)])
+def test_switches_that_rise_by_less_are_no_excuse(before, after):
+    assert switching(before, after).verdict.blocks == LOOKS[0][0]
+
+
+def test_only_the_blocks_with_far_fewer_switches_are_left_out():
+    machine = Machine().run(EEVDF, jittered(4000, 30, switches=1000.0) + jittered(4000, 33, switches=60_000.0))
+    verdict = machine.run(NEW, jittered(9000, 63, 2, switches=60_000.0)).verdict
+    assert FEWEST_BLOCKS <= verdict.reference_blocks < MOST_BLOCKS - 5
+    assert verdict.than == EEVDF
+
+
+def test_one_reference_may_be_left_out_and_the_other_not():
+    machine = Machine().run(EEVDF, jittered(4000, 63, switches=1000.0)).run(OLD, jittered(4000, 63, 3, switches=5e4))
+    assert machine.run(NEW, jittered(9000, 63, 2, switches=6e4)).verdict.than == OLD
+
+
 def recorded():
     """(file, class) -> the signals of each of its sessions."""
     found = defaultdict(list)
@@ -250,8 +292,8 @@ def recorded():
         with Journal.unpack(RECORDINGS / name) as journal:
             for session in journal.sessions():
                 samples = list(journal.samples(session.number))
-                derived = [rates.derive(old, new) for old, new in pairwise(samples)]
-                found[name, session.header.label].append([guard.signals(one) for one in derived if one])
+                ticks = [(rates.derive(old, new), len(new.cpu.cores)) for old, new in pairwise(samples)]
+                found[name, session.header.label].append([guard.signals(one, cpus) for one, cpus in ticks if one])
     return found
 
 
@@ -292,7 +334,10 @@ def test_an_observation_leaves_the_earlier_state_alone():
 
 
 def test_signals_come_from_rates():
-    assert guard.signals(Rates()) == Signals()
+    assert guard.signals(Rates(), 4) == Signals()
+    switches = Rates(context_switches_per_s=6000.0)
+    assert guard.signals(switches, 4) == Signals(switches=1500.0)
+    assert guard.signals(switches, None) == guard.signals(switches, 0) == Signals()
     assert guard.signals(
         Rates(
             run_queue_latency_p99_us=1.0,
@@ -302,7 +347,8 @@ def test_signals_come_from_rates():
             cpu_idle_share=0.25,
             cpu_iowait_share=0.25,
             run_queue_length=6.0,
-        )
+        ),
+        None,
     ) == Signals(run_queue_p99_us=1.0, wakeup_p99_us=2.0, cpu_pressure=0.3, timer_late_us=4.0, busy=0.5, runnable=6.0)
 
 

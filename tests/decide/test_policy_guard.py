@@ -35,6 +35,11 @@ from asa.decide.standing import Cause, Standing, barred
 from asa.decide.table import Entry
 
 
+def pressed(pressure):
+    """A block of the guard in which nothing else was measured."""
+    return (None, None, pressure, None, None, None, None)
+
+
 def test_a_class_met_first_stays_on_eevdf_until_there_is_something_to_compare_with():
     state = settled()
     for now_s in range(2, 22):
@@ -120,7 +125,7 @@ def test_the_second_revert_within_a_rest_ends_on_eevdf():
     assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset(), rules=RULES) == FLASH
     assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset({FLASH}), rules=RULES) == EEVDF
     assert serves(state, DISK, now_ns=run.now_s * S, out=frozenset(), rules=run.rules) == FLASH
-    seen = {(CPU, EEVDF): ((None, None, 0.1, None),) * 6, (CPU, SIMPLE): ((None, None, 0.05, None),) * 6}
+    seen = {(CPU, EEVDF): (pressed(0.1),) * 6, (CPU, SIMPLE): (pressed(0.05),) * 6}
     run.state = replace(state, guard=replace(state.guard, seen=seen), previous=SIMPLE)
     verdict = run.until_revert(CPU)
     assert (verdict.switch_to, run.current) == (EEVDF, EEVDF)
@@ -133,9 +138,7 @@ def test_a_revert_is_not_asked_for_where_nobody_can_act():
         run = Run(Rules(**change))
         run.current = RUSTY
         run.state = replace(run.state, running=RUSTY)
-        run.state = replace(
-            run.state, guard=replace(run.state.guard, seen={(CPU, EEVDF): ((None, None, 0.1, None),) * 9})
-        )
+        run.state = replace(run.state, guard=replace(run.state.guard, seen={(CPU, EEVDF): (pressed(0.1),) * 9}))
         for _ in range(100):
             assert run.tick(CPU, BAD).switch_to is None
 

@@ -200,7 +200,7 @@ def test_a_first_choice_of_which_nothing_is_measured_is_not_left():
     assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked).scheduler == FLASH
     assert trying.next_one(memory, learning.NOTHING, CPU, RUSTY, **asked) is None  # nothing earned
     assert trying.next_one(memory, EARNED, DISK, RUSTY, **asked) is None
-    blind = {pair: tuple((None,) * 6 for _ in blocks) for pair, blocks in memory.guard.seen.items()}
+    blind = {pair: tuple((None,) * 7 for _ in blocks) for pair, blocks in memory.guard.seen.items()}
     memory = replace(memory, guard=replace(memory.guard, seen=blind))
     assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked) is None
 
