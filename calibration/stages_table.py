@@ -51,6 +51,23 @@ def kept(before: TableFile | None, machine: Machine, measured: Measured) -> Tabl
     return before if same and all(then.schedulers[name] == now.schedulers[name] for name in shared) else None
 
 
+def loses(before: TableFile | None, file: TableFile, counted: TableFile | None = None) -> bool:
+    """Would anything of `before` be gone when `file` takes its place: a ranking, a cost, or all of a prior?
+
+    Rankings of `counted` are not lost where `file` ranks the class: their figures count in its own (`refined`).
+    """
+    if before is None:
+        return False
+    if before.measured is None:  # nothing of it is copied, and somebody may have written it by hand
+        return True
+    ours = {} if counted is None else counted.classes
+    for label, ranking in before.classes.items():
+        now = file.classes.get(label)
+        if ranking != now and (now is None or ranking != ours.get(label)):
+            return True
+    return any(file.costs.get(name) != cost for name, cost in before.costs.items())
+
+
 def first(
     played: Sequence[Played], before: TableFile | None, prior: MappingTable, machine: Machine, measured: Measured
 ) -> TableFile:

@@ -23,7 +23,8 @@ _LONGEST_S = 3600.0
 _TEXT = """\
 Finds out which scheduler serves which use best on this machine, and what it costs to switch to it, in three
 stages, and writes that into the machine's mapping table. The same command goes on where it was interrupted;
-until a stage has ended the table in force stays as it is.
+until a stage has ended the table in force stays as it is. One that the new table does not go on from is kept
+beside it, as table.yaml.1, .2 and so on.
 """
 _MORE = """\
 stages:
@@ -234,7 +235,7 @@ def generalize(
         played = setup.played(found.run, results)
         machine, measured = setup.machine(), setup.measured(results)
         file = stages_table.refined(played, setup.before, setup.prior, machine, measured, begun=found.before)
-        code = setup.finish(file, results, _told(found))
+        code = setup.finish(file, results, _told(found), stages_table.kept(found.before, machine, measured))
         if adapts:
             adapted.write(setup.out, minutes_of(found))
         return code

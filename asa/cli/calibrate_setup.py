@@ -98,19 +98,34 @@ class Setup:
             return f"{self.out} has been written"
         return f"{self.out} was not written" if now is None else f"{self.out} is as it was"
 
-    def finish(self, file: "TableFile", results: "Sequence[Result]", more: dict[str, object]) -> int:
-        """Write the table, and say what came of it. Raises AsaError; then the old one is as it was."""
+    def finish(
+        self,
+        file: "TableFile",
+        results: "Sequence[Result]",
+        more: dict[str, object],
+        counted: "TableFile | None" = None,
+    ) -> int:
+        """Write the table, and say what came of it. Raises AsaError; then the old one is as it was.
+
+        An old one that has what the new one has not, and that was not `counted` in it, stays beside it.
+        """
         import msgspec
 
         from asa.cli import calibrate
         from asa.decide import table
+        from calibration import stages_table
         from scenarios.runner_plan import Outcome
 
-        table.write(self.out, file)
+        kept = None
+        if stages_table.loses(self.before, file, counted):
+            kept = table.write_keeping(self.out, file)
+        else:
+            table.write(self.out, file)
         failed = [one for one in results if one.outcome is Outcome.FAILED]
         took_s = round(sum(one.took_s * one.attempts for one in results), 1)
         if self.arguments.json:
             facts = {"table": str(self.out), "folder": str(self.folder), "trials": len(results), "failed": len(failed)}
+            facts["kept"] = None if kept is None else str(kept)
             body = {**facts, "took_s": took_s, **more, "classes": file.classes, "costs": file.costs}
             print(msgspec.json.encode(body).decode())
             return 0
@@ -121,6 +136,8 @@ class Setup:
             print(f"{name}  {why}")
         spent = f"{took_s / 60.0:.1f} minutes of machine time"
         print(f"{len(results)} trials, {len(failed)} failed, {spent}; wrote {self.out}")
+        if kept is not None:
+            print(f"the table before this one, not all of which is in it, is kept as {kept}")
         return 0
 
 

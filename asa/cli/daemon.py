@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,10 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
+    from asa import inbox
     from asa.cli.run import killed_like_interrupted
 
-    with killed_like_interrupted():
+    with inbox.remembered(signal.SIGHUP), killed_like_interrupted():  # until the loop has its own handlers
         return _run(arguments)
 
 

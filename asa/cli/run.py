@@ -75,7 +75,9 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal comes."""
-    with killed_like_interrupted():
+    from asa import inbox
+
+    with inbox.remembered(signal.SIGHUP), killed_like_interrupted():  # until the loop has its own handlers
         return _run(arguments)
 
 

@@ -40,6 +40,7 @@ from asa.decide.tablefile import (
     read_checked,
     text,
     write,
+    write_keeping,
 )
 
 __all__ = [  # what a table is made of is found here too
@@ -64,6 +65,7 @@ __all__ = [  # what a table is made of is found here too
     "text",
     "unsafe",
     "write",
+    "write_keeping",
 ]
 NAME = "table.yaml"
 """Of a machine's own table, in the folder of the agent's state."""

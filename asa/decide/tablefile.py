@@ -149,6 +149,11 @@ def write(path: Path, file: TableFile) -> None:
     put(path, text(file).encode(), expected=msgspec.structs.replace(file, version=VERSION))
 
 
+def write_keeping(path: Path, file: TableFile) -> Path | None:
+    """`write`, with the old one kept beside it, as of `put_keeping`. Raises AsaError; then it is at `path`, or kept."""
+    return _put_keeping(path, text(file).encode(), msgspec.structs.replace(file, version=VERSION))
+
+
 def put(path: Path, body: bytes, *, expected: TableFile | None = None) -> None:
     """`write` for the bytes of a file; with `expected` they have to say that. Raises AsaError."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
@@ -185,11 +190,11 @@ def put_keeping(path: Path, new: Path, known: Mapping[str, Collection[str]]) -> 
     old one is at `path`, or kept.
     """
     expected = read_checked(new, known)
-    try:
-        body = new.read_bytes()
-        old = path.read_bytes() if path.exists() else None
-    except OSError as error:
-        raise AsaError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    return _put_keeping(path, _content(new), expected)
+
+
+def _put_keeping(path: Path, body: bytes, expected: TableFile) -> Path | None:
+    old = _content(path) if path.exists() else None
     if old is None or old == body:
         put(path, body, expected=expected)
         return None
@@ -197,12 +202,19 @@ def put_keeping(path: Path, new: Path, known: Mapping[str, Collection[str]]) -> 
     put(kept, old)
     try:
         put(path, body, expected=expected)
-    except AsaError:
+    except BaseException:  # also KeyboardInterrupt
         with suppress(OSError):
             if path.read_bytes() == old:  # else it has been replaced, and this is the only one
                 kept.unlink()
         raise
     return kept
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _remove(part: Path) -> None:

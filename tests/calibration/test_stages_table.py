@@ -120,6 +120,34 @@ def test_of_another_machine_kernel_or_scheduler_nothing_stays(machine, changes):
     assert stages_table.kept(None, machine, now) is None
 
 
+def test_what_a_table_would_lose_when_another_takes_its_place():
+    older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    costs = {"scx_a": Cost(switch_ms=1.0, overhead_pct=0.1, runs=1)}
+    more = stages_table.with_costs(costs, older, MACHINE, MEASURED)
+    again = stages_table.first(trials(), more, mapping(), MACHINE, MEASURED)
+    anew = stages_table.first(trials(repeats=2), more, mapping(), MACHINE, MEASURED)
+    assert not stages_table.loses(None, older)
+    assert not stages_table.loses(older, more)  # a stage adds to it
+    assert not stages_table.loses(more, again)  # the same trials once more
+    assert stages_table.loses(more, anew)
+    assert stages_table.loses(more, older)  # costs
+    assert stages_table.loses(msgspec.structs.replace(older, measured=None), older)
+    elsewhere = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
+    assert stages_table.loses(older, elsewhere)
+
+
+def test_figures_that_count_in_the_new_ones_are_not_lost():
+    older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    more = trials(columns=("eevdf", "scx_a"), repeats=2)
+    new = stages_table.refined(more, older, mapping(), MACHINE, MEASURED, begun=older)
+    assert stages_table.loses(older, new)
+    assert not stages_table.loses(older, new, older)
+    meanwhile = stages_table.first(trials(repeats=1), older, mapping(), MACHINE, MEASURED)
+    assert stages_table.loses(meanwhile, new, older)
+    without = msgspec.structs.replace(new, classes={"idle": new.classes["idle"]})
+    assert stages_table.loses(older, without, older)
+
+
 def test_on_the_same_machine_and_series_of_kernels_all_stays():
     older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
     renamed = msgspec.structs.replace(MACHINE, name="another name")

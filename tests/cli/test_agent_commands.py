@@ -230,6 +230,49 @@ def test_settings_are_read_again_and_bad_ones_refused(env, tmp_path):
     assert process.wait(10) == 0
 
 
+HUNG_UP = """
+import signal, sys
+from dataclasses import replace
+from pathlib import Path
+from asa import assembly, paths
+from asa.cli.main import main
+
+scratch, when, *words = sys.argv[1:]
+settings = Path(scratch, "asa.yaml")
+places = replace(paths.default(), run=Path(scratch, "run"))
+
+def first():  # before this no settings, no sources, not a word
+    if when == "first":
+        paths.default = lambda: places
+        signal.raise_signal(signal.SIGHUP)
+    return places
+
+def sources(*_):  # the settings have been read, and are others by now
+    if when == "opening":
+        settings.write_text("voting: {window_s: -1}")
+        signal.raise_signal(signal.SIGHUP)
+    return standard(*_)
+
+standard, assembly.standard, paths.default = assembly.standard, sources, first
+main([*words, "--observe", "--config", str(settings), "--for", "0.5"])
+"""
+NO_BUS = {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nowhere", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}
+
+
+@pytest.mark.parametrize("words", [("run", "--ebpf", "off"), ("daemon", "--no-journal")])
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [("first", "settings read again"), ("opening", "voting.window_s: -1 is not accepted"), ("never", None)],
+)
+def test_settings_are_read_again_when_told_to_before_the_loop_began(env, tmp_path, words, when, said):
+    (tmp_path / "asa.yaml").write_text("interval_s: 0.2\n")
+    command = [sys.executable, "-c", HUNG_UP, str(tmp_path), when, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**env, **NO_BUS})
+    assert done.returncode == 0, done.stderr
+    heard = [line for line in done.stdout.splitlines() if "settings read again" in line or "settings in force" in line]
+    assert [said in line for line in heard] == ([True] if said else [])
+
+
 def test_a_reader_that_leaves_is_no_error(env):
     process = subprocess.Popen(
         [sys.executable, "-m", "asa.cli", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env

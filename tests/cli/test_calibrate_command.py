@@ -95,6 +95,38 @@ def test_an_interruption_leaves_the_old_table_byte_for_byte(command, tmp_path, c
     assert out.read_bytes() != before
 
 
+def test_a_table_that_is_not_gone_on_from_is_kept(command, tmp_path, capsys):
+    out, first = tmp_path / "table.yaml", tmp_path / "table.yaml.1"
+    prototype = ("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out))
+    assert command(*prototype) == 0
+    assert command("calibrate", "overhead", *WORDS, "--out", str(out)) == 0  # which adds to it
+    assert command("calibrate", "generalize", *WORDS, "--trials", "9", "--out", str(out)) == 0  # and so does this
+    assert "is kept as" not in capsys.readouterr().out
+    assert not first.exists()
+    before = out.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        command(*prototype, "--seed", "5", interrupt_after=1)
+    assert out.read_bytes() == before
+    assert not first.exists()
+    assert command(*prototype, "--seed", "5") == 0  # begins anew
+    assert f"is kept as {first}" in capsys.readouterr().out.splitlines()[-1]
+    assert first.read_bytes() == before != out.read_bytes()
+    assert command(*prototype, "--seed", "5", "--json") == 0  # has ended already: the same table
+    assert json.loads(capsys.readouterr().out)["kept"] is None
+    assert command(*prototype, "--repeat", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == str(tmp_path / "table.yaml.2")
+    assert [path.name for path in sorted(tmp_path.glob("*table*"))] == ["table.yaml", "table.yaml.1", "table.yaml.2"]
+
+
+@pytest.mark.parametrize("words", STAGES)
+def test_a_table_of_another_machine_is_kept(command, tmp_path, words):
+    out = tmp_path / "table.yaml"
+    out.write_text("# by hand\nversion: 1\nmachine: {name: x}\nprovenance: x\nclasses: {}\n")
+    before = out.read_bytes()
+    assert command(*words, *WORDS, "--out", str(out)) == 0
+    assert (tmp_path / "table.yaml.1").read_bytes() == before != out.read_bytes()
+
+
 def test_where_nothing_could_be_scored_the_old_table_stays(command, tmp_path):
     out = tmp_path / "table.yaml"
     fails = {"fails": lambda trial: "no"}

@@ -4,6 +4,7 @@
 import datetime
 import errno
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -233,6 +234,38 @@ def test_a_folder_that_cannot_be_flushed_never_loses_the_old_one(tmp_path, monke
     kept = {one.name: one.read_text() for one in tmp_path.iterdir()}
     changed = {"table.yaml": new.read_text(), "table.yaml.1": FILE} if replaced else {"table.yaml": FILE}
     assert kept == changed | {"new.yaml": new.read_text()}
+
+
+def test_what_is_written_may_keep_the_old_one_too(tmp_path):
+    path = tmp_path / "table.yaml"
+    file = table.read(written(tmp_path, FILE, "new.yaml"))
+    assert table.write_keeping(path, file) is None
+    path.write_text("# mine\n" + FILE)
+    assert table.write_keeping(path, file) == tmp_path / "table.yaml.1"
+    assert (tmp_path / "table.yaml.1").read_text() == "# mine\n" + FILE
+    assert path.read_text() == table.text(file)
+    assert table.write_keeping(path, file) is None  # the same
+
+
+@pytest.mark.parametrize(("sign", "left"), [("SIGKILL", {"table.yaml.1"}), ("SIGINT", set())])
+def test_an_end_after_the_copy_leaves_the_old_one_byte_for_byte(tmp_path, sign, left):
+    path = written(tmp_path, FILE, "table.yaml")
+    code = f"""
+import os, pathlib, signal, sys
+from asa.decide import table
+path, rename = pathlib.Path(sys.argv[1]), pathlib.Path.replace
+def replace(part, to):
+    if to == path:
+        os.kill(os.getpid(), signal.{sign})
+    return rename(part, to)
+pathlib.Path.replace = replace
+table.write_keeping(path, table.read(path))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=False, capture_output=True)
+    assert done.returncode == -signal.Signals[sign]
+    assert path.read_text() == FILE
+    assert {one.name for one in tmp_path.iterdir() if not one.name.startswith(".")} == {"table.yaml"} | left
+    assert all((tmp_path / name).read_text() == FILE for name in left)
 
 
 def test_a_file_that_changes_between_check_and_import_is_not_taken(tmp_path):
