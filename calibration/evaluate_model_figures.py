@@ -21,6 +21,7 @@ from calibration import recognition, recognition_report
 from models import ensemble, features
 from models.artefact import Array
 from models.held_out import Tell
+from scenarios import catalogue
 
 RESULT = 1
 """Of `Result`: what was kept of another number is not read."""
@@ -187,7 +188,8 @@ def figures(result: Result, served: Mapping[str, str] | None, why: str = "") -> 
 
 def by_scheduler(result: Result, served: Mapping[str, str] | None, why: str = "") -> tuple[float | None, str]:
     """Share of the 28 scenarios' rows that come to the right scheduler, in per cent, or why there is none."""
-    table, pair = np.array(result.confusion), np.array([name.count("+") == 1 for name in result.classes])
+    scenarios = {scenario.label for scenario in catalogue.PAIRS}
+    table, pair = np.array(result.confusion), np.array([name in scenarios for name in result.classes])
     if served is None:
         return None, why or "no mapping table"
     missing = [name for name in result.classes if name not in served]

@@ -37,8 +37,9 @@ It may be emulated, or starved; to spare all sources would blind the agent and h
 the dearest reader of /proc takes 4 times the middle, which is 50 us.
 """
 
-_ALWAYS = frozenset({SchedExtCollector.name})
-"""What no decision can do without: in a tick that knows of no scheduler nothing may be switched, and none stands by."""
+_ALWAYS = frozenset({CpuCollector.name, SchedExtCollector.name})
+"""What no decision can do without: in a tick without the cores' counters there is nothing to judge, and in one that
+knows of no scheduler nothing may be switched, and none stands by."""
 
 _REMEMBERED = 5  # reads whose median is judged: two that were interrupted by other tasks do not make a source slow
 _LONGEST_PERIOD = 64  # ticks; a source that takes ever so long is still asked about once a minute

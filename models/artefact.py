@@ -34,6 +34,7 @@ MEMBERS = ("xgboost", "forest", "svm")
 IDLE = "idle"  # the label when every factor is none
 WHOLE = "workload"  # the name of a flat model's only head
 MOST_HEADS = 4
+_MOST_COMBINATIONS = 10_000  # of the heads' classes: all are made in each tick
 
 Array = NDArray[Any]
 
@@ -87,7 +88,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     format: str
     schema: int  # of `models.features`
     features: tuple[str, ...]
-    classes: tuple[str, ...]  # whole labels; with several heads: `labels(heads)`
+    classes: tuple[str, ...]  # whole labels; with several heads: all or some of `labels(heads)`
     weights: tuple[float, ...] = ()
     temperature: float = 1.0
     heads: tuple[Part, ...] = ()
@@ -110,6 +111,14 @@ def labels(heads: Sequence[Part]) -> tuple[str, ...]:
     """All combinations of the heads' classes, the last head's changing fastest: `web+blender`, `web`, `idle`."""
     combinations = itertools.product(*(head.classes for head in heads))
     return tuple("+".join(name for name in names if name) or IDLE for names in combinations)
+
+
+def places(heads: Sequence[Part], classes: Sequence[str]) -> Array:
+    """Where each class stands among `labels(heads)`, intp (K,). Raises ValueError for one that is none of them."""
+    where = {name: place for place, name in enumerate(labels(heads))}
+    if strange := [name for name in classes if name not in where]:
+        raise ValueError(f"its class {strange[0]!r} is no combination of its heads'")
+    return np.array([where[name] for name in classes], dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +361,9 @@ def _check_header(header: Header) -> None:
             raise ValueError(f"temperature {part.temperature!r} is not between 0.01 and 100")
     # how many first: four heads of 200 classes have more combinations than memory
     many = math.prod(len(part.classes) for part in header.heads)
-    if header.heads and (many != len(header.classes) or header.classes != labels(header.heads)):
-        raise ValueError("its classes are not the combinations of its heads'")
+    if many > _MOST_COMBINATIONS:
+        raise ValueError(f"its heads have {many} combinations, at most {_MOST_COMBINATIONS} are joined")
+    places(header.parts, header.classes)
     if header.open_world is not None and not np.isfinite(header.open_world.least):
         raise ValueError(f"the open world's least {header.open_world.least!r} is not finite")
 

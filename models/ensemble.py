@@ -23,13 +23,14 @@ from sklearn.linear_model import LogisticRegression
 from models.artefact import Array
 from models.runtime_numpy import FARTHEST
 
-TRAINING = 3
+TRAINING = 7
 """Of how a model is trained: what was kept of another number is not used. Change it when figures would change."""
 
 _GRID = 20  # weights are multiples of 1 / 20
 # The members are there for each other's blind spots (paper 3.3), and a handful of validation sessions cannot show that
 # one of them has none. Chosen after free weights had done worse on held-out sessions: README.md, Limits of today.
 _LEAST = 0.2
+_UNSEEN = 1e30  # scale of a column that never moved in training: what it shows later says nothing
 _JITTER = 1e-3  # added to the vectors' own kernel, so that vectors close together do not get huge opposite weights
 _AT_ONCE = 2048  # rows whose kernel is in memory
 _STEEP = (-3.0, 0.0)  # sigmoid of a class that held-out folds say nothing about
@@ -199,7 +200,7 @@ def train(rows: Rows, use: Array, recipe: Recipe, seed: int) -> Members:
     ).fit(filled, y, sample_weight=weight)
     mean = filled.mean(axis=0, dtype=np.float64)
     deviation = filled.std(axis=0, dtype=np.float64)
-    scale = np.where(deviation > 1e-6, deviation, 1.0)
+    scale = np.where(deviation > 1e-6, deviation, _UNSEEN)
     z = ((filled - mean) / scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
     gamma = recipe.spread / x.shape[1]
     vectors = z[_chosen(weight, recipe.vectors, seed)]

@@ -184,8 +184,7 @@ def running(data: Dataset) -> Array:
 
 def pairs(data: Dataset) -> Array:
     """Those of them with one application in front and one behind, bool (n,): the 28 scenarios."""
-    both = np.array([name.count("+") == 1 for name in data.classes])
-    return np.asarray(running(data) & both[data.y])
+    return np.asarray(running(data) & (data.factors() > 0).all(axis=1)[data.y])
 
 
 def accuracy_pct(probabilities: Array, y: Array) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from asa.core.errors import ModelError
 from models import ensemble
-from models.artefact import WHOLE, Array, OpenWorld, Part, Score, labels
+from models.artefact import WHOLE, Array, OpenWorld, Part, Score, places
 from models.dataset import Dataset
 from models.ensemble import Fitted, Recipe, Rows
 
@@ -55,15 +55,15 @@ class Labels:
         return front, behind
 
     def kinds(self) -> tuple[Kind, ...]:
-        """What can be built: factored where the classes are all combinations of at least two factors each."""
+        """What can be built: factored where each class is a combination of two factors that have several values."""
         several = min(len(self.interactives), len(self.backgrounds)) >= 2 and bool((self.factors >= 0).all())
-        whole = several and sorted(labels(self.parts)) == sorted(self.classes)
-        return (Kind.FLAT, Kind.FACTORED) if whole else (Kind.FLAT,)
+        return (Kind.FLAT, Kind.FACTORED) if several and bool((self.factors > 0).all(axis=1).any()) else (Kind.FLAT,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A trained model. `columns` are the classes' places among the combinations of its heads' classes."""
+    """A trained model. `columns` are the classes' places among the combinations of its heads' classes, of which it may
+    know only some: their shares are then divided by their sum."""
 
     kind: Kind
     classes: tuple[str, ...]  # of the dataset
@@ -83,18 +83,21 @@ class Model:
 
     def blended(self, by_head: Sequence[Array]) -> Array:
         """The same from what `by_head` gave."""
+        return normalised(self._joined(by_head))
+
+    def _joined(self, by_head: Sequence[Array]) -> Array:
         shares = [ensemble.blend(of, part.weights) for of, part in zip(by_head, self.parts, strict=True)]
         return joined(shares, self.parts, calibrate=True)[:, self.columns]
 
     def by_member(self, by_head: Sequence[Array]) -> Array:
         """Distributions over `classes` by each member alone, (3, n, K), not calibrated."""
         members = [[of[place] for of in by_head] for place in range(len(by_head[0]))]
-        return np.stack([joined(shares, self.parts, calibrate=False)[:, self.columns] for shares in members])
+        return np.stack([normalised(joined(one, self.parts, calibrate=False)[:, self.columns]) for one in members])
 
-    def scores(self, x: Array, probabilities: Array) -> dict[Score, Array]:
-        """How familiar each row is, (n,) by each measure, as the runtime has them."""
+    def scores(self, x: Array, by_head: Sequence[Array]) -> dict[Score, Array]:
+        """How familiar each row is, (n,) by each measure, as the runtime has them; `by_head` as of these rows."""
         return {
-            Score.PROBABILITY: probabilities.max(axis=1),
+            Score.PROBABILITY: self._joined(by_head).max(axis=1),
             Score.ENERGY: np.min([one.members.energy(x) for one in self.heads], axis=0),
             Score.KINSHIP: np.min([one.members.kinship(x) for one in self.heads], axis=0),
         }
@@ -127,15 +130,14 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         columns = np.arange(len(names.classes))
     else:
         if kind not in names.kinds():
-            raise ModelError("the labels are not all combinations of two factors: train a flat model")
+            raise ModelError("the labels are not combinations of two factors: train a flat model")
         parts = names.parts
         truths = tuple(names.factors[rows.y].T)
         heads = tuple(
             ensemble.fit(replace(rows, y=truth, classes=len(part.classes)), recipe, seed + place)
             for place, (truth, part) in enumerate(zip(truths, parts, strict=True))
         )
-        found = labels(parts)
-        columns = np.array([found.index(name) for name in names.classes], dtype=np.intp)
+        columns = places(parts, names.classes)
     shares = [one.validation.blended for one in heads]
     parts = tuple(
         Part(
@@ -146,7 +148,8 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         )
         for part, one, share, truth in zip(parts, heads, shares, truths, strict=True)
     )
-    validation = joined(shares, parts, calibrate=True)[:, columns]
+    among = joined(shares, parts, calibrate=True)[:, columns]
+    validation = normalised(among)
     return Model(
         kind=kind,
         classes=names.classes,
@@ -155,7 +158,7 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         columns=columns,
         validation=validation,
         familiar={
-            Score.PROBABILITY: validation.max(axis=1),
+            Score.PROBABILITY: among.max(axis=1),
             Score.ENERGY: np.min([one.validation.energy for one in heads], axis=0),
             Score.KINSHIP: np.min([one.validation.kinship for one in heads], axis=0),
         },
@@ -195,6 +198,12 @@ def hardened(shares: Array, heat: float) -> Array:
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
     powers = np.maximum(shares, _SMALLEST) ** (1.0 / heat)
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def normalised(shares: Array) -> Array:
+    """Divided by their sum, as the runtime does it; all equal where that is 0."""
+    sums = shares.sum(axis=1, keepdims=True)
+    return np.where(sums > 0.0, shares / np.where(sums > 0.0, sums, 1.0), 1.0 / shares.shape[1])
 
 
 def joined(shares: Sequence[Array], parts: Sequence[Part], *, calibrate: bool) -> Array:

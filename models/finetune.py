@@ -19,7 +19,7 @@ import xgboost
 
 import asa
 from asa.core.errors import ModelError
-from models import artefact, held_out
+from models import held_out
 from models.artefact import FORMAT, Array, Header
 from models.dataset import Dataset, deal, deal_seeds
 from models.ensemble import Rows
@@ -162,7 +162,7 @@ def header(parent: Header, model: Model, *, made: str, seed: int, sha256: str) -
     return msgspec.structs.replace(
         parent,
         format=FORMAT,
-        classes=model.classes if flat else artefact.labels(model.parts),
+        classes=model.classes,
         weights=model.parts[0].weights if flat else (),
         temperature=model.parts[0].temperature if flat else 1.0,
         heads=() if flat else model.parts,

@@ -29,6 +29,9 @@ from models.factored import Kind, Labels, Model
 MOST_INNER = 3
 """Inner folds: what is chosen is chosen on sessions, or thirds of sessions where there is one of each label."""
 
+BLIND_EVERY = 3
+"""Of the training rows with eBPF's columns, one in so many is learnt from without them too."""
+
 Tell = Callable[[str, float], None]
 
 
@@ -163,19 +166,37 @@ def rows_of(data: Dataset, use: Array) -> Rows:
     """Training rows that `use` (bool, (n,)) selects, dealt into inner folds by session.
 
     Where no label has a second session, each session's thirds are the folds: a poor judge, but one that has seen no
-    test row. Weights make classes and places count alike among these rows.
+    test row. Weights make classes and places count alike among these rows. One row in `BLIND_EVERY` that knows what
+    eBPF tells stands there a second time without it, at the end.
     """
     fold = deal(data, use, MOST_INNER)[use]
     if not fold.any():
         _, first, count = np.unique(data.session[use], return_index=True, return_counts=True)
         places = np.arange(len(fold)) - np.repeat(first, count)
         fold = places * MOST_INNER // np.repeat(count, count)
-    return Rows(
+    sighted = Rows(
         x=data.x[use],
         y=data.y[use],
         weight=data.select(use).balanced(),
         fold=fold,
         classes=len(data.classes),
+    )
+    return _with_blind(sighted)
+
+
+def _with_blind(rows: Rows) -> Rows:
+    # some rows once more as a machine sees them that has no eBPF: without them, trees and vectors lean on it alone
+    probes = features.columns(features.SOURCES["ebpf"])
+    copied = np.flatnonzero(np.isfinite(rows.x[:, probes]).any(axis=1))[::BLIND_EVERY]
+    x = rows.x[copied]
+    x[:, probes] = np.nan
+    weight = np.concatenate([rows.weight, rows.weight[copied]])
+    return Rows(
+        x=np.concatenate([rows.x, x]),
+        y=np.concatenate([rows.y, rows.y[copied]]),
+        weight=weight / weight.mean(),
+        fold=np.concatenate([rows.fold, rows.fold[copied]]),
+        classes=rows.classes,
     )
 
 
@@ -207,7 +228,7 @@ def _arrays(data: Dataset, task: Task, recipe: Recipe, seed: int) -> dict[str, A
     for name in task.hidden:
         blind = data.select(task.test).without(features.SOURCES[name]).x
         made[f"hidden.{name}"] = _wide(model.probabilities(blind), present, data)
-    made |= {f"score.{score}": values for score, values in model.scores(x, of[kind]).items()}
+    made |= {f"score.{score}": values for score, values in model.scores(x, by_head).items()}
     made |= {f"least.{score}": np.array(model.least(score)) for score in Score}
     made |= {
         f"validation.{one}": np.array(factored.judged(other.validation, rows.y, rows.weight)[0])

@@ -48,6 +48,7 @@ class Judge(Protocol):
 
     classes: tuple[Workload, ...]
     parts: tuple[Part, ...]
+    places: Array
 
     def judge(self, frame: FeatureFrame) -> Judgement:
         """Distribution of one frame, and whether it looks like anything known."""
@@ -194,7 +195,7 @@ def _add_labelled(
 
 def _add_stretches(made: _Gathered, found: Iterable[Tick], judge: Judge, sure: Sure) -> None:
     seen = [judged(tick, judge) for tick in found]
-    for first, after, place in stretches(seen, judge.parts, sure):
+    for first, after, place in stretches(seen, _in_heads(judge), sure):
         label = str(judge.classes[place])
         begin_ns, end_ns = seen[first].at_ns, seen[after - 1].at_ns
         edge_ns = int(sure.edge_s * 1e9)
@@ -222,10 +223,15 @@ def judged(tick: Tick, judge: Judge) -> Judged:
     )
 
 
-def stretches(seen: Sequence[Judged], parts: Sequence[Part], sure: Sure) -> Iterator[tuple[int, int, int]]:
+def _in_heads(judge: Judge) -> Array:
+    # of each class its number in each head, intp (K, heads)
+    return np.stack(np.unravel_index(judge.places, tuple(len(one.classes) for one in judge.parts)), axis=1)
+
+
+def stretches(seen: Sequence[Judged], in_heads: Array, sure: Sure) -> Iterator[tuple[int, int, int]]:
     """(first, after, class) of the stretches in a session that the model is sure of, by place in `seen`.
 
-    `parts` are the model's heads.
+    `in_heads`: the number of each class in each of the model's heads, intp (K, heads).
     """
     if not seen:
         return
@@ -241,9 +247,7 @@ def stretches(seen: Sequence[Judged], parts: Sequence[Part], sure: Sure) -> Iter
             long = at_ns[run[-1]] - at_ns[run[0]] >= sure.least_s * 1e9
             stable = (blended[run].argmax(axis=1) == place).mean() >= sure.stable_share
             confident = blended[run, place].mean() >= sure.confident_mean
-            # a label's place in the product of the heads' classes, the last head's changing fastest
-            wanted = np.array(np.unravel_index(place, tuple(len(one.classes) for one in parts)))
-            agreed = (first[run] == wanted[None, :, None]).mean(axis=0).min() >= sure.member_share
+            agreed = (first[run] == in_heads[place][None, :, None]).mean(axis=0).min() >= sure.member_share
             if long and stable and confident and agreed and known[run].mean() >= sure.known_share:
                 yield int(run[0]), int(run[-1]) + 1, place
 

@@ -23,7 +23,7 @@ from asa.core.errors import ModelError
 from asa.core.mark import Phase
 from models.recorded import VALUES, Rows
 
-SCHEMA = 1
+SCHEMA = 2
 LEAST_SESSIONS, SECONDS = 3, 60
 """Of each label, with different seeds, and how long all of it has to run."""
 

@@ -43,6 +43,8 @@ class Ensemble:
         self.schema = model.header.schema
         self.classes = tuple(Workload(name) for name in model.header.classes)
         self.parts = model.header.parts
+        self.places = artefact.places(self.parts, model.header.classes)
+        """Where each class stands among the combinations of the heads' classes, the last head's changing fastest."""
         self._open_world = model.header.open_world
         self._fill = model.fill
         self._features = len(model.fill)
@@ -68,15 +70,19 @@ class Ensemble:
 
     def judge(self, frame: FeatureFrame) -> Judgement:
         """Distribution, and whether the frame looks like anything the model knows. Raises ModelError as `predict`."""
+        shares = self._joined(frame)
+        probabilities = Probabilities(classes=self.classes, values=_normalised(shares))
+        if self._open_world is None:
+            return Judgement(probabilities=probabilities, score=None, known=True)
+        score = self._score(self._open_world.score, shares)
+        return Judgement(probabilities=probabilities, score=score, known=score >= self._open_world.least)
+
+    def _joined(self, frame: FeatureFrame) -> Array:
+        # of all combinations, those that are classes
         joint, *others = self.factors(frame)
         for shares in others:
             joint = np.multiply.outer(joint, shares).ravel()
-        values = tuple(joint.tolist())
-        probabilities = Probabilities(classes=self.classes, values=values)
-        if self._open_world is None:
-            return Judgement(probabilities=probabilities, score=None, known=True)
-        score = self._score(self._open_world.score, values)
-        return Judgement(probabilities=probabilities, score=score, known=score >= self._open_world.least)
+        return joint[self.places]
 
     def factors(self, frame: FeatureFrame) -> list[Array]:
         """Distributions of the heads, (K,) each, in the order of `parts`. Raises ModelError as `predict`."""
@@ -93,13 +99,13 @@ class Ensemble:
 
     def scores(self, frame: FeatureFrame) -> dict[Score, float]:
         """All measures of how familiar a frame is, to choose one and its threshold by. Raises ModelError."""
-        values = self.judge(frame).probabilities.values
-        return {score: self._score(score, values) for score in Score}
+        shares = self._joined(frame)
+        return {score: self._score(score, shares) for score in Score}
 
-    def _score(self, score: Score, values: tuple[float, ...]) -> float:
+    def _score(self, score: Score, shares: Array) -> float:
         match score:
             case Score.PROBABILITY:
-                return max(values)
+                return float(shares.max())
             case Score.ENERGY:
                 return self.engine.energy()
             case Score.KINSHIP:
@@ -115,6 +121,12 @@ class Ensemble:
         if missing.any():
             low[missing], high[missing] = -np.inf, np.inf
             np.copyto(filled, self._fill, where=missing)
+
+
+def _normalised(shares: Array) -> tuple[float, ...]:
+    total = shares.sum()
+    values: list[float] = (shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))).tolist()
+    return tuple(values)
 
 
 def _blend(members: Array, weights: Array, hardness: float) -> Array:

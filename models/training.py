@@ -17,7 +17,7 @@ import xgboost
 
 import asa
 from asa.core.errors import ModelError
-from models import artefact, evaluation, factored, features, held_out, novelty
+from models import evaluation, factored, features, held_out, novelty
 from models.artefact import FORMAT, Array, Artefact, Header
 from models.dataset import Dataset
 from models.ensemble import Recipe
@@ -92,7 +92,7 @@ def header(data: Dataset, model: Model, new: Novelty, seed: int) -> Header:
         format=FORMAT,
         schema=features.SCHEMA,
         features=features.NAMES,
-        classes=model.classes if flat else artefact.labels(model.parts),
+        classes=model.classes,
         weights=model.parts[0].weights if flat else (),
         temperature=model.parts[0].temperature if flat else 1.0,
         heads=() if flat else model.parts,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from models.training import Trained
 
 _SUFFIX = ".journal.xz"
+_SCENARIOS = "scenarios"  # the benchmark's, in a folder of their own below the others
 _TIMED_TICKS = 2_000
 
 _TEXT = """\
@@ -62,7 +63,7 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
         "--recordings",
         type=Path,
         metavar="DIR",
-        help=f"folder of *{_SUFFIX}, or one journal, packed or not (default: the package's)",
+        help=f"folder of *{_SUFFIX}, also in {_SCENARIOS}/ below it, or one journal (default: the package's)",
     )
     command.add_argument("--seed", type=int, default=1, metavar="N", help="of all random choices (default: 1)")
     command.add_argument(
@@ -146,7 +147,7 @@ def folder(arguments: argparse.Namespace) -> Path:
 
 def scenarios(arguments: argparse.Namespace) -> Path:
     """Where the benchmark's recordings are: as asked, or the package's."""
-    return Path(arguments.recordings) if arguments.recordings is not None else _shipped() / "scenarios"
+    return Path(arguments.recordings) if arguments.recordings is not None else _shipped() / _SCENARIOS
 
 
 def _shipped() -> Path:
@@ -156,14 +157,15 @@ def _shipped() -> Path:
 
 
 def recordings(directory: Path) -> "Iterator[Recording]":
-    """All sessions of all packed recordings in a folder, by file name, or of one journal. Sequences of scenarios are
-    left out: they are no class. Raises JournalError or ModelError."""
+    """All sessions of all packed recordings in a folder and its scenarios/, by file name, or of one journal. Sequences
+    of scenarios are left out: they are no class. Raises JournalError or ModelError."""
     from asa.core.errors import JournalError, ModelError
     from asa.core.mark import SEQUENCE
     from asa.journal import Journal
     from models.dataset import Recording
 
-    found = [directory] if directory.is_file() else sorted(directory.glob(f"*{_SUFFIX}"))
+    inside = [*sorted(directory.glob(f"*{_SUFFIX}")), *sorted(directory.glob(f"{_SCENARIOS}/*{_SUFFIX}"))]
+    found = [directory] if directory.is_file() else inside
     if not found:
         raise ModelError(f"{directory}: no *{_SUFFIX} in it; make one with `asa record --campaign --pack FILE`")
     for path in found:

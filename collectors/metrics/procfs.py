@@ -3,6 +3,14 @@
 
 from collectors.metrics.kinds import Backend, Group, Row, Unit
 
+
+def _moves(name: str, what: str) -> tuple[Row, ...]:
+    return tuple(
+        Row(f"memory_{name}_{way}_bytes_per_s", Unit.BYTES_PER_S, "", f"How fast {what} {verb}.", f"{name}_bytes")
+        for way, verb in (("grown", "grew"), ("shrunk", "shrank"))
+    )
+
+
 GROUPS: tuple[Group, ...] = (
     Group(
         Backend.PROCFS,
@@ -74,6 +82,9 @@ GROUPS: tuple[Group, ...] = (
             Row("memory_dirty_bytes", Unit.BYTES, "", "Cache that has still to be written to disk.", "dirty_bytes"),
             Row("memory_available_share", Unit.SHARE, "", "Available part of all memory.", "available_bytes"),
             Row("memory_cached_share", Unit.SHARE, "", "Part of all memory that caches files."),
+            *_moves("available", "memory that new programs could have"),
+            *_moves("cached", "the cache of files"),
+            *_moves("dirty", "cache that has still to be written"),
             Row("swap_total_bytes", Unit.BYTES, "Total Swap", "Swap space."),
             Row("swap_free_bytes", Unit.BYTES, "Available Swap", "Swap space without any use."),
             Row("swap_used_share", Unit.SHARE, "", "Used part of the swap space; None without swap."),

@@ -67,6 +67,8 @@ def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Field
     fields: Fields = {}
     if current.cpu is not None and previous.cpu is not None:
         fields |= procfs.cpu(previous.cpu, current.cpu, elapsed_s)
+    if current.memory is not None and previous.memory is not None:
+        fields |= procfs.memory(previous.memory, current.memory, elapsed_s)
     if current.paging is not None and previous.paging is not None:
         fields |= procfs.paging(previous.paging, current.paging, elapsed_s)
     if current.disk is not None and previous.disk is not None:

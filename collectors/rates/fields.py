@@ -44,6 +44,12 @@ class Rates:
     memory_dirty_bytes: float | None = None
     memory_available_share: float | None = None
     memory_cached_share: float | None = None
+    memory_available_grown_bytes_per_s: float | None = None
+    memory_available_shrunk_bytes_per_s: float | None = None
+    memory_cached_grown_bytes_per_s: float | None = None
+    memory_cached_shrunk_bytes_per_s: float | None = None
+    memory_dirty_grown_bytes_per_s: float | None = None
+    memory_dirty_shrunk_bytes_per_s: float | None = None
     swap_total_bytes: float | None = None
     swap_free_bytes: float | None = None
     swap_used_share: float | None = None

@@ -113,6 +113,20 @@ def memory_levels(state: MemoryState) -> Fields:
     }
 
 
+def memory(old: MemoryState, new: MemoryState, elapsed_s: float) -> Fields:
+    """How fast parts of the memory grow and shrink; one of the two is 0."""
+    fields: Fields = {}
+    for name, before, now in (
+        ("available", old.available_bytes, new.available_bytes),
+        ("cached", old.cached_bytes, new.cached_bytes),
+        ("dirty", old.dirty_bytes, new.dirty_bytes),
+    ):
+        by = None if before is None or now is None else (now - before) / elapsed_s
+        fields[f"memory_{name}_grown_bytes_per_s"] = None if by is None else max(by, 0.0)
+        fields[f"memory_{name}_shrunk_bytes_per_s"] = None if by is None else max(-by, 0.0)
+    return fields
+
+
 def paging(old: PagingCounters, new: PagingCounters, elapsed_s: float) -> Fields:
     """Page faults, and bytes to and from block devices."""
     return {

@@ -16,7 +16,7 @@ from enum import StrEnum
 from collectors.ebpf.layout import OCTAVE_FIRST_LOG2
 from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
 
-SCHEMA = 2
+SCHEMA = 3
 """Of all columns: any change of one needs another number."""
 
 
@@ -24,7 +24,7 @@ class Source(StrEnum):
     """What a column is read from, so that a report can leave it out."""
 
     CPU = "cpu"  # /proc/stat
-    MEMORY = "memory"  # page faults and paging
+    MEMORY = "memory"  # page faults, paging, and how fast parts of the memory grow and shrink
     DISK = "disk"
     NETWORK = "network"
     PSI = "psi"
@@ -106,6 +106,41 @@ _COUNTED: _Counted = {
     ),
     "packets": ("packets received and sent", _PACKETS, Source.NETWORK),
     "network_kib": ("KiB received and sent", _NETWORK_KIB, Source.NETWORK),
+}
+# a core alone: how memory moves
+_MOVED: _Counted = {
+    "available_grown_kib": (
+        "KiB by which the available memory grew",
+        Sum(("memory_available_grown_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "available_shrunk_kib": (
+        "KiB by which the available memory shrank",
+        Sum(("memory_available_shrunk_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "cached_grown_kib": (
+        "KiB by which the cache of files grew",
+        Sum(("memory_cached_grown_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "cached_shrunk_kib": (
+        "KiB by which the cache of files shrank",
+        Sum(("memory_cached_shrunk_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "dirty_grown_kib": (
+        "KiB by which what is to be written grew",
+        Sum(("memory_dirty_grown_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "dirty_shrunk_kib": (
+        "KiB by which what is to be written shrank",
+        Sum(("memory_dirty_shrunk_bytes_per_s",), (_KIB,)),
+        Source.MEMORY,
+    ),
+    "paged_in_kib": ("KiB paged in from disks", Sum(("paged_in_bytes_per_s",), (_KIB,)), Source.MEMORY),
+    "paged_out_kib": ("KiB paged out to disks", Sum(("paged_out_bytes_per_s",), (_KIB,)), Source.MEMORY),
 }
 # a core alone: rare, or a second source of what is above
 _RARE: _Counted = {
@@ -268,6 +303,7 @@ _LOGS = (
     *_a_core(_COUNTED),
     *_a_busy_core(_COUNTED),
     *_a_switch(_COUNTED, _SWITCHES),
+    *_a_core(_MOVED),
     *_a_core(_RARE),
     *_a_busy_core(_PROBED),
     *_a_switch(_PROBED, _PROBED_SWITCHES),
@@ -317,6 +353,11 @@ FOLLOWED: tuple[str, ...] = (
     "rcu_softirqs_a_busy_core",
     "faults_a_core",
     "faults_a_busy_core",
+    "available_grown_kib_a_core",
+    "available_shrunk_kib_a_core",
+    "cached_grown_kib_a_core",
+    "cached_shrunk_kib_a_core",
+    "dirty_grown_kib_a_core",
     "disk_operations_a_core",
     "disk_kib_a_core",
     "packets_a_core",

@@ -47,7 +47,7 @@ COLUMNS: tuple[Column, ...] = (
 
 def _nothing(width: int) -> Numbers:
     made = np.full(width, np.nan)
-    made.flags.writeable = False
+    made.setflags(write=False)
     return made
 
 
@@ -78,7 +78,8 @@ def push(window: Window, monotonic_ns: int, rates: Rates, cpus: int) -> Window:
     old = sum(time_ns < monotonic_ns - _LONG_NS for time_ns in times_ns)
     kept = window.followed[old : len(times_ns)]
     followed = np.concatenate((kept, row)) if len(kept) else row
-    newest.flags.writeable = followed.flags.writeable = False
+    newest.setflags(write=False)
+    followed.setflags(write=False)
     return Window(times_ns=(*times_ns[old:], monotonic_ns), newest=newest, followed=followed)
 
 

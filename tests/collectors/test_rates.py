@@ -47,6 +47,12 @@ EXPECTED = {
     "memory_dirty_bytes": 30,
     "memory_available_share": 0.4,
     "memory_cached_share": 0.25,
+    "memory_available_grown_bytes_per_s": 0,
+    "memory_available_shrunk_bytes_per_s": 50,
+    "memory_cached_grown_bytes_per_s": 20,
+    "memory_cached_shrunk_bytes_per_s": 0,
+    "memory_dirty_grown_bytes_per_s": 5,
+    "memory_dirty_shrunk_bytes_per_s": 0,
     "swap_total_bytes": 800,
     "swap_free_bytes": 600,
     "swap_used_share": 0.25,
@@ -161,6 +167,7 @@ def test_iowait_that_went_back_leaves_the_other_shares():
 LEVELS = {"run_queue_length", "blocked_tasks", "focus_memory_share", "focus_processes", "focus_fullscreen"}
 LEVELS |= {"desktop_overview", "input_idle_s", "gpu_processes", "gpu_memory_bytes", "sched_ext_attached"}
 LEVELS |= {metric.field for metric in METRICS if metric.part in {"process", "memory", "connections"}}
+LEVELS -= {metric.field for metric in METRICS if metric.field.endswith("_bytes_per_s")}
 ALSO = {  # what needs another part besides its own: how much there is to have a share of
     "cpu": {"focus_cpu_cores", "focus_cpu_share", "gpu_process_cpu_cores", "gpu_process_cpu_share"},
     "memory": {"focus_memory_share"},

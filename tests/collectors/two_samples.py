@@ -124,9 +124,9 @@ OLD = RawSample(
     memory=MemoryState(
         total_bytes=1000,
         free_bytes=100,
-        available_bytes=400,
+        available_bytes=500,
         buffers_bytes=50,
-        cached_bytes=250,
+        cached_bytes=210,
         swap_total_bytes=800,
         swap_free_bytes=600,
         dirty_bytes=20,
@@ -189,7 +189,7 @@ NEW = replace(
         blocked=2,
     ),
     process=ProcessState(processes=210, threads=950, runnable_threads=3),
-    memory=replace(OLD.memory, free_bytes=80, dirty_bytes=30),
+    memory=replace(OLD.memory, free_bytes=80, available_bytes=400, cached_bytes=250, dirty_bytes=30),
     paging=PagingCounters(faults=5000, major_faults=14, paged_in_kib=504, paged_out_kib=700),
     disk=DiskCounters(
         reads=140,

@@ -81,7 +81,8 @@ def test_no_prediction_comes_from_a_model_that_saw_its_session(data: Dataset, mo
         test = {row.tobytes() for row in data.x[found.fold == number]}
         of_fold = seen[3 * number : 3 * number + 3]
         assert not any(test & known for known in of_fold)
-        assert len(of_fold[2]) == len(data.y) - len(test)
+        # some of them stand there a second time, as a machine without eBPF sees them
+        assert len(of_fold[2]) == (len(data.y) - len(test)) + -(-(len(data.y) - len(test)) // held_out.BLIND_EVERY)
     assert np.allclose(found.blended.sum(axis=1), 1.0, atol=1e-5)
     assert found.kinds == (Kind.FLAT,) * 3  # these labels have no parts
 

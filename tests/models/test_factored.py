@@ -32,9 +32,30 @@ def models(data: Dataset) -> dict[Kind, Model]:
     return held_out.trained(data, np.ones(len(data.y), dtype=bool), tuple(Kind), SMALL, 1)
 
 
+@pytest.fixture(scope="module")
+def fewer(data: Dataset) -> Dataset:
+    """Without a combination that the factors allow."""
+    kept = data.select(data.y != data.classes.index("web+llm"))
+    classes = tuple(name for name in data.classes if name != "web+llm")
+    numbers = np.array([classes.index(data.classes[number]) for number in kept.y])
+    return dataclasses.replace(kept, classes=classes, y=numbers)
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_the_artefact_says_what_training_said(data: Dataset, models: dict[Kind, Model], kind: Kind, tmp_path):
-    model = models[kind]
+    says_the_same(data, models[kind], tmp_path)
+
+
+def test_a_factored_model_may_know_some_of_the_combinations_only(fewer: Dataset, tmp_path):
+    assert factored.labels_of(fewer).kinds() == (Kind.FLAT, Kind.FACTORED)
+    model = held_out.trained(fewer, np.ones(len(fewer.y), dtype=bool), (Kind.FACTORED,), SMALL, 1)[Kind.FACTORED]
+    shares = model.probabilities(fewer.x)
+    assert shares.shape == (len(fewer.y), 5)
+    assert shares.sum(axis=1) == pytest.approx(np.ones(len(fewer.y)))
+    says_the_same(fewer, model, tmp_path)
+
+
+def says_the_same(data: Dataset, model: Model, tmp_path):
     header = training.header(data, model, NOTHING, 1)
     artefact.save(training.factored_artefact(model.heads, header), tmp_path / "m.npz")
     loaded = Ensemble.load(tmp_path / "m.npz")
@@ -43,7 +64,7 @@ def test_the_artefact_says_what_training_said(data: Dataset, models: dict[Kind, 
     x = data.x[::7].copy()
     x[::3, 4] = np.nan
     expected = model.probabilities(x)
-    scores = model.scores(x, expected)
+    scores = model.scores(x, model.by_head(x))
     for row, wanted, place in zip(x, expected, range(len(x)), strict=True):
         values = tuple(None if np.isnan(value) else float(value) for value in row)
         frame = FeatureFrame(schema=features.SCHEMA, values=values)
@@ -62,14 +83,24 @@ def test_most_validation_rows_are_known(models: dict[Kind, Model]):
             assert known == pytest.approx(factored.KNOWN_SHARE, abs=0.02)
 
 
-def test_labels_that_are_not_all_combinations_are_flat(data: Dataset):
-    fewer = data.select(data.y != data.classes.index("web+llm"))
-    names = dataclasses.replace(
-        factored.labels_of(fewer), classes=tuple(name for name in data.classes if name != "web+llm")
-    )
+def test_labels_without_two_factors_are_flat(data: Dataset):
+    behind = data.select(data.interactive == 0)
+    names = dataclasses.replace(factored.labels_of(behind), interactives=("",))
     assert names.kinds() == (Kind.FLAT,)
     with pytest.raises(ModelError, match="train a flat model"):
-        factored.fit(Kind.FACTORED, held_out.rows_of(fewer, np.ones(len(fewer.y), dtype=bool)), names, SMALL, 1)
+        factored.fit(Kind.FACTORED, held_out.rows_of(behind, np.ones(len(behind.y), dtype=bool)), names, SMALL, 1)
+
+
+def test_some_rows_are_learnt_from_without_ebpf_too(data: Dataset):
+    rows = held_out.rows_of(data, np.ones(len(data.y), dtype=bool))
+    probes = features.columns(features.SOURCES["ebpf"])
+    blind = rows.x[len(data.y) :]
+    assert len(blind) == -(-len(data.y) // held_out.BLIND_EVERY)
+    assert np.isnan(blind[:, probes]).all()
+    assert np.array_equal(blind[:, ~probes], data.x[:: held_out.BLIND_EVERY][:, ~probes], equal_nan=True)
+    assert np.array_equal(rows.y[len(data.y) :], data.y[:: held_out.BLIND_EVERY])
+    unprobed = data.without({features.Source.PROBES})
+    assert len(held_out.rows_of(unprobed, np.ones(len(data.y), dtype=bool)).y) == len(data.y)
 
 
 def test_the_preferred_is_right_more_often_on_validation_rows(data: Dataset, models: dict[Kind, Model]):

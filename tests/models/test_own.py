@@ -13,16 +13,17 @@ from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.journal import Journal
 from models import features
 from models.artefact import Part
-from models.own import Sure, Tick, gather, judged, stretches, ticks
+from models.own import Judged, Sure, Tick, gather, judged, stretches, ticks
 
 CLASSES = tuple(map(Workload, ("cpu", "idle", "wakeup")))
 PART = Part(name="workload", classes=CLASSES, weights=(0.4, 0.3, 0.3))
+ONE_HEAD = np.arange(3)[:, None]
 
 
 class Reader:
     """A judge that reads its answers from the frames: class, its probability, the machine's class, known."""
 
-    classes, parts = CLASSES, (PART,)
+    classes, parts, places = CLASSES, (PART,), np.arange(3)
 
     def judge(self, frame):
         place, share, _, known = frame.values
@@ -38,7 +39,7 @@ class Reader:
 class Looker:
     """A judge that goes by the share of user time, as the real frame has it."""
 
-    classes, parts = CLASSES, (PART,)
+    classes, parts, places = CLASSES, (PART,), np.arange(3)
 
     def judge(self, frame):
         share = frame.values[features.NAMES.index("user_share")]
@@ -68,7 +69,7 @@ def judged_runs(*runs, **more):
 
 
 def found(*runs, **more):
-    return list(stretches(judged_runs(*runs, **more), Reader.parts, Sure()))
+    return list(stretches(judged_runs(*runs, **more), ONE_HEAD, Sure()))
 
 
 def test_a_long_sure_stretch_counts_and_a_short_one_does_not():
@@ -96,6 +97,20 @@ def test_a_gap_parts_a_stretch():
     assert found((60, 1, 0.9, 1, 1), gap_at=40) == [(0, 40, 1)]
 
 
+def test_each_head_has_to_agree_on_its_factor():
+    in_heads = np.array([[0, 1], [1, 0]])  # two classes, of the four combinations of two heads
+    sure = np.array([[0.9, 0.1]] * 60, dtype=np.float32)
+
+    def ticks_of(heads):
+        return [
+            Judged(at_ns=at * S, row=np.zeros(1), distribution=one, known=True, first=np.array(heads, dtype=np.uint8))
+            for at, one in enumerate(sure)
+        ]
+
+    assert list(stretches(ticks_of([[0, 0, 0], [1, 1, 1]]), in_heads, Sure())) == [(0, 60, 0)]
+    assert list(stretches(ticks_of([[0, 0, 0], [1, 1, 0]]), in_heads, Sure())) == []
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 50), st.integers(0, 2), st.floats(0.34, 1.0), st.integers(0, 2), st.integers(0, 1)),
@@ -105,7 +120,7 @@ def test_a_gap_parts_a_stretch():
 def test_stretches_are_apart_long_and_of_the_class_on_top(runs):
     made = judged_runs(*runs)
     after_last = 0
-    for first, after, place in stretches(made, Reader.parts, Sure()):
+    for first, after, place in stretches(made, ONE_HEAD, Sure()):
         assert after_last <= first < after <= len(made)
         after_last = after
         assert made[after - 1].at_ns - made[first].at_ns >= Sure().least_s * S
