@@ -20,6 +20,7 @@ from calibration.estimates import Slope, Spread, slope, spread
 from calibration.overhead_agent import Agent, Window
 from calibration.overhead_figures import GOALS, PAPER_CPU_PCT, PAPER_MB, RATE, Figure, Name
 from calibration.overhead_load import PingPong, build, last_cpu, ping_pong, switches_per_s
+from calibration.overhead_probes import Way
 
 Tell = Callable[[str, float], None]
 """Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
@@ -108,7 +109,7 @@ class Result:
         return self.status.backends.get(_PROBES, CORE) if self.status is not None else CORE
 
 
-CORE, BCC, SAMPLED = "core", "bcc", "core, sampled"
+CORE, BCC, SAMPLED, PACED = "core", "bcc", "core, sampled", "paced"  # the last one: the agent's backend
 _AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
 _COSTS = frozenset({Name.PROBE_NS, Name.PROBE_NS_BCC, Name.PROBE_NS_SAMPLED, Name.AGENT_CPU_20K})
 
@@ -127,8 +128,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
             with overhead_agent.started(places) as agent:
                 _watch(agent, program, options, result, steps, places)
         if options.only & _COSTS:
-            kinds = _kinds(options.only, result.backend)
-            result.costs = _probe_costs(program, options.rounds, kinds, steps)
+            result.costs = _probe_costs(program, options.rounds, _kinds(options.only), result.backend, steps)
     made = {
         Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
         Name.PROBE_NS: lambda: _cost_figure(Name.PROBE_NS, CORE, result),
@@ -176,11 +176,14 @@ def _window_s(options: Options) -> float:
     return max(options.idle_s, slope_s)
 
 
-def _kinds(only: Collection[Name], agents: str) -> list[str]:
-    loaded = Name.AGENT_CPU_20K in only
-    kinds = [CORE] if Name.PROBE_NS in only or (loaded and agents == CORE) else []
-    kinds += [BCC] if Name.PROBE_NS_BCC in only or (loaded and agents == BCC) else []
-    return kinds + ([SAMPLED] if Name.PROBE_NS_SAMPLED in only else [])
+def _kinds(only: Collection[Name]) -> list[str]:
+    wanted = {
+        CORE: Name.PROBE_NS,
+        BCC: Name.PROBE_NS_BCC,
+        SAMPLED: Name.PROBE_NS_SAMPLED,
+        PACED: Name.AGENT_CPU_20K,
+    }
+    return [kind for kind, name in wanted.items() if name in only]
 
 
 def _watch(agent: Agent, program: Path, options: Options, result: Result, steps: _Steps, places: paths.Places) -> None:
@@ -219,7 +222,7 @@ def _checked(agent: Agent, seconds: float, steps: _Steps, places: paths.Places) 
     )
 
 
-def _probe_costs(program: Path, rounds: int, kinds: list[str], steps: _Steps) -> Costs:
+def _probe_costs(program: Path, rounds: int, kinds: list[str], agents: str, steps: _Steps) -> Costs:
     costs = Costs(rounds=rounds)
     with ping_pong(program, last_cpu()) as pair:
         pair.time_ns(_BATCHES)  # the first one warms up what is never cold again
@@ -229,7 +232,7 @@ def _probe_costs(program: Path, rounds: int, kinds: list[str], steps: _Steps) ->
             first = number % len(kinds)  # no kind is always the first after the rest
             before_ns = pair.time_ns(_BATCHES)
             for kind in kinds[first:] + kinds[:first]:
-                full_ns = _with_probes(pair, kind, costs) if kind not in costs.refused else None
+                full_ns = _with_probes(pair, kind, agents, costs) if kind not in costs.refused else None
                 if full_ns is None:
                     continue
                 after_ns = pair.time_ns(_BATCHES)
@@ -240,12 +243,12 @@ def _probe_costs(program: Path, rounds: int, kinds: list[str], steps: _Steps) ->
     return costs
 
 
-def _with_probes(pair: PingPong, kind: str, costs: Costs) -> float | None:
-    sampled = kind == SAMPLED
+def _with_probes(pair: PingPong, kind: str, agents: str, costs: Costs) -> float | None:
+    backend, way = {SAMPLED: (CORE, Way.READ), PACED: (agents, Way.PACED)}.get(kind, (kind, Way.STILL))
     try:
-        with overhead_probes.opened(CORE if sampled else kind, reading=sampled) as probes:
+        with overhead_probes.opened(backend, way) as probes:
             costs.lacking.setdefault(kind, {}).update(probes.lacking)
-            return [pair.time_ns(_BATCHES) for _ in range(_SAMPLED_BURSTS if sampled else 1)][-1]
+            return [pair.time_ns(_BATCHES) for _ in range(_SAMPLED_BURSTS if way is Way.READ else 1)][-1]
     except overhead_probes.ProbesError as error:
         costs.refused[kind] = str(error)
         return None
@@ -277,7 +280,7 @@ def _probes_rss(options: Options, places: paths.Places, steps: _Steps) -> Figure
     steps.begin("a process with the probes alone")
     most = 0
     try:
-        with overhead_probes.opened(CORE, reading=True) as probes:
+        with overhead_probes.opened(CORE, Way.READ) as probes:
             end_s = time.monotonic() + min(_RSS_READS_S, max(options.idle_s, 2.0))
             while time.monotonic() < end_s:
                 time.sleep(1.0)
@@ -331,13 +334,13 @@ def _idle_rss(result: Result) -> Figure:
 def _loaded_cpu(result: Result) -> Figure:
     assert result.loaded is not None  # noqa: S101
     assert result.costs is not None  # noqa: S101
-    added = result.costs.added(result.backend)
+    added = result.costs.added(PACED)
     if added is None:
-        reason = f"its kernel side is unknown: {result.costs.refused[result.backend]}"
+        reason = f"its kernel side is unknown: {result.costs.refused[PACED]}"
         return Figure(name=Name.AGENT_CPU_20K, value=None, reason=reason)
     own_pct, kernel_pct = result.loaded.cpu_pct, added.median * RATE / 1e7
     detail = f"{own_pct:.3f} the process, {kernel_pct:.3f} the kernel side{_absent(result)}"
-    spoilt = _spoilt_cost(result.costs, result.backend)
+    spoilt = _spoilt_cost(result.costs, PACED)
     reason = "; ".join(text for text in (_not_whole(result), f"its kernel side: {spoilt}" if spoilt else "") if text)
     return Figure(name=Name.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=reason)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from calibration.overhead import BCC, CORE, SAMPLED, Pair, Result
+from calibration.overhead import BCC, CORE, PACED, SAMPLED, Pair, Result
 from calibration.overhead_agent import COMMAND, Window
 from calibration.overhead_figures import GOALS, PAPER_CPU_PCT, PAPER_MB, RATE, Figure
 
@@ -21,6 +21,7 @@ _TITLES = {
     CORE: "CO-RE, all timed",
     SAMPLED: "CO-RE as it runs: sampled, read each second",
     BCC: "BCC, all timed",
+    PACED: f"the agent's, as many timed as at {RATE:,} switches/s",
 }
 
 
@@ -115,7 +116,8 @@ _HOW = (
     "- Probes that are not read are never told to sample: that is the whole cost. Those that are read each second",
     "  sample above the rate that the reader chooses; a ping-pong is far above it.",
     f"- The load of {RATE:,} switches a second is the same pair as ordinary tasks, paced every millisecond. The kernel",
-    "  side is the median added cost times that rate. The kernel's own account",
+    "  side is that rate times the median added cost of the agent's probes, as many events timed as its reader settles",
+    "  on at that rate. The kernel's own account",
     "  (`bpf_enable_stats`, `run_time_ns` of the programs the agent holds) counts their bodies, and its own clock",
     "  calls, but not the way into a tracepoint.",
 )
@@ -178,7 +180,7 @@ def _probes(result: Result) -> Iterator[str]:
     for kind, title in _TITLES.items():
         if kind in costs.refused:
             yield f"- {title}: not measured: {costs.refused[kind]}"
-        for program, reason in costs.lacking.get(kind, {}).items() if kind != SAMPLED else ():
+        for program, reason in costs.lacking.get(kind, {}).items() if kind in {CORE, BCC} else ():
             yield f"- {title}: without `{program}`: {reason}"
 
 

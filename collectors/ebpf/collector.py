@@ -87,6 +87,12 @@ class EbpfCollector:
         self._keep_irqs()
         self._reader.set_sampling()
 
+    def settle(self, switches_per_s: float) -> None:
+        """Time as many switches as at this rate. Raises SourceError when not open."""
+        if self._reader is None:
+            raise SourceError(source=SOURCE, reason="not opened")
+        self._reader.settle(switches_per_s)
+
     def _keep_irqs(self) -> None:
         self._reads += 1
         if self._irqs is not None and self._reads % _READS_BETWEEN_IRQS == 0:

@@ -182,6 +182,11 @@ class StatsReader:
         """What a read does beside: settle how many events are timed. For who loads the programs and does not read."""
         self._set_sampling(lambda name: sum(row[layout.OFFSETS[name]] for row in self._rows))
 
+    def settle(self, switches_per_s: float) -> None:
+        """Time as many switches as `read` would settle on at this rate. For who measures and never reads."""
+        kind = self._sampled[0]
+        self._set_mask(kind, sampling_mask(0, switches_per_s, kind.most_per_s))
+
     @property
     def timed_share(self) -> dict[str, float]:
         """Kind of event -> which share of it is timed at present, 1.0: each one."""
@@ -197,11 +202,14 @@ class StatsReader:
                 rate = (count - kind.last) * 1e9 / (now_ns - self._last_ns)
                 mask = sampling_mask(kind.mask, rate, kind.most_per_s)
                 if mask != kind.mask:
-                    kind.mask = mask
-                    for row in self._rows:
-                        row[layout.OFFSETS[kind.word]] = mask
+                    self._set_mask(kind, mask)
             kind.last = count
         self._last_ns = now_ns
+
+    def _set_mask(self, kind: _Sampled, mask: int) -> None:
+        kind.mask = mask
+        for row in self._rows:
+            row[layout.OFFSETS[kind.word]] = mask
 
     def close(self) -> None:
         """Unmap the rows; closing twice is harmless."""

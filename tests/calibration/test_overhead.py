@@ -17,9 +17,10 @@ from asa.core.sample import CpuCounters
 from asa.status import Status
 from calibration import overhead, overhead_agent, overhead_probes
 from calibration.estimates import Slope
-from calibration.overhead import BCC, CORE, SAMPLED, Costs, Options, Pair, Result
+from calibration.overhead import BCC, CORE, PACED, SAMPLED, Costs, Options, Pair, Result
 from calibration.overhead_agent import Look, Memory, Window
 from calibration.overhead_figures import GOALS, Figure, Name
+from calibration.overhead_probes import Way
 
 
 def window(*, cpu_ms, switches=0, ticks=60, overruns=0, mb=40.0):
@@ -73,7 +74,10 @@ def result(**parts):
 
 
 def costs(**pairs):
-    given = pairs or {CORE: [Pair(bare_ns=1_000.0, full_ns=1_000.0 + more) for more in (200.0, 240.0, 230.0)]}
+    given = pairs or {
+        kind: [Pair(bare_ns=1_000.0, full_ns=1_000.0 + more) for more in (200.0, 240.0, 230.0)]
+        for kind in (CORE, PACED)
+    }
     return Costs(rounds=max(map(len, given.values())), pairs=given)
 
 
@@ -111,18 +115,43 @@ def test_the_paced_figure_adds_both_sides():
     assert figure.ok
 
 
-def test_the_kernel_side_is_that_of_the_agents_own_backend():
-    both = costs(core=[Pair(bare_ns=0.0, full_ns=200.0)], bcc=[Pair(bare_ns=0.0, full_ns=400.0)])
-    loaded = window(cpu_ms=0, switches=20_000)
-    figure = overhead._loaded_cpu(result(loaded=loaded, costs=both, status=FakeStatus(backend="bcc")))
-    assert figure.value == pytest.approx(0.8, rel=1e-3)
+def test_what_is_measured_is_what_the_figures_need():
     wanted = [
-        overhead._kinds({Name.AGENT_CPU_20K}, BCC),
-        overhead._kinds({Name.AGENT_CPU_20K}, CORE),
-        overhead._kinds({Name.PROBE_NS_BCC}, CORE),
-        overhead._kinds(set(Name), CORE),
+        overhead._kinds({Name.AGENT_CPU_20K}),
+        overhead._kinds({Name.PROBE_NS_BCC}),
+        overhead._kinds({Name.AGENT_CPU}),
+        overhead._kinds(set(Name)),
     ]
-    assert wanted == [[BCC], [CORE], [BCC], [CORE, BCC, SAMPLED]]
+    assert wanted == [[PACED], [BCC], [], [CORE, BCC, SAMPLED, PACED]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        (CORE, (CORE, Way.STILL)),
+        (BCC, (BCC, Way.STILL)),
+        (SAMPLED, (CORE, Way.READ)),
+        (PACED, (BCC, Way.PACED)),
+    ],
+)
+def test_the_paced_kind_is_of_the_agents_own_backend(monkeypatch, kind, asked):
+    opened = []
+
+    @contextmanager
+    def probes(backend, way):
+        opened.append((backend, way))
+        yield overhead_probes.Probes(pid=1, lacking={})
+
+    monkeypatch.setattr(overhead_probes, "opened", probes)
+    assert overhead._with_probes(FakePair(), kind, BCC, Costs(rounds=1)) == 5.0
+    assert opened == [asked]
+
+
+class FakePair:
+    """Takes as long each time."""
+
+    def time_ns(self, _batches):
+        return 5.0
 
 
 def test_an_agent_without_probes_is_not_the_whole_agent():
@@ -171,16 +200,16 @@ def test_what_the_host_has_not_got_is_named_beside_the_figure():
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"lacking": {CORE: {"sched_switch": "no such tracepoint"}}}, "without sched_switch: no such tracepoint"),
-        ({"lacking": {CORE: {"sched_wakeup": "refused"}}}, "without sched_wakeup: refused"),
-        ({"refused": {CORE: "no memory"}}, "the next one refused: no memory"),
+        ({"lacking": {PACED: {"sched_switch": "no such tracepoint"}}}, "without sched_switch: no such tracepoint"),
+        ({"lacking": {PACED: {"sched_wakeup": "refused"}}}, "without sched_wakeup: refused"),
+        ({"refused": {PACED: "no memory"}}, "the next one refused: no memory"),
         ({"rounds": 2}, "only 1 of 2 rounds"),
     ],
 )
 def test_nanoseconds_that_are_not_those_of_all_programs_and_rounds_are_not_ok(parts, said):
-    given = {"rounds": 1, "pairs": {CORE: [Pair(bare_ns=1_000.0, full_ns=1_200.0)]}, **parts}
+    given = {"rounds": 1, "pairs": {PACED: [Pair(bare_ns=1_000.0, full_ns=1_200.0)]}, **parts}
     found = result(costs=Costs(**given), loaded=window(cpu_ms=1))
-    alone = overhead._cost_figure(Name.PROBE_NS, CORE, found)
+    alone = overhead._cost_figure(Name.PROBE_NS, PACED, found)
     assert (alone.value, alone.reason, alone.ok) == (pytest.approx(200.0), said, False)
     beside = overhead._loaded_cpu(found)
     assert (beside.reason, beside.ok) == (f"its kernel side: {said}", False)
@@ -192,7 +221,7 @@ def test_a_program_off_the_path_spoils_no_nanoseconds():
 
 
 def test_what_was_refused_is_null_with_its_reason():
-    refused = Costs(rounds=1, refused={BCC: "ebpf: python3-bpfcc is not installed", CORE: "ebpf: no BTF"})
+    refused = Costs(rounds=1, refused={BCC: "ebpf: python3-bpfcc is not installed", PACED: "ebpf: no BTF"})
     figure = overhead._cost_figure(Name.PROBE_NS_BCC, BCC, result(costs=refused))
     assert (figure.value, figure.reason) == (None, "ebpf: python3-bpfcc is not installed")
     loaded = overhead._loaded_cpu(result(costs=refused, loaded=window(cpu_ms=100, switches=20_000)))
@@ -273,10 +302,10 @@ def test_a_machine_that_drifts_adds_nothing_to_the_probes(monkeypatch):
     adds = {CORE: 230.0, BCC: 303.0}
 
     @contextmanager
-    def probes(backend, *, reading):
+    def probes(backend, way):
         if backend == BCC and len(opened) > 3:
             raise overhead_probes.ProbesError("ebpf: the compiler was removed")
-        opened.append((backend, reading))
+        opened.append((backend, way))
         machine.added_ns = adds[backend]
         yield overhead_probes.Probes(pid=1, lacking={"input_event": "no kprobes"})
         machine.added_ns = 0.0
@@ -289,11 +318,11 @@ def test_a_machine_that_drifts_adds_nothing_to_the_probes(monkeypatch):
     monkeypatch.setattr(overhead_probes, "opened", probes)
     told = []
     steps = overhead._Steps(lambda what, share: told.append((what, share)), 40.0)
-    found = overhead._probe_costs(Path("pingpong"), 4, [CORE, BCC], steps)
+    found = overhead._probe_costs(Path("pingpong"), 4, [CORE, BCC], CORE, steps)
     assert [pair.full_ns - pair.bare_ns for pair in found.pairs[CORE]] == [230.0] * 4
     assert [pair.full_ns - pair.bare_ns for pair in found.pairs[BCC]] == [303.0] * 2
     assert [backend for backend, _ in opened[:4]] == [CORE, BCC, BCC, CORE]  # they take turns
-    assert not any(reading for _, reading in opened)
+    assert {way for _, way in opened} == {Way.STILL}
     assert found.refused == {BCC: "ebpf: the compiler was removed"}
     assert told[-1][0] == "ping-pong, round 4 of 4"
     assert all(0.0 <= share < 1.0 and math.isfinite(share) for _, share in told)
@@ -301,7 +330,7 @@ def test_a_machine_that_drifts_adds_nothing_to_the_probes(monkeypatch):
 
 def test_probes_that_do_not_open_are_reported_in_their_own_words(tmp_path):
     refused = pytest.raises(overhead_probes.ProbesError, match="nonsense")
-    with refused, overhead_probes.opened("nonsense", reading=True):
+    with refused, overhead_probes.opened("nonsense", Way.READ):
         pass
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "overhead_probes nonsense" not in listed
@@ -318,7 +347,7 @@ def test_probes_that_do_not_open_are_reported_in_their_own_words(tmp_path):
 def test_one_that_ended_is_told_from_one_that_hangs(monkeypatch, code, said):
     monkeypatch.setattr(overhead_probes, "_COMMAND", (sys.executable, "-c", code))
     monkeypatch.setattr(overhead_probes, "_OPEN_LIMIT_S", 0.5 if "sleep" in code else 60.0)
-    with pytest.raises(overhead_probes.ProbesError, match=said), overhead_probes.opened(CORE, reading=True):
+    with pytest.raises(overhead_probes.ProbesError, match=said), overhead_probes.opened(CORE, Way.READ):
         pass
 
 
@@ -328,7 +357,7 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
     for name in ("json", "calibration", "asa"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
     refused = pytest.raises(overhead_probes.ProbesError, match="'nonsense' is not a valid Ebpf")
-    with refused, overhead_probes.opened("nonsense", reading=True):
+    with refused, overhead_probes.opened("nonsense", Way.READ):
         pass
     words = overhead_agent._COMMAND[overhead_agent._COMMAND.index(sys.executable) :]
     done = subprocess.run([*words[: words.index("run")], "--help"], capture_output=True, text=True, check=False)
@@ -344,7 +373,7 @@ def test_the_process_with_the_probes_holds_programs_and_ends():
     from calibration.overhead_agent import memory, programs_ns, run_times
 
     proc = Path("/proc")
-    with overhead_probes.opened(CORE, reading=True) as probes:
+    with overhead_probes.opened(CORE, Way.READ) as probes:
         with run_times() as timed:
             before = programs_ns(probes.pid, proc)
             subprocess.run(["true"], check=True)  # a fork, an exec and some switches

@@ -203,6 +203,15 @@ def test_masks_are_powers_less_one_and_settle(mask, rate):
     assert sampling_mask(new, rate, 20_000) == new
 
 
+def test_sampling_can_be_settled_without_reading(make, clock):
+    stats, words = make()
+    reader = StatsReader(stats, clock)
+    reader.settle(20_000)
+    assert masks(words, "sample_mask") == {sampling_mask(0, 20_000, MOST_TIMED_SWITCHES_PER_S)} == {1}
+    assert masks(words, "packet_mask") == {0}
+    reader.close()
+
+
 def test_a_rate_at_the_border_does_not_swing():
     assert sampling_mask(0, 20_001, 20_000) == 1
     assert sampling_mask(1, 17_000, 20_000) == 1
