@@ -48,8 +48,9 @@ def made_up(size: Size, seed: int) -> Artefact:
         dataset_sha256="0" * 64,
         versions={"made up": "1"},
     )
+    vectors = chance.normal(size=(size.vectors, len(features.NAMES))).astype(np.float32)
     heads = tuple(
-        Head(trees=_trees(size, len(part.classes), chance), machine=_machine(size, len(part.classes), chance))
+        Head(trees=_trees(size, len(part.classes), chance), machine=_machine(vectors, len(part.classes), chance))
         for part in parts
     )
     return Artefact(header=header, fill=np.zeros(len(features.NAMES), dtype=np.float32), heads=heads)
@@ -99,14 +100,13 @@ def _trees(size: Size, classes: int, chance: np.random.Generator) -> Trees:
     )
 
 
-def _machine(size: Size, classes: int, chance: np.random.Generator) -> Machine:
-    width = len(features.NAMES)
-    vectors: Array = chance.normal(size=(size.vectors, width)).astype(np.float32)
+def _machine(vectors: Array, classes: int, chance: np.random.Generator) -> Machine:
+    count, width = vectors.shape
     return Machine(
         mean=np.zeros(width),
         scale=np.ones(width),
         vectors=vectors,
-        coefficients=chance.normal(size=(classes, size.vectors)),
+        coefficients=chance.normal(size=(classes, count)),
         intercept=np.zeros(classes),
         gamma=np.array([1.0 / width]),
         sigmoid=np.tile([-2.0, 0.0], (classes, 1)),

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from asa.core.errors import ModelError
 from models import features, trees
 
-FORMAT = "asa-ensemble-2"  # 1 had one head and no open world
+FORMAT = "asa-ensemble-3"  # 2 had vectors of each head's own, 1 had one head and no open world
 MEMBERS = ("xgboost", "forest", "svm")
 IDLE = "idle"  # the label when every factor is none
 WHOLE = "workload"  # the name of a flat model's only head
@@ -142,9 +142,10 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The support vector machine, one class against the rest; S support vectors, all classes share them.
+    """The support vector machine, one class against the rest; S support vectors, all classes of all heads share them.
 
-    Also what a linear machine over Nystroem's map comes to: its landmarks are the vectors.
+    Also what a linear machine over Nystroem's map comes to: its landmarks are the vectors. What stands in SHARED is
+    the same array in all heads.
     """
 
     mean: Array  # float64 (F,): z = float32((x - mean) / scale)
@@ -173,7 +174,16 @@ class Artefact:
     heads: tuple[Head, ...]  # in the order of `header.parts`
 
 
-# of a head: name -> (dtype, shape with letters for what the header or the array itself says)
+FILL = "fill"
+# name -> (dtype, shape with letters for what the header or the array itself says); of all heads, once
+SHARED: dict[str, tuple[str, str]] = {
+    FILL: ("float32", "F"),
+    "machine.mean": ("float64", "F"),
+    "machine.scale": ("float64", "F"),
+    "machine.vectors": ("float32", "SF"),
+    "machine.gamma": ("float64", "1"),
+}
+# of each head
 LAYOUT: dict[str, tuple[str, str]] = {
     "trees.slot": ("uint16", "N"),
     "trees.threshold": ("float32", "N"),
@@ -184,15 +194,10 @@ LAYOUT: dict[str, tuple[str, str]] = {
     "trees.base": ("float32", "K"),
     "trees.boosted_leaf": ("float32", "L"),
     "trees.forest_leaf": ("float32", "MK"),
-    "machine.mean": ("float64", "F"),
-    "machine.scale": ("float64", "F"),
-    "machine.vectors": ("float32", "SF"),
     "machine.coefficients": ("float64", "KS"),
     "machine.intercept": ("float64", "K"),
-    "machine.gamma": ("float64", "1"),
     "machine.sigmoid": ("float64", "K2"),
 }
-FILL = "fill"
 
 
 def save(artefact: Artefact, path: Path) -> None:
@@ -277,7 +282,7 @@ def _read(path: Path) -> tuple[Header, dict[str, Array]]:
 
 
 def _names(heads: int) -> tuple[str, ...]:
-    return (FILL, *(f"{number}.{name}" for number in range(min(heads, MOST_HEADS)) for name in LAYOUT))
+    return (*SHARED, *(f"{number}.{name}" for number in range(min(heads, MOST_HEADS)) for name in LAYOUT))
 
 
 def _array(found: object, name: str) -> Array:
@@ -294,12 +299,13 @@ def _bytes_of(found: object) -> bytes:
 
 
 def _arrays(artefact: Artefact) -> dict[str, Array]:
-    found = {FILL: np.ascontiguousarray(artefact.fill)}
+    found = {FILL: artefact.fill}
     for number, head in enumerate(artefact.heads):
-        for name in LAYOUT:
+        for name in (*SHARED, *LAYOUT):
             part, _, field = name.partition(".")
-            found[f"{number}.{name}"] = np.ascontiguousarray(getattr(getattr(head, part), field))
-    return found
+            if name != FILL:
+                found[name if name in SHARED else f"{number}.{name}"] = getattr(getattr(head, part), field)
+    return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
 def _assemble(header: Header, arrays: Mapping[str, Array]) -> Artefact:
@@ -307,7 +313,7 @@ def _assemble(header: Header, arrays: Mapping[str, Array]) -> Artefact:
         return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
     heads = [
-        Head(trees=Trees(**part(f"{number}.trees.")), machine=Machine(**part(f"{number}.machine.")))
+        Head(trees=Trees(**part(f"{number}.trees.")), machine=Machine(**part("machine."), **part(f"{number}.machine.")))
         for number in range(len(header.parts))
     ]
     return Artefact(header=header, fill=arrays[FILL], heads=tuple(heads))
@@ -325,18 +331,18 @@ def _digest(header: Header, arrays: Mapping[str, Array]) -> str:
 def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
     try:
         _check_header(header)
-        sizes = {"F": len(header.features)}
-        _check_shapes({FILL: ("float32", "F")}, arrays, sizes)
+        shared = {"F": len(header.features), "1": 1}
+        _check_shapes(SHARED, arrays, shared)
+        if not len(arrays["machine.vectors"]):
+            raise ValueError("machine.vectors is empty")
+        if (arrays["machine.scale"] <= 0).any():
+            raise ValueError("machine.scale is not positive")
+        if (arrays["machine.gamma"] <= 0).any():
+            raise ValueError("machine.gamma is not positive")
         for number, part in enumerate(header.parts):
             head = {field: arrays[f"{number}.{field}"] for field in LAYOUT}
-            sizes = {"F": len(header.features), "K": len(part.classes), "1": 1, "2": 2}
+            sizes = {**shared, "K": len(part.classes), "2": 2}
             _check_shapes(LAYOUT, head, sizes)
-            if not len(head["machine.vectors"]):
-                raise ValueError("machine.vectors is empty")
-            if (head["machine.scale"] <= 0).any():
-                raise ValueError("machine.scale is not positive")
-            if (head["machine.gamma"] <= 0).any():
-                raise ValueError("machine.gamma is not positive")
             if (head["trees.cover"] < 0).any():
                 raise ValueError("trees.cover is negative")
             if (leaf := head["trees.forest_leaf"]).size and (leaf.min() < 0 or not _near_one(leaf.sum(axis=1))):

@@ -184,7 +184,8 @@ def running(data: Dataset) -> Array:
 
 def pairs(data: Dataset) -> Array:
     """Those of them with one application in front and one behind, bool (n,): the 28 scenarios."""
-    return np.asarray(running(data) & (data.factors() > 0).all(axis=1)[data.y])
+    both = np.asarray((data.factors() > 0).all(axis=1))
+    return np.asarray(running(data) & both[data.y])
 
 
 def accuracy_pct(probabilities: Array, y: Array) -> float:

@@ -68,14 +68,15 @@ def to_artefact(fitted: Fitted, header: Header) -> Artefact:
 
 def factored_artefact(fitted: Sequence[Fitted], header: Header) -> Artefact:
     """Arrays of one ensemble a head, in the order of `header.parts`; all trained on the same rows' features."""
-    fill = fitted[0].members.fill
-    if any(not np.array_equal(fill, other.members.fill) for other in fitted):
-        raise ModelError("the heads fill missing values differently: train them on the same rows")
+    first = fitted[0].members
+    for name in ("fill", "mean", "scale", "vectors", "gamma"):
+        if any(not np.array_equal(getattr(first, name), getattr(other.members, name)) for other in fitted):
+            raise ModelError(f"the heads differ in {name}, which they share: train them on the same rows, by one seed")
     heads = [
-        Head(trees=_trees(one.members, len(part.classes)), machine=_machine(one))
+        Head(trees=_trees(one.members, len(part.classes)), machine=_machine(one, first))
         for one, part in zip(fitted, header.parts, strict=True)
     ]
-    return Artefact(header=header, fill=fill, heads=tuple(heads))
+    return Artefact(header=header, fill=first.fill, heads=tuple(heads))
 
 
 def _trees(members: Members, classes: int) -> Trees:
@@ -138,14 +139,13 @@ def _strict(threshold: Array) -> Array:
     return np.asarray(np.nextafter(down, np.float32(np.inf)))
 
 
-def _machine(fitted: Fitted) -> Machine:
-    members = fitted.members
+def _machine(fitted: Fitted, shared: Members) -> Machine:
     return Machine(
-        mean=members.mean,
-        scale=members.scale,
-        vectors=members.vectors,
-        coefficients=members.coefficients,
-        intercept=members.intercept,
-        gamma=np.array([members.gamma]),
+        mean=shared.mean,
+        scale=shared.scale,
+        vectors=shared.vectors,
+        coefficients=fitted.members.coefficients,
+        intercept=fitted.members.intercept,
+        gamma=np.array([shared.gamma]),
         sigmoid=fitted.sigmoid,
     )

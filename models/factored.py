@@ -134,8 +134,9 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         parts = names.parts
         truths = tuple(names.factors[rows.y].T)
         heads = tuple(
-            ensemble.fit(replace(rows, y=truth, classes=len(part.classes)), recipe, seed + place)
-            for place, (truth, part) in enumerate(zip(truths, parts, strict=True))
+            # one seed: their machines share the vectors that it draws, and the runtime has one kernel to evaluate
+            ensemble.fit(replace(rows, y=truth, classes=len(part.classes)), recipe, seed)
+            for truth, part in zip(truths, parts, strict=True)
         )
         columns = places(parts, names.classes)
     shares = [one.validation.blended for one in heads]

@@ -3,7 +3,7 @@
 // The members of one head, evaluated on one frame: what models/runtime_numpy.py does.
 //
 // It is general: trees, vectors and all sizes are arguments, checked by models/artefact.py when the model is loaded.
-// It allocates nothing, keeps nothing and calls nothing but exp, log and tanh. Built by `python -m models.runtime_compiled`.
+// It allocates nothing, keeps nothing but the kernel for the next head, and calls nothing but exp, log and tanh. Built by `python -m models.runtime_compiled`.
 
 #include <math.h>
 #include <stdint.h>
@@ -36,9 +36,10 @@ struct head {
 	const double *intercept;
 	const double *sigmoid; // pairs
 	float *z; // room for `features`
-	double *kernel; // room for `vectors_count`
+	double *kernel; // room for `vectors_count`, shared by all heads
 	double gamma;
 	int32_t trees, classes, features, vectors_count;
+	int32_t leads; // fills `kernel`; the others find there what the leading head left for the same frame
 	uint32_t leaf;
 };
 
@@ -125,9 +126,9 @@ static void products(const float *rows, int32_t count, const float *z, int32_t f
 	}
 }
 
-static double machine_of(const struct head *h, const float *filled, double *shares)
+static void fill_kernel(const struct head *h, const float *filled)
 {
-	double square = 0.0, kinship = 0.0, total = 0.0;
+	double square = 0.0;
 
 	for (int32_t f = 0; f < h->features; f++) {
 		double z = (filled[f] - h->mean[f]) / h->scale[f];
@@ -140,8 +141,15 @@ static double machine_of(const struct head *h, const float *filled, double *shar
 		double distance = h->squares[s] + square - 2.0 * h->kernel[s];
 
 		h->kernel[s] = exp(-h->gamma * (distance > 0.0 ? distance : 0.0));
-		kinship = h->kernel[s] > kinship ? h->kernel[s] : kinship;
 	}
+}
+
+static double machine_of(const struct head *h, double *shares)
+{
+	double kinship = 0.0, total = 0.0;
+
+	for (int32_t s = 0; s < h->vectors_count; s++)
+		kinship = h->kernel[s] > kinship ? h->kernel[s] : kinship;
 	for (int32_t k = 0; k < h->classes; k++) {
 		const double *row = h->coefficients + (int64_t)k * h->vectors_count;
 		double score = h->intercept[k];
@@ -162,5 +170,7 @@ void asa_members(const struct head *h, const float *inputs, double *members, str
 {
 	trees_of(h, inputs, members, members + h->classes);
 	score->energy = softmax(members, h->classes);
-	score->kinship = machine_of(h, inputs + 2 * h->features, members + 2 * h->classes);
+	if (h->leads)
+		fill_kernel(h, inputs + 2 * h->features);
+	score->kinship = machine_of(h, members + 2 * h->classes);
 }

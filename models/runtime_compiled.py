@@ -53,7 +53,7 @@ class _CHead(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("gamma", ctypes.c_double),
-        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "vectors_count")),
+        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "vectors_count", "leads")),
         ("leaf", ctypes.c_uint32),
     )
 
@@ -104,8 +104,12 @@ class CompiledMembers:
         """`inputs` by slot, float32 (3F + 1,): read anew by every call, so it must stay where it is."""
         self._function = function
         self._inputs = inputs
-        self._heads = [_arrays(head) for head in model.heads]  # kept: the structures hold addresses only
-        self._structures = [_structure(arrays, head) for arrays, head in zip(self._heads, model.heads, strict=True)]
+        shared = _shared(model.heads[0])
+        self._heads = [shared | _arrays(head) for head in model.heads]  # kept: the structures hold addresses only
+        self._structures = [
+            _structure(arrays, head, leads=head is model.heads[0])
+            for arrays, head in zip(self._heads, model.heads, strict=True)
+        ]
         self._members = [np.zeros((len(MEMBERS), len(head.trees.base))) for head in model.heads]
         self._scores = np.zeros((len(model.heads), 2))
         self._calls = [
@@ -124,35 +128,48 @@ class CompiledMembers:
         return float(self._scores[:, 0].min())
 
     def kinship(self) -> float:
-        """Least of the heads, for the last frame."""
-        return float(self._scores[:, 1].min())
+        """For the last frame."""
+        return float(self._scores[0, 1])
+
+
+def _shared(head: Head) -> dict[str, Array]:
+    machine = head.machine
+    return _contiguous(
+        {
+            "mean": machine.mean,
+            "scale": machine.scale,
+            "vectors": machine.vectors,
+            "squares": np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64),
+            "z": np.zeros(len(machine.mean), dtype=np.float32),
+            "kernel": np.zeros(len(machine.vectors)),
+        }
+    )
 
 
 def _arrays(head: Head) -> dict[str, Array]:
     trees, machine = head.trees, head.machine
     nodes = np.zeros(len(trees.slot), dtype=_NODE)
     nodes["threshold"], nodes["slot"], nodes["child"] = trees.threshold, trees.slot, trees.child
-    found = {
-        "nodes": nodes,
-        "root": trees.root,
-        "group": trees.group,
-        "base": trees.base.astype(np.float64),
-        "boosted_leaf": trees.boosted_leaf.astype(np.float64),
-        "forest_leaf": trees.forest_leaf,
-        "mean": machine.mean,
-        "scale": machine.scale,
-        "vectors": machine.vectors,
-        "squares": np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64),
-        "coefficients": machine.coefficients,
-        "intercept": machine.intercept,
-        "sigmoid": machine.sigmoid,
-        "z": np.zeros(len(machine.mean), dtype=np.float32),
-        "kernel": np.zeros(len(machine.vectors)),
-    }
+    return _contiguous(
+        {
+            "nodes": nodes,
+            "root": trees.root,
+            "group": trees.group,
+            "base": trees.base.astype(np.float64),
+            "boosted_leaf": trees.boosted_leaf.astype(np.float64),
+            "forest_leaf": trees.forest_leaf,
+            "coefficients": machine.coefficients,
+            "intercept": machine.intercept,
+            "sigmoid": machine.sigmoid,
+        }
+    )
+
+
+def _contiguous(found: Mapping[str, Array]) -> dict[str, Array]:
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
-def _structure(arrays: Mapping[str, Array], head: Head) -> _CHead:
+def _structure(arrays: Mapping[str, Array], head: Head, *, leads: bool) -> _CHead:
     return _CHead(
         **{name: array.ctypes.data for name, array in arrays.items()},
         gamma=float(head.machine.gamma[0]),
@@ -160,6 +177,7 @@ def _structure(arrays: Mapping[str, Array], head: Head) -> _CHead:
         classes=len(head.trees.base),
         features=len(head.machine.mean),
         vectors_count=len(head.machine.vectors),
+        leads=leads,
         leaf=3 * len(head.machine.mean),
     )
 

@@ -80,46 +80,43 @@ class _Walk:
 
 
 class _Kernel:
-    """A head's support vector machine."""
+    """What the heads' support vector machines share."""
 
     def __init__(self, machine: Machine) -> None:
         self._mean, self._scale = machine.mean, machine.scale
         self._vectors = machine.vectors  # float32: distances keep six digits, of which the kernel needs four
         self._squares = np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64)
-        self._coefficients, self._intercept = machine.coefficients, machine.intercept
         self._gamma = float(machine.gamma[0])
-        self._slope, self._offset = machine.sigmoid[:, 0], machine.sigmoid[:, 1]
         self.kinship = 0.0  # of the last frame
 
-    def shares(self, filled: Array) -> Array:
+    def near(self, filled: Array) -> Array:
+        """The kernel's value for each vector, (S,)."""
         z = ((filled - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
         wide = z.astype(np.float64)
         # einsum, not @: BLAS would wake its threads for a product this small
         distances = self._squares + wide @ wide - 2.0 * np.einsum("sf,f->s", self._vectors, z)
         kernel = np.exp(-self._gamma * np.fmax(distances, 0.0))
         self.kinship = float(kernel.max())
-        scores = np.einsum("ks,s->k", self._coefficients, kernel) + self._intercept
-        # the tanh form of 1 / (1 + exp(t)) does not overflow; the floor keeps a sum to divide by, also of no number
-        shares = np.fmax(0.5 - 0.5 * np.tanh(0.5 * (self._slope * scores + self._offset)), 1e-9)
-        return np.asarray(shares / shares.sum())
+        return np.asarray(kernel)
 
 
 class _Head:
-    """Where a head's trees stand in the common walk, and what it makes of their leaves."""
+    """Where a head's trees stand in the common walk, and what it makes of their leaves and of the kernel."""
 
     def __init__(self, head: artefact.Head, place: Array, first_node: int) -> None:
-        trees, classes = head.trees, len(head.trees.base)
+        trees, machine, classes = head.trees, head.machine, len(head.trees.base)
         group = trees.group.astype(np.intp)
         self._boosted_at, self._forest_at = place[group < classes], place[group == classes]
         self._boosted_class = group[group < classes]
-        self._row = np.where(trees.slot == 3 * len(head.machine.mean), trees.child, 0).astype(np.int32)
+        self._row = np.where(trees.slot == 3 * len(machine.mean), trees.child, 0).astype(np.int32)
         self._first_node = first_node
         self._base = trees.base.astype(np.float64)
         self._boosted_leaf, self._forest_leaf = trees.boosted_leaf.astype(np.float64), trees.forest_leaf
-        self.kernel = _Kernel(head.machine)
+        self._coefficients, self._intercept = machine.coefficients, machine.intercept
+        self._slope, self._offset = machine.sigmoid[:, 0], machine.sigmoid[:, 1]
         self.energy = 0.0  # of the last frame
 
-    def members(self, ends: Array, filled: Array) -> Array:
+    def members(self, ends: Array, near: Array) -> Array:
         leaves = self._boosted_leaf[self._row[ends[self._boosted_at] - self._first_node]]
         margins = self._base + np.bincount(self._boosted_class, weights=leaves, minlength=len(self._base))
         most = margins.max()
@@ -127,7 +124,13 @@ class _Head:
         total = powers.sum()
         self.energy = float(most + np.log(total))
         forest = self._forest_leaf[self._row[ends[self._forest_at] - self._first_node]]
-        return np.stack([powers / total, forest.mean(axis=0, dtype=np.float64), self.kernel.shares(filled)])
+        return np.stack([powers / total, forest.mean(axis=0, dtype=np.float64), self._machine(near)])
+
+    def _machine(self, near: Array) -> Array:
+        scores = np.einsum("ks,s->k", self._coefficients, near) + self._intercept
+        # the tanh form of 1 / (1 + exp(t)) does not overflow; the floor keeps a sum to divide by, also of no number
+        shares = np.fmax(0.5 - 0.5 * np.tanh(0.5 * (self._slope * scores + self._offset)), 1e-9)
+        return np.asarray(shares / shares.sum())
 
 
 class NumpyMembers:
@@ -140,6 +143,7 @@ class NumpyMembers:
         count = len(model.fill)
         self._inputs, self._filled = inputs, inputs[2 * count : 3 * count]
         self._walk = _Walk(tuple(head.trees for head in model.heads), count)
+        self._kernel = _Kernel(model.heads[0].machine)
         self._heads = []
         tree = node = 0
         for head in model.heads:
@@ -148,13 +152,13 @@ class NumpyMembers:
 
     def members(self) -> list[Array]:
         """Distributions by boosted trees, forest and machine of each head, float64 (3, K)."""
-        ends = self._walk.ends(self._inputs)
-        return [head.members(ends, self._filled) for head in self._heads]
+        ends, near = self._walk.ends(self._inputs), self._kernel.near(self._filled)
+        return [head.members(ends, near) for head in self._heads]
 
     def energy(self) -> float:
         """Least of the heads, for the last frame."""
         return min(head.energy for head in self._heads)
 
     def kinship(self) -> float:
-        """Least of the heads, for the last frame."""
-        return min(head.kernel.kinship for head in self._heads)
+        """For the last frame."""
+        return self._kernel.kinship

@@ -209,7 +209,7 @@ def test_an_array_is_gone_or_too_many(model_file: Path, tmp_path: Path, name: st
     ("changes", "words"),
     [
         ({"format": "asa-ensemble-1"}, "format 'asa-ensemble-1'"),
-        ({"format": "asa-ensemble-3", "surprise": 1}, "format 'asa-ensemble-3'"),
+        ({"format": "asa-ensemble-4", "surprise": 1}, "format 'asa-ensemble-4'"),
         ({"format": 2}, "Expected `str`"),
         ({"open_world": {"score": "guess", "least": 0.0}}, "Invalid enum value"),
         ({"heads": [{"name": "a", "classes": ["", "b"], "weights": [1.0, 0.0, 0.0]}] * 2}, "not those of a model"),
