@@ -61,13 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     if os.geteuid() != 0:
         raise AsaError("the helper has to be root: systemd starts it (asa-helper.service), or `sudo asa helper`")
-    from asa import paths
+    from asa import inbox, paths
     from asa.helper.service import serve
 
     # the loop has its own handlers; an ordinary end before that must clean up too, as Ctrl-C does
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return serve(arguments.bus, arguments.config, paths.installed(), _say)
+        with inbox.remembered(signal.SIGHUP):
+            return serve(arguments.bus, arguments.config, paths.installed(), _say)
     finally:
         signal.signal(signal.SIGTERM, before)
 
