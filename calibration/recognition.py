@@ -82,9 +82,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to run. `model` None: a made-up one of the expected size."""
+    """What to run."""
 
-    model: Path | None = None
+    model: Path
     candidates: tuple[Candidate, ...] = tuple(Candidate)
     turns: int = 1_000  # predictions of a process
     rounds: int = 3  # processes of a candidate
@@ -114,7 +114,7 @@ def measure(options: Options, tell: Tell) -> Result:
     began_s, start = time.time(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="asa-recognition-") as name:
         folder = Path(name)
-        model, path = _model(options.model, folder)
+        model, path = artefact.load(options.model), options.model
         steps = len(options.candidates) * (options.rounds + 1)
         missing: dict[Candidate, str] = {}
         prepared: dict[Candidate, float] = {}
@@ -197,24 +197,13 @@ def differences(measured: Sequence[Measured]) -> Mapping[Candidate, float]:
     }
 
 
-def _model(path: Path | None, folder: Path) -> tuple[Artefact, Path]:
-    if path is not None:
-        return artefact.load(path), path
-    from calibration.recognition_model import Size, made_up
-
-    made = folder / "made-up.npz"
-    artefact.save(made_up(Size(), seed=1), made)
-    return artefact.load(made), made
-
-
-def _words(model: Artefact, path: Path | None) -> str:
+def _words(model: Artefact, path: Path) -> str:
     trees = sum(len(head.trees.root) for head in model.heads)
     nodes = sum(len(head.trees.slot) for head in model.heads)
-    vectors = sum(len(head.machine.vectors) for head in model.heads)
+    vectors = len(model.heads[0].machine.vectors)  # all heads share them
     sizes = " and ".join(str(len(part.classes)) for part in model.header.parts)
-    origin = "made up, of the size that 40 labels are expected to need" if path is None else path.name
     return (
-        f"{origin}: {len(model.header.features)} features, {sizes} classes for {len(model.header.classes)} labels, "
+        f"{path.name}: {len(model.header.features)} features, {sizes} classes for {len(model.header.classes)} labels, "
         f"{trees} trees with {nodes} nodes, {vectors} support vectors"
     )
 

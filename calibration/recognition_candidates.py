@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from asa.core.decision import FeatureFrame
 from models import runtime_compiled
 from models.artefact import Array, Artefact, Trees
 from models.runtime import Ensemble
 from models.trees import spread
+
+_FRAMES = 64
 
 Row = Array  # float32 (1, F), NaN where unknown
 Predict = Callable[[Row], Any]
@@ -61,6 +64,14 @@ NEEDS: dict[Candidate, Need] = {
         what="the trees as a C program of their own, compiled for the model",
     ),
 }
+
+
+def frames_of(model: Artefact) -> list[FeatureFrame]:
+    """Frames that the model has seen in training: its support vectors, in the features' own units."""
+    machine = model.heads[0].machine
+    chosen = np.linspace(0, len(machine.vectors) - 1, _FRAMES).astype(int)
+    values = machine.vectors[chosen] * machine.scale + machine.mean
+    return [FeatureFrame(schema=model.header.schema, values=tuple(row)) for row in values.tolist()]
 
 
 def boosted(model: Artefact) -> list[Trees]:

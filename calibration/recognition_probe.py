@@ -47,8 +47,7 @@ def _measure(name: str, path: Path, folder: Path, turns: int) -> dict[str, Any]:
     numpy_mb = _rss_mb()
     if name == "bare":
         return {"numpy": np.__version__, "rss_mb": numpy_mb}
-    from calibration.recognition_candidates import NEEDS, Candidate
-    from calibration.recognition_model import frames_of
+    from calibration.recognition_candidates import NEEDS, Candidate, frames_of
     from models import artefact
 
     candidate = Candidate(name)

@@ -19,9 +19,7 @@ _FEWEST_TURNS = 100  # for a 99th percentile
 def register(benches: "Commands") -> None:
     """Add the parser."""
     command = benches.add_parser("recognition", help="time and memory of the model's evaluation, by each candidate")
-    command.add_argument(
-        "--model", type=Path, metavar="FILE", help="artefact (default: a made-up one of the expected size)"
-    )
+    command.add_argument("--model", type=Path, metavar="FILE", help="artefact (default: the shipped one)")
     command.add_argument(
         "--turns", type=_turns, default=1_000, metavar="N", help="predictions of a process (default: %(default)s)"
     )
@@ -45,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     import os
 
     import asa
-    from asa import host
+    from asa import host, paths
     from calibration import recognition, recognition_report
 
     candidates = _candidates(arguments.only)
@@ -60,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(arguments),
     )
     options = recognition.Options(
-        model=arguments.model,
+        model=arguments.model or paths.base_model(),
         candidates=candidates,
         turns=arguments.turns,
         rounds=arguments.rounds,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xgboost
+from made_up_model import Size, made_up
 from waiting import until
 
 from asa import paths
@@ -17,8 +18,7 @@ from asa.core.errors import AsaError, InputError, ModelError
 from calibration import recognition, recognition_candidates, recognition_report
 from calibration.frame_cost import STEPS, Cost
 from calibration.recognition import Measured, Options, Result, Spent, Turn
-from calibration.recognition_candidates import Candidate
-from calibration.recognition_model import Size, frames_of, made_up
+from calibration.recognition_candidates import Candidate, frames_of
 from models import artefact
 from models.artefact import Artefact
 from models.runtime import Ensemble
@@ -225,7 +225,7 @@ def test_numbers_out_of_range(words, capsys):
     assert words[0] in capsys.readouterr().err
 
 
-def test_a_candidate_that_fails_is_named_and_the_others_go_on(monkeypatch):
+def test_a_candidate_that_fails_is_named_and_the_others_go_on(monkeypatch, small: Artefact, tmp_path: Path):
     spent_in = dict.fromkeys(("mean_ms", "median_ms", "p99_ms", "cpu_mean_ms"), 1.0)
     turned = {**dict.fromkeys(("import_ms", "load_ms", "rss_mb", "install_mb"), 1.0), "shares": [[1.0]]}
 
@@ -235,7 +235,10 @@ def test_a_candidate_that_fails_is_named_and_the_others_go_on(monkeypatch):
         return 0, json.dumps({"prepare_s": 0.0} if "prepare" in command else {**turned, "boosted": spent_in}), ""
 
     monkeypatch.setattr(recognition, "_finished", answer)
-    options = Options(candidates=(Candidate.XGBOOST, Candidate.NUMPY), rounds=2, python=Path(sys.executable))
+    model = tmp_path / "small.npz"
+    artefact.save(small, model)
+    chosen = (Candidate.XGBOOST, Candidate.NUMPY)
+    options = Options(model=model, candidates=chosen, rounds=2, python=Path(sys.executable))
     found = recognition.measure(options, lambda *_: None)
     xgb, ours = found.measured
     assert xgb.missing == "it failed: Segmentation fault"

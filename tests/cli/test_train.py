@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_up_model import Size, made_up
 
 from asa.cli import train
 from asa.core.decision import Workload
@@ -20,7 +21,6 @@ from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
 from calibration import frame_cost, voting_streams
 from calibration.frame_cost import Cost
-from calibration.recognition_model import Size, made_up
 from collectors import rates
 from models import artefact, features
 from models.runtime import Ensemble

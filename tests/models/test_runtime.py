@@ -12,10 +12,11 @@ import pytest
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_model import Size, made_up
 
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
-from calibration.recognition_model import Size, frames_of, made_up
+from calibration.recognition_candidates import frames_of
 from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, OpenWorld, Score
 from models.ensemble import Fitted, Rows

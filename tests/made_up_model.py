@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A made-up model of a given size, and frames for it: to time what evaluates models before there is one to ship.
-
-Trees, vectors and weights are random; it recognises nothing. Nothing of it depends on a training library.
-"""
+"""A made-up model of 40 labels of a given size: trees, vectors and weights are random; it recognises nothing."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from asa.core.decision import FeatureFrame
 from models import artefact, features
 from models.artefact import Array, Artefact, Head, Header, Machine, OpenWorld, Part, Score, Trees
 
 _FRONT = ("", "game", "office", "web", "audio")
 _BEHIND = ("", "archive", "blender", "kernel", "llm", "disk", "network", "video")
-_FRAMES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of each head. The default is what 40 labels are expected to need."""
+    """Of each head."""
 
-    rounds: int = 125
-    boosted_leaves: int = 24  # of a tree of depth 5
-    forest_trees: int = 200
-    forest_leaves: int = 160
+    rounds: int
+    boosted_leaves: int  # of a tree of depth 5
+    forest_trees: int
+    forest_leaves: int
     depth: int = 12
-    vectors: int = 1_000
+    vectors: int
 
 
 def made_up(size: Size, seed: int) -> Artefact:
@@ -54,14 +49,6 @@ def made_up(size: Size, seed: int) -> Artefact:
         for part in parts
     )
     return Artefact(header=header, fill=np.zeros(len(features.NAMES), dtype=np.float32), heads=heads)
-
-
-def frames_of(model: Artefact) -> list[FeatureFrame]:
-    """Frames that the model has seen in training: its support vectors, in the features' own units."""
-    machine = model.heads[0].machine
-    chosen = np.linspace(0, len(machine.vectors) - 1, _FRAMES).astype(int)
-    values = machine.vectors[chosen] * machine.scale + machine.mean
-    return [FeatureFrame(schema=model.header.schema, values=tuple(row)) for row in values.tolist()]
 
 
 def _trees(size: Size, classes: int, chance: np.random.Generator) -> Trees:
