@@ -17,6 +17,7 @@ from models.dataset import Dataset
 from models.ensemble import Recipe
 from models.evaluation import HeldOut, accuracy_pct
 from models.factored import Kind
+from models.held_out import BLIND_EVERY
 from models.training import Trained
 
 
@@ -160,6 +161,7 @@ _SPLIT = (
     "simplex, log loss), the sigmoids of the support vector machine, the temperature, the threshold of the unknown,",
     "and whether the model is flat or factored. Then the members are trained again on all but the test. No session is",
     "ever on two sides. Where one session of each label is left to learn from, its thirds take the place of sessions.",
+    f"One training row in {BLIND_EVERY} that has what eBPF tells is learnt from a second time without it.",
     "",
     "The shipped model is trained on all sessions, with all of that chosen on inner folds of its own. The figures",
     "below are those of the outer folds: nothing is left to test the shipped one on.",

@@ -72,3 +72,11 @@ def test_nothing_is_chosen_on_rows_that_trained_it(rows: Rows, monkeypatch: pyte
 def test_a_column_without_a_value_is_filled_with_a_constant(fitted: Fitted):
     assert fitted.members.fill[2] == 0.0
     assert np.isfinite(fitted.members.fill).all()
+
+
+def test_a_column_that_was_never_seen_says_nothing_to_the_machine(fitted: Fitted, rows: Rows):
+    later = rows.x[:20].copy()
+    later[:, 2] = 1e6  # unknown throughout in training, as eBPF's are where it was recorded without
+    known, shown = fitted.members.scores(rows.x[:20]), fitted.members.scores(later)
+    assert shown == pytest.approx(known, abs=1e-9)
+    assert fitted.members.kinship(later) == pytest.approx(fitted.members.kinship(rows.x[:20]), abs=1e-9)

@@ -9,6 +9,7 @@ from asa.act.portfolio import Portfolio
 from asa.cli.train import folder, recordings
 from asa.decide import table
 from models import artefact, dataset, features
+from scenarios import catalogue, workloads
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = folder(Namespace(recordings=None))
@@ -29,12 +30,20 @@ def test_the_card_is_of_this_model():
     assert model.header.trained in card
 
 
-def test_every_class_is_recorded_here_and_in_the_lab_to_learn_from_and_to_judge_by():
+def test_every_class_is_recorded_to_learn_from_and_to_judge_by():
     sessions = {(one.label, one.place, one.started_ns) for one in recordings(RECORDED)}
-    for label in artefact.load(paths.base_model()).header.classes:
-        for lab in (False, True):
-            count = sum(one == label and place.startswith("lab") == lab for one, place, _ in sessions)
-            assert count >= 2, (label, lab)
+    classes = artefact.load(paths.base_model()).header.classes
+    scenarios = {one.label for one in catalogue.find("everything")}
+    assert set(classes) == scenarios | set(workloads.LABELS)
+    for label in classes:
+        places = [place for one, place, _ in sessions if one == label]
+        assert sum(not place.startswith("lab") for place in places) >= 2, label
+        if label in workloads.LABELS:
+            assert sum(place.startswith("lab") for place in places) >= 2, label
+
+
+def test_all_that_is_learnt_from_was_recorded_with_ebpf():
+    assert all(one.samples[-1].probes is not None for one in recordings(RECORDED))
 
 
 def test_every_class_has_a_ranking_in_every_table():
