@@ -292,7 +292,8 @@ def recorded():
         with Journal.unpack(RECORDINGS / name) as journal:
             for session in journal.sessions():
                 samples = list(journal.samples(session.number))
-                ticks = [(rates.derive(old, new), len(new.cpu.cores)) for old, new in pairwise(samples)]
+                whole = [(old, new) for old, new in pairwise(samples) if old.cpu and new.cpu]
+                ticks = [(rates.derive(old, new), len(new.cpu.cores)) for old, new in whole]
                 found[name, session.header.label].append([guard.signals(one, cpus) for one, cpus in ticks if one])
     return found
 
