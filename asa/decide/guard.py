@@ -21,10 +21,12 @@ Classes are wide: the same one with five busy tasks instead of three waits longe
 of **comparable load** are compared: processors about as busy, about as many tasks able to run (`LOAD_MATCH`). And an
 application that begins to switch far more often waits longer under the scheduler it had: a block of the reference with
 far fewer context switches a CPU than the trial (`CHATTIER`) is left out. That goes one way: fewer switches in the trial
-excuse nothing, for a scheduler that starves tasks makes fewer. On the recordings under EEVDF, a class came out worse
-than itself in 12 of 115 comparisons without any of this, 1 of 49 with busy and runnable alone, 0 of 47 with all. A load
-that differs in another way can still be taken for the scheduler's fault: a verdict's consequences are limited, the
-penalty begins at minutes and fades.
+excuse nothing, for a scheduler that starves tasks makes fewer. On the sessions of models/recordings under EEVDF, which
+differ in load on purpose, a class came out worse than itself in 8 of 55 comparisons without any of this and in 2 with
+it, both in an emulated guest and with other programs on the two sides (tests/decide/test_guard.py); none of them was a
+matter of switches, that rule is for one seen in recordings that are no longer kept. So a load that differs in another
+way can still be taken for the scheduler's fault: a verdict's consequences are limited, the penalty begins at minutes
+and fades.
 """
 
 from collections.abc import Mapping
