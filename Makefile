@@ -114,14 +114,12 @@ lock: ## pin all dependencies again, with hashes
 clean: ## forget the virtual environment (caches stay)
 	rm -rf $(VENV) run.json
 
-recordings: setup ## record the workloads anew, here and in two guests of the lab, into build/recordings (an hour; nothing else may run)
+recordings: setup ## record the simple loads anew, here and in the lab, into build/recordings (an hour; nothing else may run)
 	@mkdir -p build/recordings
 	$(ASA) record --campaign --sessions 4 --for 20 --journal build/host.journal --pack build/recordings/host.journal.xz
 	for part in eevdf others; do
-		$(ASA) lab run --disk 512 --limit 7200 --out build/recordings -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings $$part &
-		guests+=" $$!"
+		$(ASA) lab run --disk 512 --limit 3600 --out "build/lab-$$part" -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part"
 	done
-	for guest in $$guests; do wait "$$guest"; done
 
 train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)
 	@mkdir -p build

@@ -239,7 +239,7 @@ def _worst(data: Dataset, table: Array) -> list[tuple[str, str, int]]:
 def _reasons(data: Dataset, found: Mapping[Name, float | None]) -> dict[Name, str]:
     # of figures without a value: what the data lack
     pairs = "no row of two programs was held out"
-    parts = "the labels are not all combinations of what is in front and what works behind"
+    parts = "no label has both something in front and something behind"
     why = {
         Name.TUNED: evaluate_model_tuned.WHY,
         Name.VOTED: "no session is as long as the voting's window",

@@ -113,7 +113,7 @@ _HOW = (
     "  batches of 1,000, the median of 300 batches. Each measurement with probes lies between two without; given is",
     "  the median over rounds of its difference to the mean of those two, with the least and the greatest. The kinds",
     "  take turns in being the first of a round.",
-    "- Probes that are not read are never told to sample: that is the whole cost. Those that are read each second",
+    "- Probes that nobody tells to sample time every event: that is the whole cost. Those that are read each second",
     "  sample above the rate that the reader chooses; a ping-pong is far above it.",
     f"- The load of {RATE:,} switches a second is the same pair as ordinary tasks, paced every millisecond. The kernel",
     "  side is that rate times the median added cost of the agent's probes, as many events timed as its reader settles",

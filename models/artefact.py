@@ -61,9 +61,9 @@ _DAMAGE = (
 class Score(StrEnum):
     """By what a model tells a use that it has never seen; more is more familiar."""
 
-    PROBABILITY = "probability"  # of the most probable class
+    PROBABILITY = "probability"  # of the most probable class, before the classes' shares are divided by their sum
     ENERGY = "energy"  # log of the sum of exp(margin) over the boosted trees' classes, the least of the heads
-    KINSHIP = "kinship"  # the kernel's value for the nearest support vector, 0..1, the least of the heads
+    KINSHIP = "kinship"  # the kernel's value for the nearest support vector, 0..1
 
 
 class OpenWorld(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,7 +115,10 @@ def labels(heads: Sequence[Part]) -> tuple[str, ...]:
 
 def places(heads: Sequence[Part], classes: Sequence[str]) -> Array:
     """Where each class stands among `labels(heads)`, intp (K,). Raises ValueError for one that is none of them."""
-    where = {name: place for place, name in enumerate(labels(heads))}
+    found = labels(heads)
+    where = {name: place for place, name in enumerate(found)}
+    if len(where) != len(found):
+        raise ValueError("two combinations of its heads' classes have one name")
     if strange := [name for name in classes if name not in where]:
         raise ValueError(f"its class {strange[0]!r} is no combination of its heads'")
     return np.array([where[name] for name in classes], dtype=np.intp)
@@ -301,10 +304,13 @@ def _bytes_of(found: object) -> bytes:
 def _arrays(artefact: Artefact) -> dict[str, Array]:
     found = {FILL: artefact.fill}
     for number, head in enumerate(artefact.heads):
-        for name in (*SHARED, *LAYOUT):
+        for name in (*SHARED.keys() - {FILL}, *LAYOUT):
             part, _, field = name.partition(".")
-            if name != FILL:
-                found[name if name in SHARED else f"{number}.{name}"] = getattr(getattr(head, part), field)
+            key = name if name in SHARED else f"{number}.{name}"
+            array = getattr(getattr(head, part), field)
+            if key in found and not np.array_equal(found[key], array, equal_nan=True):
+                raise ModelError(f"the heads differ in {name}, which they share: train them by one seed")
+            found[key] = array
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 

@@ -23,7 +23,8 @@ FACTORS = ("interactive", "background")
 """Names of the heads of a factored model."""
 
 KNOWN_SHARE = 0.97
-"""Of the validation rows of known classes, as many are known: the open world's threshold follows from it."""
+"""Of the validation rows of known classes, with eBPF and without, as many are known: the open world's threshold
+follows from it."""
 
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(5.0), 81))
 _SMALLEST = 1e-12  # as the runtime
@@ -55,7 +56,7 @@ class Labels:
         return front, behind
 
     def kinds(self) -> tuple[Kind, ...]:
-        """What can be built: factored where each class is a combination of two factors that have several values."""
+        """What can be built: factored where each class is a combination of two factors, and some class has both."""
         several = min(len(self.interactives), len(self.backgrounds)) >= 2 and bool((self.factors >= 0).all())
         return (Kind.FLAT, Kind.FACTORED) if several and bool((self.factors > 0).all(axis=1).any()) else (Kind.FLAT,)
 
@@ -99,7 +100,7 @@ class Model:
         return {
             Score.PROBABILITY: self._joined(by_head).max(axis=1),
             Score.ENERGY: np.min([one.members.energy(x) for one in self.heads], axis=0),
-            Score.KINSHIP: np.min([one.members.kinship(x) for one in self.heads], axis=0),
+            Score.KINSHIP: self.heads[0].members.kinship(x),  # the heads share their vectors
         }
 
     def least(self, score: Score) -> float:

@@ -237,6 +237,7 @@ def score(predictor: Predictor, x: Array, y: Array, weight: Array) -> Score:
 
 
 def _rows(base: Dataset, of_base: Array, own: Own, own_y: Array, of_own: Array, bounds: Bounds) -> Rows:
+    # own rows stand once: this machine has eBPF, or has it not
     there = held_out.rows_of(base, of_base)
     base_weight, own_weight = there.weight, balanced(own)[of_own]
     if of_own.any():

@@ -132,7 +132,7 @@ def run(
 def key_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> str:
     """Hash of all that an outcome depends on."""
     facts = (ensemble.TRAINING, features.SCHEMA, data.sha256, data.classes, recipe, seed, task.kinds, task.hidden)
-    total = hashlib.sha256(repr((facts, task.by_rows, MOST_INNER, factored.KNOWN_SHARE)).encode())
+    total = hashlib.sha256(repr((facts, task.by_rows, MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE)).encode())
     for mask in (task.train, task.test):
         total.update(np.packbits(mask).tobytes() + b"|")
     return total.hexdigest()[:32]
@@ -165,23 +165,30 @@ def slim(data: Dataset) -> Dataset:
 def rows_of(data: Dataset, use: Array) -> Rows:
     """Training rows that `use` (bool, (n,)) selects, dealt into inner folds by session.
 
-    Where no label has a second session, each session's thirds are the folds: a poor judge, but one that has seen no
-    test row. Weights make classes and places count alike among these rows. One row in `BLIND_EVERY` that knows what
+    Where a label has one session, its thirds are the folds: a poor judge, but one that has seen no test row. Weights
+    make classes and places count alike among these rows, but for what follows. One row in `BLIND_EVERY` that knows what
     eBPF tells stands there a second time without it, at the end.
     """
-    fold = deal(data, use, MOST_INNER)[use]
-    if not fold.any():
-        _, first, count = np.unique(data.session[use], return_index=True, return_counts=True)
-        places = np.arange(len(fold)) - np.repeat(first, count)
-        fold = places * MOST_INNER // np.repeat(count, count)
     sighted = Rows(
         x=data.x[use],
         y=data.y[use],
         weight=data.select(use).balanced(),
-        fold=fold,
+        fold=_inner_folds(data, use),
         classes=len(data.classes),
     )
     return _with_blind(sighted)
+
+
+def _inner_folds(data: Dataset, use: Array) -> Array:
+    fold, session = deal(data, use, MOST_INNER)[use], data.session[use]
+    _, first, count = np.unique(session, return_index=True, return_counts=True)
+    thirds = (np.arange(len(fold)) - np.repeat(first, count)) * MOST_INNER // np.repeat(count, count)
+    label = np.array([one.label for one in data.sessions])[session]
+    for name in np.unique(label):
+        of_label = label == name
+        if len(np.unique(fold[of_label])) == 1:  # else it would be judged by members that never saw it
+            fold[of_label] = thirds[of_label]
+    return fold
 
 
 def _with_blind(rows: Rows) -> Rows:

@@ -3,7 +3,8 @@
 // The members of one head, evaluated on one frame: what models/runtime_numpy.py does.
 //
 // It is general: trees, vectors and all sizes are arguments, checked by models/artefact.py when the model is loaded.
-// It allocates nothing, keeps nothing but the kernel for the next head, and calls nothing but exp, log and tanh. Built by `python -m models.runtime_compiled`.
+// It allocates nothing, keeps nothing but the kernel for the next head, and calls nothing but exp, log and tanh.
+// Built by `python -m models.runtime_compiled`.
 
 #include <math.h>
 #include <stdint.h>

@@ -144,8 +144,11 @@ def _apart(one: float, other: float) -> float:
 def _heads(model: "Artefact", frame: "FeatureFrame", now: "Probabilities") -> Iterator[Carried]:
     import numpy as np
 
+    from models import artefact
+
     parts = model.header.parts
-    joint = np.array(now.values).reshape([len(part.classes) for part in parts])
+    joint = np.zeros([len(part.classes) for part in parts])
+    joint.flat[artefact.places(parts, model.header.classes)] = now.values  # it may know some combinations only
     best = np.unravel_index(int(joint.argmax()), joint.shape)
     for number, (part, head) in enumerate(zip(parts, model.heads, strict=True)):
         marginal = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != number))

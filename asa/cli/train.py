@@ -178,8 +178,7 @@ def recordings(directory: Path) -> "Iterator[Recording]":
                     yield Recording(
                         source=str(path),
                         label=header.label,
-                        # guests are told apart by their CPUs
-                        place=f"{header.host}, {header.cpus} CPUs" if header.tier else header.host,
+                        place=f"{header.host}, {header.cpus} CPUs",  # guests are told apart by them
                         seed=header.seed,
                         started_ns=header.started_ns,
                         parameters=header.parameters,

@@ -279,9 +279,10 @@ def test_whatever_it_takes_it_is_asked_again_and_recovers(costs):
     assert all(bench.ticks(700, takes_ms=0.1)[-64:])
 
 
-def test_who_schedules_is_read_in_each_tick():
+@pytest.mark.parametrize("name", ["sched_ext", "cpu"])
+def test_what_no_decision_can_do_without_is_read_in_each_tick(name):
     clock = Hand()
-    needed = Script(clock, "sched_ext")
+    needed = Script(clock, name)
     needed.takes_ms = 50
     sampler = HostSampler([needed], clock)
     sampler.open()

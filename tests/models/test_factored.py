@@ -73,7 +73,8 @@ def says_the_same(data: Dataset, model: Model, tmp_path):
         found = loaded.scores(frame)
         for score in Score:
             assert found[score] == pytest.approx(scores[score][place], rel=1e-4, abs=1e-5)
-        assert judged.known == (judged.score >= header.open_world.least)
+        told = scores[header.open_world.score][place]
+        assert judged.known == (told >= header.open_world.least)
 
 
 def test_most_validation_rows_are_known(models: dict[Kind, Model]):
@@ -89,6 +90,34 @@ def test_labels_without_two_factors_are_flat(data: Dataset):
     assert names.kinds() == (Kind.FLAT,)
     with pytest.raises(ModelError, match="train a flat model"):
         factored.fit(Kind.FACTORED, held_out.rows_of(behind, np.ones(len(behind.y), dtype=bool)), names, SMALL, 1)
+
+
+def test_labels_of_which_none_has_both_factors_are_flat(data: Dataset):
+    one_side = (data.interactive == 0) | (data.background == 0)
+    single = data.select(one_side)
+    classes = tuple(name for name in data.classes if "+" not in name)
+    numbers = np.array([classes.index(data.classes[number]) for number in single.y])
+    single = dataclasses.replace(single, classes=classes, y=numbers)
+    assert factored.labels_of(single).kinds() == (Kind.FLAT,)
+
+
+def test_a_label_with_one_session_beside_others_with_several_is_in_several_folds(data: Dataset):
+    alone = np.array([one.label == "web" and one.seed != 0 for one in data.sessions])[data.session]
+    rows = held_out.rows_of(data.select(~alone), np.ones(int((~alone).sum()), dtype=bool))
+    for number in range(len(data.classes)):
+        assert len(np.unique(rows.fold[rows.y == number])) > 1, data.classes[number]
+
+
+def test_heads_of_two_seeds_share_no_vectors(data: Dataset, tmp_path):
+    everything = np.ones(len(data.y), dtype=bool)
+    one, other = (held_out.trained(data, everything, (Kind.FACTORED,), SMALL, seed)[Kind.FACTORED] for seed in (1, 2))
+    header = training.header(data, one, NOTHING, 1)
+    with pytest.raises(ModelError, match="the heads differ in vectors"):
+        training.factored_artefact((one.heads[0], other.heads[1]), header)
+    good = training.factored_artefact(one.heads, header)
+    bad = training.factored_artefact(other.heads, header)
+    with pytest.raises(ModelError, match=r"the heads differ in machine\.vectors"):
+        artefact.save(dataclasses.replace(good, heads=(good.heads[0], bad.heads[1])), tmp_path / "mixed.npz")
 
 
 def test_some_rows_are_learnt_from_without_ebpf_too(data: Dataset):
