@@ -306,8 +306,7 @@ def _arrays(artefact: Artefact) -> dict[str, Array]:
     for number, head in enumerate(artefact.heads):
         for name in (*SHARED.keys() - {FILL}, *LAYOUT):
             part, _, field = name.partition(".")
-            key = name if name in SHARED else f"{number}.{name}"
-            array = getattr(getattr(head, part), field)
+            key, array = name if name in SHARED else f"{number}.{name}", getattr(getattr(head, part), field)
             if key in found and not np.array_equal(found[key], array, equal_nan=True):
                 raise ModelError(f"the heads differ in {name}, which they share: train them by one seed")
             found[key] = array

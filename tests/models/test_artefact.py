@@ -27,9 +27,12 @@ def assert_refused(path: Path, words: str) -> None:
 
 
 def replaced(model: Artefact, part: str, field: str, value) -> Artefact:
-    head = model.heads[-1]
-    changed = dataclasses.replace(head, **{part: dataclasses.replace(getattr(head, part), **{field: value})})
-    return dataclasses.replace(model, heads=(*model.heads[:-1], changed))
+    first = 0 if f"{part}.{field}" in artefact.SHARED else len(model.heads) - 1  # of all heads, or of the last
+    changed = [
+        dataclasses.replace(head, **{part: dataclasses.replace(getattr(head, part), **{field: value})})
+        for head in model.heads[first:]
+    ]
+    return dataclasses.replace(model, heads=(*model.heads[:first], *changed))
 
 
 @pytest.fixture(params=["flat", "of two heads"])
@@ -268,7 +271,13 @@ def with_chain(model: Artefact, depth: int) -> Artefact:
 
 def without_vectors(model: Artefact) -> Artefact:
     short = replaced(model, "machine", "vectors", machine(model).vectors[:0])
-    return replaced(short, "machine", "coefficients", machine(model).coefficients[:, :0])
+    cut = [
+        dataclasses.replace(
+            head, machine=dataclasses.replace(head.machine, coefficients=head.machine.coefficients[:, :0])
+        )
+        for head in short.heads
+    ]
+    return dataclasses.replace(short, heads=tuple(cut))
 
 
 def first_leaf(model: Artefact) -> int:

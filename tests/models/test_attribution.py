@@ -3,11 +3,15 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import xgboost
 
+from asa.cli import explain_features
+from asa.core.decision import FeatureFrame, Probabilities, Workload
 from asa.core.errors import ModelError
+from models import features
 from models.attribution import Attributor, compare
 
 
@@ -103,3 +107,16 @@ def test_what_cannot_be_explained_is_said(attributor, model):
     trees = model.heads[0].trees
     with pytest.raises(ModelError, match="damaged"):
         Attributor(replace(trees, cover=np.zeros_like(trees.cover)), model.fill)
+
+
+def test_each_head_is_explained_by_its_own_class_where_not_all_combinations_are_known(factored, rows):
+    known = ("web+llm", "idle", "disk")  # of six, in an order of their own
+    fewer = replace(factored, header=msgspec.structs.replace(factored.header, classes=known))
+    frame = FeatureFrame(schema=features.SCHEMA, values=values_of(rows.x[0]))
+    seen = Probabilities(classes=tuple(map(Workload, known)), values=(0.7, 0.2, 0.1))
+    front, behind = explain_features._heads(fewer, frame, seen)
+    assert (front.workload, front.other) == ("web", "none")
+    assert (behind.workload, behind.other) == ("llm", "none")
+    seen = Probabilities(classes=seen.classes, values=(0.1, 0.2, 0.7))
+    front, behind = explain_features._heads(fewer, frame, seen)
+    assert (front.workload, behind.workload) == ("none", "disk")
