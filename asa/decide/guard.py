@@ -89,7 +89,7 @@ FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in _M
 """Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
 SIGNALS = tuple(Signal)
 """In the order of their values in a block."""
-_BUSY, _RUNNABLE, _SWITCHES = len(SIGNALS), len(SIGNALS) + 1, len(SIGNALS) + 2
+_BUSY, _RUNNABLE, SWITCHES = len(SIGNALS), len(SIGNALS) + 1, len(SIGNALS) + 2
 _PLACES = len(SIGNALS) + 3
 
 LOAD_MATCH = ((_BUSY, 0.1, 0.0), (_RUNNABLE, 0.75, 0.15))
@@ -272,7 +272,7 @@ def judge(
     mine = state.seen[workload, scheduler][-trial.blocks :]
     load = tuple(middle(mine, place) for place, _, _ in LOAD_MATCH)
     mine = _comparable(mine, load)
-    switches = middle(mine, _SWITCHES)
+    switches = middle(mine, SWITCHES)
     comparisons = [
         (signal, than, values, reference)
         for than in dict.fromkeys((EEVDF, previous))
@@ -370,11 +370,14 @@ def _references(
     blocks: tuple[Values, ...], load: tuple[float | None, ...], switches: float | None
 ) -> tuple[Values, ...]:
     """Those of about this load in which there were not far fewer `switches`."""
-    return tuple(block for block in _comparable(blocks, load) if not _chattier(switches, block[_SWITCHES]))
+    return tuple(block for block in _comparable(blocks, load) if not chattier(switches, block[SWITCHES]))
 
 
-def _chattier(now: float | None, before: float | None) -> bool:
-    # more only: a scheduler that starves tasks makes fewer, and must not be excused for it
+def chattier(now: float | None, before: float | None) -> bool:
+    """Is `now` far more switches a second and CPU than `before`? None is unknown, and far from nothing.
+
+    More only: a scheduler that starves tasks makes fewer, and must not be excused for it.
+    """
     if now is None or before is None:
         return False
     by, share = CHATTIER

@@ -15,8 +15,10 @@ from asa.decide.guard import (
     LOAD_MATCH,
     MOST_BLOCKS,
     SIGNALS,
+    SWITCHES,
     GuardState,
     Values,
+    chattier,
     felt,
     middle,
 )
@@ -29,7 +31,7 @@ class Stretch:
     workload: Workload
     scheduler: SchedulerName
     at_ns: int  # CLOCK_MONOTONIC, when it was complete or had ended
-    medians: Values  # of its blocks, up to the load; a signal is None that fewer than FEWEST_BLOCKS of them know
+    medians: Values  # of its blocks; a signal is None that fewer than FEWEST_BLOCKS of them know
 
 
 def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
@@ -53,7 +55,7 @@ def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
         middle(blocks, place) if sum(block[place] is not None for block in blocks) >= FEWEST_BLOCKS else None
         for place in range(len(SIGNALS))
     ]
-    load = [middle(blocks, place) for place, _, _ in LOAD_MATCH]
+    load = [middle(blocks, place) for place in range(len(SIGNALS), len(blocks[0]))]
     return Stretch(workload=pair[0], scheduler=pair[1], at_ns=now_ns, medians=(*signals, *load))
 
 
@@ -61,7 +63,7 @@ def compare(one: Stretch, other: Stretch, worse_by: float) -> int | None:
     """1: `one` was better, -1: worse, 0: alike, or better in one signal and worse in another. Of the same class.
 
     Only differences count that the guard would count (`guard.felt`; `worse_by` is its setting). None: the load was not
-    comparable, or no signal is known of both.
+    comparable, no signal is known of both, or what was worse switched far more often (`guard.chattier`).
     """
     for place, by, share in LOAD_MATCH:
         mine, its = one.medians[place], other.medians[place]
@@ -73,4 +75,7 @@ def compare(one: Stretch, other: Stretch, worse_by: float) -> int | None:
             known = True
             better = better or felt(signal, its, mine, worse_by)
             worse = worse or felt(signal, mine, its, worse_by)
+    lost, won = (one, other) if worse else (other, one)
+    if better != worse and chattier(lost.medians[SWITCHES], won.medians[SWITCHES]):
+        return None
     return better - worse if known else None

@@ -37,7 +37,15 @@ def test_a_full_one_is_taken_at_once_and_only_once():
     watch = Watch().run(MOST_BLOCKS)
     (stretch,) = watch.found
     assert (stretch.workload, stretch.scheduler, stretch.at_ns) == (WEB, NEW, watch.now_s * S)
-    assert stretch.medians == (1009.5, None, None, None, 0.5, 2.0)  # the value of the last tick is in no block yet
+    assert stretch.medians == (
+        1009.5,
+        None,
+        None,
+        None,
+        0.5,
+        2.0,
+        None,
+    )  # the value of the last tick is in no block yet
     assert Watch().run(5 * MOST_BLOCKS).run(FEWEST_BLOCKS - 1, EEVDF).found == [stretch]
 
 
@@ -60,7 +68,7 @@ def test_what_few_blocks_know_is_unknown():
         before = watch.state
         watch.now_s += 3
         watch.state = guard.observe(before, now_ns=watch.now_s * S, workload=WEB, scheduler=NEW, signals=known)
-    assert taken(before, watch.state, 0).medians == (1.0, None, None, None, None, None)
+    assert taken(before, watch.state, 0).medians == (1.0, None, None, None, None, None, None)
 
 
 def test_a_guard_that_was_cleared_gives_nothing_that_was_never_measured():
@@ -70,8 +78,8 @@ def test_a_guard_that_was_cleared_gives_nothing_that_was_never_measured():
     assert taken(watch.state, watch.state, 0) is None
 
 
-def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, runnable=None):
-    medians = (queue_us, wakeup_us, pressure, timer_us, busy, runnable)
+def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, runnable=None, switches=None):
+    medians = (queue_us, wakeup_us, pressure, timer_us, busy, runnable, switches)
     return Stretch(workload=WEB, scheduler=NEW, at_ns=0, medians=medians)
 
 
@@ -90,6 +98,11 @@ def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=No
         ({"wakeup_us": 1000, "runnable": 3.0}, {"wakeup_us": 9000, "runnable": 4.0}, None),
         ({"wakeup_us": 1000, "runnable": 20.0}, {"wakeup_us": 9000, "runnable": 23.0}, 1),
         ({"wakeup_us": 1000, "runnable": 3.0}, {"wakeup_us": 9000}, 1),
+        # the worse one switched far more often: the use changed, not the scheduler
+        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 9000, "switches": 90_000}, None),
+        ({"queue_us": 4000, "switches": 90_000}, {"queue_us": 9000, "switches": 1_000}, 1),
+        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 9000, "switches": 20_000}, 1),
+        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 4000, "switches": 90_000}, 0),
     ],
 )
 def test_which_was_better(one, other, outcome):
