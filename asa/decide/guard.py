@@ -22,9 +22,9 @@ of **comparable load** are compared: processors about as busy, about as many tas
 application that begins to switch far more often waits longer under the scheduler it had: a block of the reference with
 far fewer context switches a CPU than the trial (`CHATTIER`) is left out. That goes one way: fewer switches in the trial
 excuse nothing, for a scheduler that starves tasks makes fewer. On the sessions of models/recordings under EEVDF, which
-differ in load on purpose, a class came out worse than itself in 8 of 55 comparisons without any of this and in 2 with
-it, both in an emulated guest and with other programs on the two sides (tests/decide/test_guard.py); none of them was a
-matter of switches, that rule is for one seen in recordings that are no longer kept. So a load that differs in another
+differ in load on purpose, a class still comes out worse than itself in at most 2 of 55 comparisons, both in an emulated
+guest and with other programs on the two sides (tests/decide/test_guard.py counts them). None of them is a matter of
+switches: that rule is for one seen in recordings that are no longer kept. So a load that differs in another
 way can still be taken for the scheduler's fault: a verdict's consequences are limited, the penalty begins at minutes
 and fades.
 """
