@@ -41,7 +41,7 @@ _ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", 
 _OPTIONAL = ("desktop", "gpu", "sched_ext")  # a host may lack them for good
 _NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
 _UNWANTED = "its settings want none"
-_ROUND_S = 9.0  # for the progress only
+_ROUND_S = 13.0  # for the progress only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +109,17 @@ class Result:
         return self.status.backends.get(_PROBES, CORE) if self.status is not None else CORE
 
 
-CORE, BCC, SAMPLED, PACED = "core", "bcc", "core, sampled", "paced"  # the last one: the agent's backend
+CORE, BCC, PACED = "core", "bcc", "paced"  # the last one: the agent's backend
+CORE_ALL, BCC_ALL = "core, all timed", "bcc, all timed"
+_KINDS = {  # what is put beside a bare wakeup and switch -> for which figure
+    CORE: Name.PROBE_NS,
+    BCC: Name.PROBE_NS_BCC,
+    CORE_ALL: Name.PROBE_NS_ALL,
+    BCC_ALL: Name.PROBE_NS_BCC_ALL,
+    PACED: Name.AGENT_CPU_20K,
+}
 _AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
-_COSTS = frozenset({Name.PROBE_NS, Name.PROBE_NS_BCC, Name.PROBE_NS_SAMPLED, Name.AGENT_CPU_20K})
+_COSTS = frozenset(_KINDS.values())
 
 
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
@@ -133,7 +141,8 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
         Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
         Name.PROBE_NS: lambda: _cost_figure(Name.PROBE_NS, CORE, result),
         Name.PROBE_NS_BCC: lambda: _cost_figure(Name.PROBE_NS_BCC, BCC, result),
-        Name.PROBE_NS_SAMPLED: lambda: _cost_figure(Name.PROBE_NS_SAMPLED, SAMPLED, result),
+        Name.PROBE_NS_ALL: lambda: _cost_figure(Name.PROBE_NS_ALL, CORE_ALL, result),
+        Name.PROBE_NS_BCC_ALL: lambda: _cost_figure(Name.PROBE_NS_BCC_ALL, BCC_ALL, result),
         Name.AGENT_CPU: lambda: _idle_cpu(result),
         Name.AGENT_RSS: lambda: _idle_rss(result),
         Name.AGENT_CPU_20K: lambda: _loaded_cpu(result),
@@ -177,13 +186,7 @@ def _window_s(options: Options) -> float:
 
 
 def _kinds(only: Collection[Name]) -> list[str]:
-    wanted = {
-        CORE: Name.PROBE_NS,
-        BCC: Name.PROBE_NS_BCC,
-        SAMPLED: Name.PROBE_NS_SAMPLED,
-        PACED: Name.AGENT_CPU_20K,
-    }
-    return [kind for kind, name in wanted.items() if name in only]
+    return [kind for kind, name in _KINDS.items() if name in only]
 
 
 def _watch(agent: Agent, program: Path, options: Options, result: Result, steps: _Steps, places: paths.Places) -> None:
@@ -244,7 +247,13 @@ def _probe_costs(program: Path, rounds: int, kinds: list[str], agents: str, step
 
 
 def _with_probes(pair: PingPong, kind: str, agents: str, costs: Costs) -> float | None:
-    backend, way = {SAMPLED: (CORE, Way.READ), PACED: (agents, Way.PACED)}.get(kind, (kind, Way.STILL))
+    backend, way = {
+        CORE: (CORE, Way.READ),
+        BCC: (BCC, Way.READ),
+        CORE_ALL: (CORE, Way.STILL),
+        BCC_ALL: (BCC, Way.STILL),
+        PACED: (agents, Way.PACED),
+    }[kind]
     try:
         with overhead_probes.opened(backend, way) as probes:
             costs.lacking.setdefault(kind, {}).update(probes.lacking)

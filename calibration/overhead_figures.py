@@ -20,7 +20,8 @@ class Name(StrEnum):
     AGENT_CPU_20K = "agent_cpu_pct_20k"
     PROBE_NS = "probe_ns_per_switch"
     PROBE_NS_BCC = "probe_ns_per_switch_bcc"
-    PROBE_NS_SAMPLED = "probe_ns_per_switch_sampled"
+    PROBE_NS_ALL = "probe_ns_per_switch_all_timed"
+    PROBE_NS_BCC_ALL = "probe_ns_per_switch_bcc_all_timed"
     RSS_SLOPE = "rss_slope_kb_per_min"
     OVERRUNS = "tick_overrun_pct"
 
@@ -64,15 +65,24 @@ GOALS: dict[Name, Goal] = {
     Name.PROBE_NS: Goal(
         unit="ns",
         value=250.0,
-        what="longer duration of one wakeup and switch with the probes (CO-RE), none of them skipped by sampling",
+        what=(
+            "longer duration of one wakeup and switch with the probes (CO-RE), as the agent runs them: above the rate "
+            "that its reader settled on, one event in many is timed"
+        ),
         why=_BUDGET,
     ),
     Name.PROBE_NS_BCC: Goal(unit="ns", value=250.0, what="the same for the probes compiled by BCC", why=_BUDGET),
-    Name.PROBE_NS_SAMPLED: Goal(
+    Name.PROBE_NS_ALL: Goal(
         unit="ns",
         value=250.0,
-        what="the same (CO-RE) as the agent runs them: at such a rate its reader has only one in many events timed",
-        why=_BUDGET,
+        what="the same (CO-RE) with every event timed, which the agent does below that rate only",
+        why=f"{_BUDGET}, held against the dearest way too",
+    ),
+    Name.PROBE_NS_BCC_ALL: Goal(
+        unit="ns",
+        value=250.0,
+        what="the same (BCC) with every event timed",
+        why=f"{_BUDGET}, held against the dearest way too",
     ),
     Name.RSS_SLOPE: Goal(
         unit="KiB/min",

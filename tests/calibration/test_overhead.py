@@ -17,7 +17,7 @@ from asa.core.sample import CpuCounters
 from asa.status import Status
 from calibration import overhead, overhead_agent, overhead_probes
 from calibration.estimates import Slope
-from calibration.overhead import BCC, CORE, PACED, SAMPLED, Costs, Options, Pair, Result
+from calibration.overhead import BCC, BCC_ALL, CORE, CORE_ALL, PACED, Costs, Options, Pair, Result
 from calibration.overhead_agent import Look, Memory, Window
 from calibration.overhead_figures import GOALS, Figure, Name
 from calibration.overhead_probes import Way
@@ -89,7 +89,8 @@ def test_the_figures_names_are_those_agreed_on():
         "agent_cpu_pct_20k",
         "probe_ns_per_switch",
         "probe_ns_per_switch_bcc",
-        "probe_ns_per_switch_sampled",
+        "probe_ns_per_switch_all_timed",
+        "probe_ns_per_switch_bcc_all_timed",
         "rss_slope_kb_per_min",
         "tick_overrun_pct",
     ]
@@ -122,19 +123,20 @@ def test_what_is_measured_is_what_the_figures_need():
         overhead._kinds({Name.AGENT_CPU}),
         overhead._kinds(set(Name)),
     ]
-    assert wanted == [[PACED], [BCC], [], [CORE, BCC, SAMPLED, PACED]]
+    assert wanted == [[PACED], [BCC], [], [CORE, BCC, CORE_ALL, BCC_ALL, PACED]]
 
 
 @pytest.mark.parametrize(
     ("kind", "asked"),
     [
-        (CORE, (CORE, Way.STILL)),
-        (BCC, (BCC, Way.STILL)),
-        (SAMPLED, (CORE, Way.READ)),
+        (CORE, (CORE, Way.READ)),
+        (BCC, (BCC, Way.READ)),
+        (CORE_ALL, (CORE, Way.STILL)),
+        (BCC_ALL, (BCC, Way.STILL)),
         (PACED, (BCC, Way.PACED)),
     ],
 )
-def test_the_paced_kind_is_of_the_agents_own_backend(monkeypatch, kind, asked):
+def test_each_kind_opens_its_probes_in_its_own_way(monkeypatch, kind, asked):
     opened = []
 
     @contextmanager
@@ -318,12 +320,12 @@ def test_a_machine_that_drifts_adds_nothing_to_the_probes(monkeypatch):
     monkeypatch.setattr(overhead_probes, "opened", probes)
     told = []
     steps = overhead._Steps(lambda what, share: told.append((what, share)), 40.0)
-    found = overhead._probe_costs(Path("pingpong"), 4, [CORE, BCC], CORE, steps)
-    assert [pair.full_ns - pair.bare_ns for pair in found.pairs[CORE]] == [230.0] * 4
-    assert [pair.full_ns - pair.bare_ns for pair in found.pairs[BCC]] == [303.0] * 2
+    found = overhead._probe_costs(Path("pingpong"), 4, [CORE_ALL, BCC_ALL], CORE, steps)
+    assert [pair.full_ns - pair.bare_ns for pair in found.pairs[CORE_ALL]] == [230.0] * 4
+    assert [pair.full_ns - pair.bare_ns for pair in found.pairs[BCC_ALL]] == [303.0] * 2
     assert [backend for backend, _ in opened[:4]] == [CORE, BCC, BCC, CORE]  # they take turns
     assert {way for _, way in opened} == {Way.STILL}
-    assert found.refused == {BCC: "ebpf: the compiler was removed"}
+    assert found.refused == {BCC_ALL: "ebpf: the compiler was removed"}
     assert told[-1][0] == "ping-pong, round 4 of 4"
     assert all(0.0 <= share < 1.0 and math.isfinite(share) for _, share in told)
 
