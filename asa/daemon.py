@@ -35,6 +35,7 @@ _MOST_WAKES, _BREATH_S = 2000, 0.005
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)  # the last only wakes it
 _LATELY = 32  # events that `asa explain` can look back on
 _TIDY_TICKS = 60
+_APART_S = 0.25  # between two samples, whatever is asked for in between: rates over a few milliseconds are wild
 _KEEP_S = 600.0  # how often what was learned is written: it grows slowly, and each time the disk has to wake
 
 
@@ -85,6 +86,8 @@ class Agent:
     counts: Counts = field(default_factory=Counts)
     _news: list[SwitchEvent] = field(default_factory=list)
     _orders: list[Order] = field(default_factory=list)
+    _asked: bool = False  # by SIGUSR1, since the last tick
+    _ticked_ns: int = 0  # the loop's time at it
     _wakes: int = 0  # since the last tick
     _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys, as last seen
     _learned: Learning | None = None  # as it was written last, or found at the start
@@ -107,18 +110,21 @@ class Agent:
                     self._advance_switch()
                     if now_ns >= next_ns:
                         self.counts.worst_late_ms = max(self.counts.worst_late_ms, (now_ns - next_ns) / 1e6)
-                        self._tick()
+                        self._tick(now_ns)
                         next_ns = self._next_tick(next_ns)
-                    if self._wait(inbox, next_ns):
+                    elif now_ns >= self._due(next_ns):  # who asked is waiting for the answer
+                        self._tick(now_ns)
+                        next_ns = self._apart(next_ns)
+                    if self._wait(inbox, self._due(next_ns)):
                         return
             finally:
                 self.clean = self.switcher is None or self.switcher.rest()
                 self._write_last()
                 self._keep_learned()
 
-    def _tick(self) -> None:
+    def _tick(self, now_ns: int) -> None:
         self.meter.start()
-        self._wakes = 0
+        self._wakes, self._asked, self._ticked_ns = 0, False, now_ns
         self._heed(self.permit())
         sample = self.sampler.sample()
         self.meter.lap(Part.COLLECTION)
@@ -266,6 +272,19 @@ class Agent:
         self.counts.overruns += min(late, 1)
         return due_ns + (late + 1) * interval_ns  # absolute: no drift, missed ticks are skipped
 
+    def _due(self, next_ns: int) -> int:
+        """When a tick comes: at `next_ns`, or earlier if somebody has asked for something."""
+        return min(next_ns, self._ticked_ns + self._apart_ns) if self._asked else next_ns
+
+    def _apart(self, next_ns: int) -> int:
+        """The next regular tick after one that came early: not right behind it."""
+        near = next_ns - self.clock.monotonic_ns() < self._apart_ns
+        return next_ns + int(self.interval_s * 1e9) if near else next_ns
+
+    @property
+    def _apart_ns(self) -> int:
+        return int(min(_APART_S, self.interval_s / 2.0) * 1e9)
+
     def _wait(self, inbox: int, next_ns: int) -> bool:
         """Sleep until the next tick, a signal, or news of the switcher. True when it is time to end."""
         timeout_s = max(0.0, (next_ns - self.clock.monotonic_ns()) / 1e9)
@@ -284,7 +303,7 @@ class Agent:
             self._reload()
         if signal.SIGUSR1 in received:
             self._orders.extend(self.take_orders())
-            self._tick()  # who asked is waiting for the answer
+            self._asked = True
         return bool(received & {signal.SIGINT, signal.SIGTERM})
 
     def _reload(self) -> None:

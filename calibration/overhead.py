@@ -36,7 +36,7 @@ _CHECK_S = 15.0
 _INTERVAL_S = 1.0  # the budgets' pace
 _SHORT_SLOPE_MIN = 10.0  # a heap that grows by steps of 256 KiB shows few of them in less
 _PROBES = "ebpf"  # their source's name in the agent's status
-_ON_THE_PATH = ("sched_switch", "sched_wakeup")  # programs that run in each hand-over
+_ON_THE_PATH = ("sched_switch", "sched_wakeup", "futex waits")  # what runs in each hand-over: BCC sees system calls
 _ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", "groups")  # every host has these
 _OPTIONAL = ("desktop", "gpu", "sched_ext")  # a host may lack them for good
 _NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
@@ -336,6 +336,7 @@ def _idle_cpu(result: Result) -> Figure:
 def _idle_rss(result: Result) -> Figure:
     assert result.idle is not None  # noqa: S101
     detail = f"{PAPER_MB / result.idle.resident_mb:.1f} times less than the paper's {PAPER_MB:.0f} MB"
+    detail += f"; {result.idle.kept_mb:.1f} MB more in the process of its timer" if result.idle.kept_mb else ""
     detail += _absent(result)
     return Figure(name=Name.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_not_whole(result))
 

@@ -13,14 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from asa import paths, status
-from asa.core.errors import AsaError
+from asa.core.errors import AsaError, SourceError
 from asa.core.sample import CpuCounters
 from asa.status import Status
+from collectors.focus import fields_of
 from collectors.procfs.cpu import parse_stat
 
 _COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
@@ -34,6 +35,7 @@ _END_LIMIT_S = 30.0
 _LOOK_S = 0.2
 _KIB = 1024
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # places in CpuTicks
+_PARENT = 1  # place among the fields of /proc/PID/stat from the state on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,13 @@ class Look:
     """One look at the agent and its machine. Counters; `memory` and `load_1min` are levels."""
 
     monotonic_ns: int
-    cpu_ns: int  # of the whole process, ended threads too
-    memory: Memory
+    cpu_ns: int  # of the whole process, ended threads too, and of the processes that it keeps
+    memory: Memory  # of the process alone
     ticks: int
     overruns: int
     host: CpuCounters
     load_1min: float
+    kept_bytes: int = 0  # resident in the processes that it keeps
 
     @property
     def resident_bytes(self) -> int:
@@ -75,7 +78,7 @@ class Window:
 
     @property
     def cpu_pct(self) -> float:
-        """CPU time of the agent's process, all its threads."""
+        """CPU time of the agent's process, all its threads, and of the processes that it keeps."""
         return (self.looks[-1].cpu_ns - self.looks[0].cpu_ns) / 1e7 / self.seconds
 
     @property
@@ -84,13 +87,18 @@ class Window:
         return max(look.resident_bytes for look in self.looks) / 1e6
 
     @property
+    def kept_mb(self) -> float:
+        """Most memory that was resident in the processes that it keeps (its timer's), in 10^6 bytes."""
+        return max(look.kept_bytes for look in self.looks) / 1e6
+
+    @property
     def ticks(self) -> int:
         """Ticks that the agent counted."""
         return self.looks[-1].ticks - self.looks[0].ticks
 
     @property
     def overruns(self) -> int:
-        """Ticks that came more than an interval late, by the agent's own count."""
+        """Ticks that had not ended when the next was due, by the agent's own count."""
         return self.looks[-1].overruns - self.looks[0].overruns
 
     @property
@@ -128,6 +136,7 @@ class Agent:
         self._output = output
         self._places = places
         self._clock = cpu_clock(process.pid)
+        self._kept_ns: dict[int, int] = {}  # process that it keeps -> CPU time when it was seen last
 
     def status(self) -> Status | None:
         """What it tells of itself, None before its first tick. Raises AsaError when it has ended."""
@@ -151,14 +160,20 @@ class Agent:
         found = self.status()
         if found is None:
             raise AsaError(f"{self._places.run}/status.json: withdrawn by the agent that is measured; start it again")
+        kept_bytes = 0
+        for pid in children(self.pid, self._places.proc):
+            with suppress(AsaError, OSError):  # it ended just now
+                self._kept_ns[pid] = time.clock_gettime_ns(cpu_clock(pid))
+                kept_bytes += memory(pid, self._places.proc).resident_bytes
         return Look(
             monotonic_ns=time.monotonic_ns(),
-            cpu_ns=time.clock_gettime_ns(self._clock),
+            cpu_ns=time.clock_gettime_ns(self._clock) + sum(self._kept_ns.values()),
             memory=memory(self.pid, self._places.proc),
             ticks=found.ticks,
             overruns=found.overruns,
             host=parse_stat((self._places.proc / "stat").read_bytes()),
             load_1min=os.getloadavg()[0],
+            kept_bytes=kept_bytes,
         )
 
     def follow(self, seconds: float, every_s: float, on_look: Callable[[float], None]) -> Window:
@@ -207,6 +222,16 @@ def cpu_clock(pid: int) -> int:
     if code != 0:
         raise AsaError(f"process {pid}: has no CPU clock: {os.strerror(code)}")
     return clock.value
+
+
+def children(pid: int, proc: Path) -> list[int]:
+    """Processes whose parent this is now; proc_pid_stat(5)."""
+    found = []
+    for path in proc.glob("[0-9]*/stat"):
+        with suppress(OSError, SourceError):  # it ended meanwhile
+            if int(fields_of(path.read_bytes())[_PARENT]) == pid:
+                found.append(int(path.parent.name))
+    return found
 
 
 def memory(pid: int, proc: Path) -> Memory:

@@ -41,13 +41,16 @@ GOALS: dict[Name, Goal] = {
     Name.AGENT_CPU: Goal(
         unit="%",
         value=0.5,
-        what="CPU time of the agent's process, all collectors, a decision each second; per cent of one core",
+        what=(
+            "CPU time of the agent's process and of its timer's, all collectors, a decision each second; per cent of "
+            "one core"
+        ),
         why=f"{_BUDGET}; the paper's agent takes {PAPER_CPU_PCT} %",
     ),
     Name.AGENT_RSS: Goal(
         unit="MB",
         value=80.0,
-        what="most memory resident in that process (10^6 bytes, shared pages counted)",
+        what="most memory resident in the agent's process (10^6 bytes, shared pages counted)",
         why=f"{_BUDGET} for model and probes in one process; the paper's agent takes {PAPER_MB:.0f} MB",
     ),
     Name.PROBES_RSS: Goal(
@@ -59,7 +62,7 @@ GOALS: dict[Name, Goal] = {
     Name.AGENT_CPU_20K: Goal(
         unit="%",
         value=1.0,
-        what=f"at {RATE:,} switches a second: the process as above, and the probes' own time in the kernel",
+        what=f"at {RATE:,} switches a second: the processes as above, and the probes' own time in the kernel",
         why=_BUDGET,
     ),
     Name.PROBE_NS: Goal(
@@ -93,7 +96,7 @@ GOALS: dict[Name, Goal] = {
     Name.OVERRUNS: Goal(
         unit="%",
         value=0.1,
-        what="ticks that came more than an interval late, by the agent's own count",
+        what="ticks that had not ended when the next was due, by the agent's own count",
         why="one in 1,000: a half hour of 1,800 ticks may have one, say by a machine that stood still itself",
     ),
 }

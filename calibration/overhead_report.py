@@ -107,9 +107,9 @@ def document(result: Result, machine: Machine, *, image: str | None) -> str:
 
 _HOW = (
     f"- The agent is `{COMMAND}` as root, a real-time task as in production. Its first five ticks are left out.",
-    "  CPU time is its process's own clock (`clock_getcpuclockid(3)`), memory is `Rss` of `smaps_rollup`, its growth",
-    "  that of `Rss` and `Swap`; they are looked at every 5 s. The growth meets its goal when it does so with two",
-    "  standard errors more.",
+    "  CPU time is that of its process and its timer's (`clock_getcpuclockid(3)`), memory is `Rss` of `smaps_rollup`",
+    "  of its process, its growth that of `Rss` and `Swap`; they are looked at every 5 s. The growth meets its goal",
+    "  when it does so with two standard errors more.",
     "- A hand-over is one wakeup and one switch: two processes under SCHED_FIFO on one CPU, a byte through a pipe,",
     "  batches of 1,000, the median of 300 batches. Each measurement with probes lies between two without; given is",
     "  the median over rounds of its difference to the mean of those two, with the least and the greatest. The kinds",
@@ -214,7 +214,7 @@ def _loaded(result: Result) -> Iterator[str]:
         return
     yield from ("", f"## The agent beside {RATE:,} switches a second", "")
     grown_pct = window.cpu_pct - result.idle.cpu_pct
-    yield f"- the process took {window.cpu_pct:.4f} % of a core, {grown_pct:+.4f} against the host left alone"
+    yield f"- it took {window.cpu_pct:.4f} % of a core, {grown_pct:+.4f} against the host left alone"
     yield f"- beside it: {_beside(window)}"
     if result.check is None:
         yield "- the kernel's own account of the programs: not to be had (no programs held by the agent, or no libbpf)"

@@ -2,7 +2,10 @@
 """The user's word through the real loop: from the request's file by SIGUSR1 to the order for the switcher."""
 
 import os
+import signal
+import threading
 import time
+from itertools import pairwise
 
 import pytest
 from test_daemon import ONE, TWO, Bench
@@ -58,3 +61,29 @@ def test_a_choice_that_cannot_be_started_ends_on_hold(bench):
         " held by the user until `asa resume`"
     )
     assert bench.agent.state.memory.set_aside == frozenset()
+
+
+def test_two_samples_never_stand_close_together_whenever_somebody_asks(bench):
+    bench.agent.interval_s = 0.4
+    began_ns, at_s = [], []
+
+    def note():
+        now_ns = bench.agent.state.sample.monotonic_ns
+        began_ns.append(now_ns)
+        at_s.append((now_ns - began_ns[0]) / 1e9)
+
+    def asked_right_after_a_tick():
+        note()
+        ask(bench, requests.Resume())
+
+    def asked_right_before_the_next():
+        note()
+        threading.Timer(0.35, ask, (bench, requests.Resume())).start()
+
+    bench.at |= {1: asked_right_after_a_tick, 2: note, 3: asked_right_before_the_next, 4: note}
+    bench.at[5] = lambda: (note(), os.kill(os.getpid(), signal.SIGINT))
+    bench.agent.run(limit_s=20.0)
+    gaps_s = [b - a for a, b in pairwise(at_s)]
+    assert min(gaps_s) >= 0.19, gaps_s  # half an interval; the clock is read before the sample
+    assert at_s[1] < 0.39, "whoever asks is heard before the regular tick"
+    assert at_s[4] - at_s[3] > 0.41, "the regular tick right behind is left out"

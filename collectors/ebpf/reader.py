@@ -20,14 +20,15 @@ from collectors.procfs.reader import reason_of
 
 SOURCE = "ebpf"
 
-MOST_TIMED_SWITCHES_PER_S = 10_000
-"""Timing a wakeup and its switch costs 120 ns more than counting them (137 and 19 ns, by kernel.bpf_stats_enabled under
-ping-pong on the development host): 0.12 % of a core at most. A tick's p99 still rests on a hundred of ten thousand."""
+MOST_TIMED_SWITCHES_PER_S = 2_500
+"""Timing a wakeup and its switch costs 164 ns more than counting them (388 and 224, docs/overhead.md of 2026-11-23):
+0.04 % of a core at most. With 20,000 switches a second, the budget's rate, one in eight is timed. A tick's p99 still
+rests on the slowest dozen or more, that of a window on six times as many."""
 
 MOST_TIMED_PACKETS_PER_S = 10_000
 """Two clock calls (38 ns each) a packet on each of its ways: as much."""
 
-_MOST_SKIPPED = 1 << 10  # at 20 million events a second: more than this and a quiet tick afterwards tells nothing
+_MOST_SKIPPED = 1 << 10  # at 2.5 million events a second: more than this and a quiet tick afterwards tells nothing
 _WORD_LIMIT = 1 << 64
 _HELD_READS = 6  # a row, the sums before and after it; the sample before, this one, and what has grown between them
 _SHORTEST_RATE_NS = 50_000_000  # two reads closer together say little about a rate

@@ -142,14 +142,14 @@ GROUPS: tuple[Group, ...] = (
                 "tcp_out_segments_per_s",
                 Unit.PER_S,
                 "",
-                "TCP segments sent, those sent again among them.",
+                "TCP segments sent for the first time (Linux does not count those sent again here).",
                 "tcp_out_segments",
             ),
             Row(
                 "tcp_retransmit_share",
                 Unit.SHARE,
                 "Packet Retransmission Rate",
-                "Part of TCP segments sent again.",
+                "Part of all TCP segments sent that were sent again.",
                 "tcp_retransmitted_segments tcp_out_segments",
             ),
             Row(

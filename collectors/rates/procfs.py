@@ -177,7 +177,7 @@ def network(old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> Fie
         "network_sent_packets_per_s": rate(old.sent_packets, new.sent_packets, elapsed_s),
         "tcp_in_segments_per_s": rate(old.tcp_in_segments, new.tcp_in_segments, elapsed_s),
         "tcp_out_segments_per_s": rate(old.tcp_out_segments, new.tcp_out_segments, elapsed_s),
-        "tcp_retransmit_share": share(retransmitted, segments_out),
+        "tcp_retransmit_share": share(retransmitted, total(segments_out, retransmitted)),  # OutSegs counts what is new
         "tcp_share": share(tcp, total(tcp, udp)),
         "connections_opened_per_s": None if opened is None else opened / elapsed_s,
         "connections_reset_per_s": rate(old.tcp_resets, new.tcp_resets, elapsed_s),

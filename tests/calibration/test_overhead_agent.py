@@ -219,3 +219,39 @@ def test_another_agents_status_is_not_taken_for_ours(tmp_path):
     assert seen.ticks == 7
     assert seen.memory.resident_bytes > 100_000
     assert seen.host.context_switches > 0
+
+
+_PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "sum(range(10_000_000)); input()"], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+sys.stdin.readline()
+child.communicate(b"\\n")
+print("ended", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_what_it_keeps_beside_itself_counts_and_stays_counted_when_it_ends(tmp_path):
+    file = StatusFile(tmp_path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", _PARENT], text=True, bufsize=1, **pipes) as process:
+        try:
+            agent = Agent(process, tmp_path / "output", paths.Places(run=tmp_path))
+            file.write(published(pid=process.pid))
+            child = int(process.stdout.readline())
+            clock, deadline = cpu_clock(child), time.monotonic() + 20.0
+            while time.clock_gettime_ns(clock) < 20 * MB and time.monotonic() < deadline:
+                time.sleep(0.01)
+            alone_ns = time.clock_gettime_ns(cpu_clock(process.pid))
+            seen = agent.look()
+            process.stdin.write("\n")
+            assert process.stdout.readline() == "ended\n"
+            later = agent.look()
+        finally:
+            process.kill()
+            file.close()
+    assert seen.cpu_ns >= alone_ns + 20 * MB
+    assert seen.kept_bytes > 1_000_000
+    assert later.cpu_ns >= seen.cpu_ns
+    assert later.kept_bytes == 0

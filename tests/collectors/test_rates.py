@@ -75,7 +75,7 @@ EXPECTED = {
     "network_sent_packets_per_s": 30,
     "tcp_in_segments_per_s": 5,
     "tcp_out_segments_per_s": 25,
-    "tcp_retransmit_share": 0.1,
+    "tcp_retransmit_share": 5 / 55,  # of the 50 that are new and the 5 sent again
     "tcp_share": 0.75,
     "connections_opened_per_s": 2,
     "connections_reset_per_s": 0.5,
@@ -234,6 +234,12 @@ def test_nothing_happened():
         assert getattr(rates, name) is None, name
     for name in ("disk_reads_per_s", "disk_busy_share", "context_switches_per_s", "pressure_cpu_some_share"):
         assert getattr(rates, name) == 0, name
+
+
+def test_a_connection_that_only_sends_again_has_lost_everything():
+    # OutSegs leaves out what is sent again (__tcp_transmit_skb in net/ipv4/tcp_output.c)
+    stalled = back("network", tcp_out_segments=OLD.network.tcp_out_segments, tcp_retransmitted_segments=9_000)
+    assert derive(OLD, stalled).tcp_retransmit_share == 1.0
 
 
 def test_without_swap_its_use_is_unknown():

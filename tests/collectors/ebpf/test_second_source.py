@@ -12,7 +12,9 @@ import pytest
 import second_source
 
 from asa.config import Ebpf
+from calibration import overhead_load
 from collectors.ebpf import layout
+from collectors.ebpf.reader import StatsReader
 
 pytestmark = [
     pytest.mark.root,
@@ -66,6 +68,33 @@ def test_only_what_this_kernel_cannot_tell_is_unknown(scene):
     if not Path("/sys/bus/event_source/devices/kprobe").exists():
         expected |= {"input_keys", "input_motions"}
     assert probe_scene.unknown(scene) == expected
+
+
+@pytest.mark.parametrize("backend", [Ebpf.CORE, Ebpf.BCC])
+def test_events_that_are_sampled_stand_for_all(backend, loads, tmp_path):
+    """As the agent runs them: at 40,000 switches a second one wakeup in 16 is timed, and counts for as many."""
+    program = overhead_load.build(tmp_path)
+    probes = probe_scene.opened(backend)
+    reader = StatsReader(probes)
+    try:
+        with overhead_load.switches_per_s(program, overhead_load.last_cpu(), 40_000):
+            for _ in range(3):
+                time.sleep(1.0)
+                before = reader.read()  # settles the share
+            assert reader.timed_share["sample"] <= 1 / 8
+            began = second_source.stat("ctxt")
+            time.sleep(4.0)
+            after = reader.read()
+            switches = second_source.stat("ctxt") - began
+    finally:
+        reader.close()
+        probes.close()
+    wakeups = after.wakeups - before.wakeups
+    timed = sum(after.wakeup_latency_hist) - sum(before.wakeup_latency_hist)
+    bursts = sum(after.burst_hist) - sum(before.burst_hist)
+    # some 10,000 draws: a standard error of 1 %; a task that sleeps on before it ran has no latency
+    assert 0.9 * wakeups <= timed <= 1.05 * wakeups, (timed, wakeups)
+    assert 0.4 * switches <= bursts <= 1.05 * switches, (bursts, switches)  # idling is no burst
 
 
 @pytest.fixture

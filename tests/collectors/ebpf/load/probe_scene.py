@@ -61,14 +61,18 @@ class Scene:
         return emulated if self.emulated else here
 
 
+def opened(backend, *, by_record=False):
+    """The programs, attached."""
+    proc, sys_root = Path("/proc"), Path("/sys")
+    if backend is Ebpf.CORE:
+        return open_core(proc, sys_root)
+    return open_bcc(proc, sys_root, limit_s=300, by_record=by_record)
+
+
 @contextmanager
 def scene(backend, loads, blocks, *, emulated, by_record=False):
     """The programs, at work until the end of the context."""
-    proc, sys_root = Path("/proc"), Path("/sys")
-    if backend is Ebpf.CORE:
-        stats = open_core(proc, sys_root)
-    else:
-        stats = open_bcc(proc, sys_root, limit_s=300, by_record=by_record)
+    stats = opened(backend, by_record=by_record)
     reader = StatsReader(stats, most_timed_per_s=math.inf)  # each event, however many the neighbours make
     irqs = IrqKinds(stats.irq_kinds_fd)
     try:
