@@ -64,9 +64,17 @@ bench-stand-ins: bench-setup ## the lab's stand-ins beside the real programs, in
 
 bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into calibration/results, and what they are worth (hours)
 	@failed=0
-	run() { $(ASA) bench run --scenario all --out "calibration/results/$$1" "$${@:2}" || failed=$$?; [ "$$failed" -le 1 ] || exit "$$failed"; }
+	run() {
+		kept="calibration/results/$$1"
+		if [ -e "$$kept/trials.parquet" ] && [ ! -d "$$kept/trials" ]; then
+			echo "$$kept: whole, and kept; remove it to measure anew"
+			return
+		fi
+		$(ASA) bench run --scenario all --seconds 10 --warm-up 3 --out "$$kept" "$${@:2}" || failed=$$?
+		[ "$$failed" -le 1 ] || exit "$$failed"
+	}
 	run real-all --tier real
-	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 6
+	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 5
 	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_lavd
 	$(ASA) evaluate scenarios
 	exit $$failed

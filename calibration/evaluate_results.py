@@ -12,7 +12,7 @@ from asa.core.errors import AsaError
 from calibration import bench_tables
 from calibration.bench_scores import Played
 
-_COLUMNS = ["run", "trial", "label", "tier", "cpus", "scheduler", "copy", "repeat", "seed", "outcome"]
+_COLUMNS = ["run", "trial", "label", "tier", "cpus", "scheduler", "copy", "repeat", "seed", "outcome", "window_s"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Trial:
     repeat: int
     seed: int
     outcome: str
+    window_s: float | None  # measured; None where it failed before that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +64,14 @@ def twins(runs: Sequence[Run], tier: str) -> tuple[Run, Run] | None:
     return pairs[shared.index(most)] if most else None
 
 
-def keys(run: Run) -> set[tuple[str, str, int, int, int]]:
-    """What was played in it: label, scheduler, copy, seed, CPUs."""
+def keys(run: Run) -> set[tuple[str, str, int, int, int, int]]:
+    """What was played in it: label, scheduler, copy, seed, CPUs, whole seconds."""
     return {key(one) for one in run.trials}
 
 
-def key(trial: Trial) -> tuple[str, str, int, int, int]:
+def key(trial: Trial) -> tuple[str, str, int, int, int, int]:
     """By which a trial is found again in another run."""
-    return trial.label, trial.scheduler, trial.copy, trial.seed, trial.cpus
+    return trial.label, trial.scheduler, trial.copy, trial.seed, trial.cpus, round(trial.window_s or 0.0)
 
 
 def _run(folder: Path) -> Run:

@@ -39,7 +39,7 @@ def worse(metric, value, by):
     return value / by if metric.endswith(BETTER_LARGE) else value * by
 
 
-def result(trial, slower, noise, chance, outcome=Outcome.DONE):
+def result(trial, slower, noise, chance, outcome=Outcome.DONE, window_s=9.0):
     def series(name, metric, value):
         by = slower.get(trial.scheduler, 1.0) * chance.lognormvariate(0.0, noise)
         pair = 2.0 if trial.interactive and trial.background else 1.0
@@ -48,10 +48,12 @@ def result(trial, slower, noise, chance, outcome=Outcome.DONE):
     names = [name for name in (trial.interactive, trial.background) if name]
     failed = outcome is Outcome.FAILED
     found = [] if failed else [series(name, *one) for name in names for one in METRICS[name].items()]
-    return Result(trial=trial, outcome=outcome, attempts=1, started_ns=1, took_s=9.0, series=found)
+    return Result(trial=trial, outcome=outcome, attempts=1, started_ns=1, took_s=20.0, window_s=window_s, series=found)
 
 
-def kept(folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, slower=None, draws=7, fails=()):
+def kept(
+    folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, slower=None, draws=7, fails=(), seconds=9.0
+):
     """A run's folder as `asa bench run` leaves it."""
     asked = Asked(
         tier=tier,
@@ -59,7 +61,7 @@ def kept(folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, sl
         schedulers=schedulers,
         repeats=repeats,
         seed=seed,
-        seconds=9.0,
+        seconds=seconds,
         warm_up_s=1.0,
         cpus=4,
     )
@@ -73,6 +75,7 @@ def kept(folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, sl
             noise,
             chance,
             outcomes.get(trial.label, outcomes.get((trial.label, trial.scheduler), Outcome.DONE)),
+            seconds,
         )
         for trial in plan.trials
     ]
@@ -170,6 +173,12 @@ def test_two_runs_of_one_seed_repeat_or_do_not(tmp_path, noise, met):
     figure = by_name(tmp_path)[Name.REPEAT]
     assert figure.ok is met
     assert figure.detail.endswith("one and two")
+
+
+def test_runs_of_different_length_do_not_repeat_each_other(tmp_path):
+    kept(tmp_path / "short", ("eevdf",), repeats=1, seconds=9.0)
+    kept(tmp_path / "long", ("eevdf",), repeats=1, seconds=30.0)
+    assert by_name(tmp_path)[Name.REPEAT].value is None
 
 
 def test_completed_scenarios_by_tier(tmp_path, results):
