@@ -34,7 +34,6 @@ from scenarios.lab import box_asa, guest
 from scenarios.session import place_for
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ("asa", "calibration", "collectors", "models", "scenarios", "tests")
 PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # tests/guest uses no plug-in, and emulated they take seconds to load
 MEMORY_MB = 3072
 LIMIT_S = 1200.0
@@ -158,8 +157,7 @@ class Stage:
         """What guests need of this host, and what would take them minutes to make."""
         cache = paths.default().cache
         self.lab = guest.ready(cache, self.show)
-        for name in CODE:  # whatever PYTHONDONTWRITEBYTECODE says: each process in a guest would compile it, emulated
-            compileall.compile_dir(ROOT / name, quiet=2)
+        compileall.compile_dir(ROOT / "tests", quiet=2)  # each process in a guest would compile it, emulated
         box_asa.stage(cache)  # what is installed in the boxes of tests/guest
         for stand_in in catalogue.applications(Tier.LAB).values():  # a guest sees the cache read-only
             stand_in.prepare(place_for(stand_in, cache=cache, tier=Tier.LAB), self.show)
