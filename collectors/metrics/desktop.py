@@ -41,7 +41,15 @@ GROUPS: tuple[Group, ...] = (
         Backend.DESKTOP,
         "desktop",
         "desktop input events",
-        (Row("input_events_per_s", Unit.PER_S, "Input Event", "Input events seen by the desktop.", "input_events"),),
+        (
+            Row(
+                "input_events_per_s",
+                Unit.PER_S,
+                "Input Event",
+                "Input events seen by the desktop, some 50 at most.",
+                "input_events",
+            ),
+        ),
     ),
     Group(
         Backend.DRM,

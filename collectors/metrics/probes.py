@@ -174,7 +174,7 @@ _DEVICES = (
         "network_interrupts_per_s",
         Unit.PER_S,
         "Network Interrupt Count",
-        "Interrupts of network devices.",
+        "Interrupts of network devices; one on USB has none of its own.",
         "network_interrupts",
     ),
     Row(
