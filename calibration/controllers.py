@@ -37,7 +37,7 @@ NAMES = (AGENT, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What controllers are given: paths where they run; "" for a choice of the agent's own.
+    """What controllers are given: paths where they run; "" for what ASA ships.
 
     `among` are the schedulers that `random` takes one of; `settings` are the agent's, as in its file of settings.
     """

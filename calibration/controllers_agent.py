@@ -22,11 +22,12 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from asa import paths, status
+from asa import host, paths, status
 from asa.act.in_force import Check
 from asa.act.kernel import sched_ext_state
 from asa.act.undo import UndoJournal
 from asa.core.errors import JournalError, SchedulerError
+from asa.decide import table
 from asa.journal import Journal
 from asa.status import Status
 from calibration.controllers_course import Course
@@ -60,9 +61,11 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the agent is given. Paths are "" for its own choice; `owners` are trusted with schedulers' files.
+    """What the agent is given. Paths are "" for what ASA ships; `owners` are trusted with schedulers' files.
 
-    With `costs` it keeps a journal, and in it what each tick took.
+    `table` is its machine's own: what that one does not rank, the shipped ones behind it do. One that `settings` name
+    stands alone, as everywhere, and is taken where `table` is "". With `costs` it keeps a journal, and in it what each
+    tick took.
     """
 
     table: str = ""
@@ -88,9 +91,10 @@ def settings(job: Job) -> dict[str, Any]:
     found = _merged(job.settings or DEFAULTS, {"switch": {"attach_limit_s": _ATTACH_LIMIT_S}})
     trusted = (*found["switch"].get("trusted_owners", ()), *job.owners)
     found = _merged(found, {"switch": {"trusted_owners": list(dict.fromkeys(trusted))}})
-    for name in ("table", "model"):
-        if getattr(job, name):
-            found[name] = getattr(job, name)
+    if job.table:
+        found.pop("table", None)  # the agent would look at no other
+    if job.model:
+        found["model"] = job.model
     if job.costs:
         found = _merged(found, {"journal": {"costs_every": 1}})
     return _merged(found, ABLATIONS[job.variant]) if job.variant else found
@@ -146,6 +150,7 @@ class _Agent:
         path.write_text(json.dumps(settings(job)))  # JSON is YAML
         environment = os.environ | {"XDG_STATE_HOME": str(folder)}
         try:
+            _put_table(job, places, folder / "asa")  # where `asa.paths` has the agent's state then
             with output.open("wb") as file:
                 process = subprocess.Popen(
                     words,
@@ -156,7 +161,7 @@ class _Agent:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise SchedulerError(scheduler=_NAME, reason=f"{command[0]}: {error.strerror}") from error
+            raise SchedulerError(scheduler=_NAME, reason=f"{error.filename}: {error.strerror}") from error
         return cls(process, output, journal, places, course)
 
     def settle(self) -> None:
@@ -255,6 +260,13 @@ class _Agent:
     def _error(self, reason: str) -> SchedulerError:
         lines = self._output.read_text(errors="replace").splitlines()[-1:]
         return SchedulerError(scheduler=_NAME, reason=reason, last_words=lines[0][-300:] if lines else "")
+
+
+def _put_table(job: Job, places: paths.Places, state: Path) -> None:
+    # where none is given the shipped one stands there, too: else the agent would take that of an ASA on the lab's host
+    own = Path(job.table) if job.table else table.choose(paths.mapping_tables(), host.facts(places.proc, places.sys))
+    state.mkdir()
+    shutil.copyfile(own, state / table.NAME)
 
 
 def _merged(below: Settings, above: Settings) -> dict[str, Any]:

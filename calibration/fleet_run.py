@@ -37,7 +37,7 @@ _ADAPT = "adapt_minutes"  # there, too, and may become known when a run goes on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is played. `tables` and `models` are the agent's files by the machine's name; none: its own choice."""
+    """What is played. `tables` and `models` are the agent's files by the machine's name; none: what ASA ships."""
 
     machines: tuple[Machine, ...]
     scenarios: tuple[Scenario, ...]

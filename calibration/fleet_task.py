@@ -34,7 +34,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that a host has to know. `table` and `model` are the files' contents, b"" for the agent's own choice.
+    """All that a host has to know. `table` and `model` are the files' contents, b"" for what ASA ships.
 
     `given` has the rest; its paths are set where the task is played.
     """

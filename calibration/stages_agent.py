@@ -184,7 +184,8 @@ class Stages:
                 forcing.check_usable(scheduler)
         table = folder / "table.yaml"
         write_table(table, scheduler, self._classes())
-        job = controllers_agent.Job(table=str(table), model=self._given.model, settings=SETTINGS, owners=self._owners)
+        named = {**SETTINGS, "table": str(table)}  # by its path: it is written anew while the agent is at work
+        job = controllers_agent.Job(model=self._given.model, settings=named, owners=self._owners)
         command = (*controllers_agent.COMMAND[:-1], *words, controllers_agent.COMMAND[-1])
         self._course = Course()
         with controllers_agent.running(job, self._places, self._scratch, self._course, command) as alive:

@@ -316,12 +316,12 @@ def agent(tmp_path):
 
 def test_the_agent_gets_its_files_and_its_course_is_read(agent):
     course = Course()
-    job = Job(table="/t.yaml", model="/m.npz", variant="no-guard", owners=(5,))
+    job = Job(model="/m.npz", variant="no-guard", owners=(5,))
     with agent(course, job) as check:
         check()
         check()
     given = json.loads(agent.given.read_text())
-    assert (given["table"], given["model"]) == ("/t.yaml", "/m.npz")
+    assert given["model"] == "/m.npz"
     assert given["guard"] == {"baseline_s": 0, "enabled": False}
     assert given["switch"]["trusted_owners"] == [5]
     assert [name for _, name in course.held] == ["eevdf", "eevdf", "scx_flash"]

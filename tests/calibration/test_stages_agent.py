@@ -101,7 +101,7 @@ def agents(monkeypatch):
         started.append(one)
 
         def check():
-            one["tables"].append(json.loads(Path(job.table).read_text())["classes"])
+            one["tables"].append(json.loads(Path(job.settings["table"]).read_text())["classes"])
             if not one["alive"]:
                 raise SchedulerError(scheduler="agent", reason="ended with code 1")
 
