@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import msgspec
 
+from asa import paths
 from asa.core.errors import AsaError
 from calibration import adapted, bench_tables, controllers, fleet_task
 from calibration.controllers import Given
@@ -166,6 +167,8 @@ class Fleet:
         path = self._request.tables.get(machine.name)
         minutes = None if path is None else adapted.read(path, table)
         known = {} if minutes is None else {_ADAPT: minutes}
+        agents = any(name.partition(":")[0] == controllers.AGENT for name in self._request.columns)
+        shipped = _shipped(given_model=bool(model)) if agents else {}
         return {
             **known,
             "name": machine.name,
@@ -179,6 +182,7 @@ class Fleet:
             "command": command,
             "table": hashlib.sha256(table).hexdigest() if table else None,
             "model": hashlib.sha256(model).hexdigest() if model else None,
+            **shipped,
             "settings": dict(self._request.settings),
         }
 
@@ -251,6 +255,15 @@ def _content(files: Mapping[str, Path], machine: Machine) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise AsaError(f"{path}: {error.strerror}; it is to be given to the agent on {machine.name}") from error
+
+
+def _shipped(*, given_model: bool) -> dict[str, str]:
+    """What the agent has behind or instead of what it is given, by hashes."""
+    tables = hashlib.sha256()
+    for path in sorted(paths.mapping_tables().glob("*.yaml")):
+        tables.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    model = {} if given_model else {"shipped_model": hashlib.sha256(paths.base_model().read_bytes()).hexdigest()}
+    return {"shipped_tables": tables.hexdigest(), **model}
 
 
 def _describe(path: Path, facts: Mapping[str, object]) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from waiting import until
 
+from asa import paths
 from asa.core.errors import AsaError
 from calibration import adapted, bench_tables, fleet_figures_read
 from calibration.fleet import find
@@ -150,6 +151,30 @@ def test_a_folder_of_another_run_is_refused(tmp_path, log):
     facts.write_text(json.dumps(added))
     Fleet(out, request_of(tables=tables), "another way to say it").__exit__()
     assert json.loads(facts.read_text()) == added
+
+
+def test_another_shipped_table_or_model_is_another_run(tmp_path, log, monkeypatch):
+    out, model, tables = tmp_path / "out", tmp_path / "base.npz", tmp_path / "tables"
+    model.write_bytes(b"one")
+    tables.mkdir()
+    (tables / "default.yaml").write_text("version: 2\n")
+    monkeypatch.setattr(paths, "base_model", lambda: model)
+    monkeypatch.setattr(paths, "mapping_tables", lambda: tables)
+    of_none = request_of(columns=("eevdf", "random"))
+    Fleet(out, request_of()).__exit__()
+    Fleet(tmp_path / "without", of_none).__exit__()
+    given = request_of(machines=find("vm120"), models={"vm120": tmp_path / "given.npz"})
+    (tmp_path / "given.npz").write_bytes(b"two")
+    Fleet(tmp_path / "given", given).__exit__()
+    model.write_bytes(b"trained anew")
+    Fleet(tmp_path / "given", given).__exit__()
+    with pytest.raises(AsaError, match=r"machine.json: holds a run of shipped_model '"):
+        Fleet(out, request_of())
+    model.write_bytes(b"one")
+    (tables / "vm120.yaml").write_text("version: 2\n")
+    with pytest.raises(AsaError, match=r"machine.json: holds a run of shipped_tables '"):
+        Fleet(out, request_of())
+    Fleet(tmp_path / "without", of_none).__exit__()  # nothing there is of the agent
 
 
 def test_the_minutes_of_adapting_come_with_the_table_that_they_are_of(tmp_path, log):
