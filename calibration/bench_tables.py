@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from asa.core.errors import AsaError
 from calibration.bench_scores import Played
+from scenarios import runner_folder
 from scenarios.noise import Noise
 from scenarios.runner_plan import Outcome, Plan, Result
 
@@ -58,6 +59,22 @@ _TRIAL = [
 ]
 _SAMPLES = pa.schema([*_KEYS, *_SAMPLE])
 _TRIALS = pa.schema([*_KEYS, *_TRIAL])
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raises AsaError when `write` would lose trials: the folder's table has some whose own results are not there."""
+    path = folder / TRIALS
+    if not path.exists():
+        return
+    try:
+        names = pq.read_table(path, columns=["trial"])["trial"].to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise AsaError(f"{path}: is no table of a run: {error}; remove it, or name another folder by --out") from error
+    kept = runner_folder.played(folder)
+    lost = sum(name not in kept and name.rpartition(".")[0] not in kept for name in names)  # a phase: ID.1
+    if lost:
+        why = f"has {lost} trials whose own results are not beside it (trials/), and would be replaced"
+        raise AsaError(f"{path}: {why}; name another folder by --out, or remove this one to play all again")
 
 
 def write(folder: Path, plan: Plan, results: Sequence[Result]) -> None:

@@ -94,12 +94,14 @@ class Fleet:
     def __init__(self, out: Path, request: Request, command: str = "") -> None:
         """Begin a run, or go on with the one that is there.
 
-        Raises AsaError when `out` holds another run, another one works there, or it cannot be written.
+        Raises AsaError when `out` holds another run or tables alone, another one works there, or it cannot be written.
         """
         self._request = request
         self._folders: dict[str, Folder] = {}
         self._contents: dict[str, tuple[bytes, bytes]] = {}
         self._open = ExitStack()
+        for machine in request.machines:
+            bench_tables.check_replaceable(out / machine.name)
         try:
             for machine in request.machines:
                 folder = self._open.enter_context(

@@ -105,6 +105,11 @@ class Folder:
         return plan
 
 
+def played(path: Path) -> set[str]:
+    """Ids of the trials whose results lie in a run's folder; none where it is no such folder."""
+    return {file.stem for file in (path / _TRIALS).glob("*.json")}
+
+
 def read_result(path: Path) -> Result | None:
     """None when it is not there, or is no result."""
     try:

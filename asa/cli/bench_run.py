@@ -120,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     scenarios = catalogue.find(arguments.scenario)
     asked = _asked(arguments, tier, scenarios)
     out = arguments.out or places.state / "bench-run" / _name(asked)
+    bench_tables.check_replaceable(out)
     with Folder(out, asked, lambda name: make(asked, scenarios, name)) as folder:
         left = folder.left()
         print(f"asa: {len(left)} of {len(folder.plan.trials)} trials to play, results in {out}", file=sys.stderr)

@@ -4,6 +4,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import threading
 from contextlib import suppress
@@ -98,6 +99,18 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(bench, tmp_path, capsys):
     assert 1 <= before < 3
     assert bench(*words) == 0
     assert f"{3 - before} of 3 trials to play" in capsys.readouterr().err
+
+
+def test_a_clones_tables_are_not_replaced(bench, tmp_path):
+    out = tmp_path / "out"
+    words = ("--scenario", "web+archive", "--out", str(out))
+    assert bench(*words) == 0
+    shutil.rmtree(out / "trials")
+    kept = {path: path.read_bytes() for path in out.glob("*.*")}
+    with pytest.raises(AsaError, match=r"trials\.parquet: has 3 trials whose own results are not beside it"):
+        bench(*words)
+    assert not (out / "trials").exists()
+    assert {path: path.read_bytes() for path in kept} == kept
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,25 @@ def test_a_folder_of_another_run_is_refused(tmp_path, log):
     facts.write_text(json.dumps(added))
     Fleet(out, request_of(tables=tables), "another way to say it").__exit__()
     assert json.loads(facts.read_text()) == added
+
+
+def test_tables_without_the_results_that_they_are_of_are_not_replaced(tmp_path, log):
+    out, request = tmp_path / "out", request_of(scenarios=catalogue.find("S1,P2"), repeats=1)
+    played(out, request)
+    folder = out / "vm125"
+    kept = {path: path.read_bytes() for path in folder.glob("*.parquet")}
+    assert played(out, request)[0] == []
+    next((folder / "trials").iterdir()).unlink()
+    with pytest.raises(AsaError, match=r"vm125/trials.parquet: has \d trials whose own results are not beside it"):
+        played(out, request)
+    shutil.rmtree(folder / "trials")  # as a clone has it
+    with pytest.raises(AsaError, match=r"vm125/trials.parquet: has \d\d trials .*; name another folder by --out"):
+        played(out, request)
+    assert not (folder / "trials").exists()
+    assert {path: path.read_bytes() for path in kept} == kept
+    (folder / "trials.parquet").write_text("version https://git-lfs.github.com/spec/v1")
+    with pytest.raises(AsaError, match=r"vm125/trials.parquet: is no table of a run: "):
+        played(out, request)
 
 
 def test_another_shipped_table_or_model_is_another_run(tmp_path, log, monkeypatch):
