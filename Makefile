@@ -86,16 +86,17 @@ FULL_FLEET := --machine all --scenario all,changing --repeat 3 --seed 1 --jobs 2
 	--scheduler installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost \
 	$(if $(TABLES),--table $(TABLES))
 
+# 4: trials failed, and the page says so; whatever else went wrong, there would be a page of older runs
 evaluate: setup ## the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (days; TABLES=DIR: its table for each machine; QUICK=1: minutes, into build)
 	@failed=0
 	if [ -n "$(QUICK)" ]; then
 		mkdir -p build
 		$(ASA) fleet run --out build/fleet $(QUICK_FLEET) || failed=$$?
-		[ "$$failed" -le 1 ] || exit "$$failed"
+		[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
 		$(ASA) evaluate fleet build/fleet --page build/evaluation.md
 	else
 		$(ASA) fleet run --out $(FLEET) $(FULL_FLEET) || failed=$$?
-		[ "$$failed" -le 1 ] || exit "$$failed"
+		[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
 		$(ASA) evaluate fleet $(FLEET) --page docs/evaluation.md
 	fi
 	exit $$failed

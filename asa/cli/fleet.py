@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calibration.fleet_run import Count, Request
     from calibration.fleet_task import Played
 
+EXIT_LACKING = 4  # what was played can be evaluated, which 1 does not say
 _LONGEST_S = 3600.0
 _MOST = 1000
 
@@ -43,7 +44,8 @@ columns, several by commas:
 
 exit status:
   0  every trial was played
-  1  a trial failed, or not all could be played
+  1  nothing was played, or it could not go on: a folder of another run, a host that cannot play
+  4  it went to its end, and trials failed or are left
 
 files of the folder:
   MACHINE/trials.parquet   every trial; what a controller did is among its parameters
@@ -138,7 +140,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Exit code 1 when a trial failed or is left."""
+    """Exit code EXIT_LACKING when a trial failed or is left."""
     need("joblib", "pyarrow", "rich", extra="bench,lab,train")
     if arguments.cluster:
         need("distributed", extra="cluster")
@@ -168,7 +170,7 @@ def _run(arguments: argparse.Namespace) -> int:
         finally:
             counts = fleet.finish()
     _print(counts, as_json=arguments.json)
-    return 1 if any(one.failed or one.left for one in counts) else 0
+    return EXIT_LACKING if any(one.failed or one.left for one in counts) else 0
 
 
 def _request(arguments: argparse.Namespace) -> "Request":

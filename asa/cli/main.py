@@ -77,6 +77,7 @@ exit status:
   1    it could not be done; one line on standard error says why and what to do
   2    the command line is not one that asa knows
   3    no agent is running (`asa status`, `asa explain`)
+  4    not every trial was played well (`asa fleet run`)
   130  it was interrupted
 
 environment:

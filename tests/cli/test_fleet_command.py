@@ -79,6 +79,18 @@ def test_what_failed_is_told(fleet):
     assert (code, json.loads(out)["done"]) == (0, 4)
 
 
+def test_trials_that_fail_end_otherwise_than_what_cannot_be_played(fleet):
+    def failing(task):
+        results = tuple(fleet_toys.result(trial, Outcome.FAILED) for trial in task.trials)
+        return Played(task=task.name, machine=task.machine.name, host="far", results=results)
+
+    code, out, _, _ = fleet(*SMALL, "--scheduler", "eevdf", "--json", play=failing)
+    assert (code, json.loads(out)["failed"]) == (4, 3)
+    code, out, err, tasks = fleet(*SMALL, "--scheduler", "eevdf", "--seed", "5")
+    assert (code, out, tasks) == (1, "", [])
+    assert "holds another plan of seed 0" in err
+
+
 def test_ctrl_c_leaves_what_was_played_in_tables(fleet, tmp_path):
     def interrupted(task):
         if (tmp_path / "out/vm125/trials").exists() and list((tmp_path / "out/vm125/trials").iterdir()):
