@@ -5,6 +5,7 @@ Pure: takes machines that were read, makes numbers. Figures without a goal are t
 that change their phases are in figures of their own; all others are over those that do not.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,6 +202,8 @@ def _rates(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     why = missing(blocks, AGENT, EEVDF)
     lost = sum(one.lost for one in against)
     failed = f"; {lost} failed, which is behind" if lost else ""
+    unmatched = by.unmatched(blocks, AGENT, by.of_column(EEVDF))
+    left = f"; {unmatched} beside which {EEVDF} has no score are left out" if unmatched else ""
     drawn = by.not_worse(against, 0.0)
     exact = "" if drawn is None else f"; with no margin at all {drawn.pct:.1f} %"
     behind = by.not_worse(against)
@@ -214,9 +217,9 @@ def _rates(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     alone = [f"; {'unknown' if one is None else f'{one.pct:.1f} %'} with each block's own deviation" for one in own]
     blocks_of = f"{known} of {len(tests)} blocks tested, most repeats {repeats}"
     return [
-        _share(Name.NOT_WORSE, behind, why, f"{exact}{failed}"),
-        _share(Name.WIN, by.better(against), why),
-        _share(Name.LOSS, loss, why, failed),
+        _share(Name.NOT_WORSE, behind, why, f"{exact}{failed}{left}"),
+        _share(Name.WIN, by.better(against), why, left),
+        _share(Name.LOSS, loss, why, f"{failed}{left}"),
         _share(Name.BETTER, by.significant(against, 1.0), few, f"; {blocks_of}{alone[0]}"),
         _share(Name.WORSE, by.significant(against, -1.0), few, f"; {blocks_of}{alone[1]}"),
     ]
@@ -247,14 +250,16 @@ def _ranks(blocks: Sequence[Block]) -> list[Figure]:
     ranks, unknown = by.chosen_ranks(blocks, AGENT)
     why = missing(blocks, AGENT)
     if any(AGENT in block.runs for block in blocks):
-        why = f"of none of {unknown} runs is it known which scheduler was in force, or it was not played by itself"
+        why = f"of none of {unknown} runs is it known which scheduler was in force, or none was played by itself"
     schedulers = {name for block in blocks for name in block.statics}
     among = f", among {len(schedulers)} schedulers"
-    left = f"{among}; {unknown} runs whose scheduler is not known or not ranked are left out" if unknown else among
+    strange = sum(map(math.isinf, ranks))
+    missed = f"; {strange} held one that is not ranked there, which is a miss" if strange else ""
+    left = f"; {unknown} whose scheduler is not known are left out" if unknown else ""
     scored = by.score_ranks(blocks, AGENT)
     few = missing(blocks, AGENT, EEVDF)
     return [
-        *(_top(name, ranks, most, why, left) for name, most in ((Name.TOP1, 1), (Name.TOP3, 3))),
+        *(_top(name, ranks, most, why, f"{among}{missed}{left}") for name, most in ((Name.TOP1, 1), (Name.TOP3, 3))),
         *(_top(name, scored, most, few, among) for name, most in ((Name.SCORE1, 1), (Name.SCORE3, 3))),
     ]
 

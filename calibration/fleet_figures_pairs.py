@@ -75,7 +75,7 @@ class Estimate:
 
 
 def pairs(blocks: Iterable[Block], column: str, reference: Reference) -> list[Pairs]:
-    """Of each block in which both played. A run without a reference is left out."""
+    """Of each block in which both played. A run without a reference is left out; `unmatched` counts them."""
     found = []
     for block in blocks:
         ours, theirs, lost = [], [], 0
@@ -91,6 +91,11 @@ def pairs(blocks: Iterable[Block], column: str, reference: Reference) -> list[Pa
         if ours or lost:
             found.append(Pairs(block=block, ours=tuple(ours), theirs=tuple(theirs), lost=lost))
     return found
+
+
+def unmatched(blocks: Iterable[Block], column: str, reference: Reference) -> int:
+    """Runs that are in no pair, since what they are compared with failed or measured too little: nobody lost these."""
+    return sum(reference(block, repeat) is None for block in blocks for repeat in block.runs.get(column, {}))
 
 
 def of_column(name: str) -> Reference:
@@ -127,17 +132,21 @@ def rank(score: float, others: Iterable[float]) -> int:
     return 1 + sum(other > score + FLOOR for other in others)
 
 
-def chosen_ranks(blocks: Iterable[Block], column: str) -> tuple[list[int], int]:
-    """Of the scheduler that each run held longest, in the block's ranking in hindsight; and the runs without one."""
-    ranks, unknown = [], 0
+def chosen_ranks(blocks: Iterable[Block], column: str) -> tuple[list[float], int]:
+    """Of the scheduler that each run held longest, in the block's ranking in hindsight; and the runs without one.
+
+    The rank of a scheduler that is not in the ranking is infinite: nothing shows that it is among the best.
+    """
+    ranks: list[float] = []
+    unknown = 0
     for block in blocks:
         order = dict(ranking(block))
         for run in block.runs.get(column, {}).values():
             name = run.chosen()
-            if name is None or name not in order:
+            if name is None or not order:
                 unknown += 1
             else:
-                ranks.append(rank(order[name], order.values()))
+                ranks.append(rank(order[name], order.values()) if name in order else math.inf)
     return ranks, unknown
 
 

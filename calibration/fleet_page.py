@@ -107,7 +107,8 @@ _HOW = (
     "- Scores are from 0 to 1 (docs/scoring.md), from what all columns of that repeat have measured.",
     f"- A run is not worse while it is behind by no more than {MARGIN:g} (the constant and its reason:",
     "  `calibration/fleet_figures_pairs.py`). A run of the agent that failed counts as behind, and as not among the",
-    "  best by its score; means leave it out.",
+    "  best by its score; means leave it out. Failed is also what measured too little. A run beside which the other",
+    "  column has no score is in no comparison with it: `not_worse_pct` names the number of those beside EEVDF.",
     "- Means count each block once. Improvement, gain and regret are ratios of mean scores, so that no score near zero",
     f"  counts for more; geometric means take scores below {LEAST_SCORE:g} as that.",
     "- Intervals hold 95 %. Those of shares are Wilson's and take runs for independent, which repeats of one block are",
@@ -119,7 +120,8 @@ _HOW = (
     "  chosen by the run that it is judged in. In hindsight (as in the paper) it is the best of all repeats, and",
     "  profits from their noise. Schedulers with fewer than half of the block's runs are not ranked.",
     "- The agent's choice in a run is the scheduler that was in force the longest in the measured window. Schedulers",
-    f"  whose means differ by no more than {by.FLOOR:g} rank the same.",
+    f"  whose means differ by no more than {by.FLOOR:g} rank the same. A choice that is not ranked in the block is not",
+    "  among the best; runs of which it is not known are left out.",
 )
 
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures where a mean is nothing: there is no ratio to it, and no line of JSON that says so."""
+"""Figures where something is missing: a mean that is nothing, a side without a score, a choice without a rank."""
+
+import math
+from pathlib import Path
 
 import pytest
 
 from calibration import fleet_figures_pairs as by
 from calibration import fleet_figures_tables
-from calibration.fleet_figures_read import Block, Run
+from calibration.fleet_figures import Name, figures
+from calibration.fleet_figures_read import Block, Controlled, Facts, Machine, Run
 
 OF = by.of_column("eevdf")
 
@@ -31,3 +35,51 @@ def test_a_mean_of_nothing_has_no_figure_in_a_hundred():
     assert (both.low, both.high) == (None, None)  # a draw of the first block alone has none
     [line] = fleet_figures_tables.lines([("x", alone)])
     assert line.gain is None
+
+
+def named(one):
+    """All figures of a machine that has this block alone."""
+    unknown = ("planned", "began_ns", "seed")
+    empty = {"tiers": (), "kernels": (), "versions": (), "programs": {}, "failed": 0, "disturbed": 0, "took_s": 0.0}
+    machine = Machine(
+        facts=Facts(name="m", cpus=4, prototype=True),
+        folder=Path("m"),
+        blocks=(one,),
+        trials=9,
+        **dict.fromkeys(unknown),
+        **empty,
+    )
+    return {figure.name: figure for figure in figures([machine])}
+
+
+def test_runs_beside_which_there_is_nothing_are_told():
+    """The second lost nothing, since EEVDF has no score; the third is lost; of the fourth nobody has one."""
+    one = block(eevdf=(0.5, None, 0.5, None), agent=(0.6, 0.6, None, None))
+    [found] = by.pairs([one], "agent", OF)
+    assert (found.ours, found.lost) == ((0.6,), 1)
+    assert by.unmatched([one], "agent", OF) == 2
+    figure = named(one)[Name.NOT_WORSE]
+    assert figure.value == 50.0
+    assert figure.detail.startswith("1 of 2 runs; with no margin at all 50.0 %; 1 failed, which is behind")
+    for name in (Name.NOT_WORSE, Name.WIN, Name.LOSS):
+        assert named(one)[name].detail.endswith("; 2 beside which eevdf has no score are left out")
+    assert "left out" not in named(block(eevdf=(0.5,), agent=(0.6,)))[Name.NOT_WORSE].detail
+
+
+def test_a_choice_that_is_not_ranked_is_not_among_the_best():
+    scored = block(eevdf=(0.5,) * 4, scx_a=(0.6,) * 4, agent=(0.6,) * 4)
+    held = ("scx_a", "scx_strange", "eevdf", None)
+    runs = {
+        repeat: Run(score=run.score, controlled=(Controlled(held_s={} if name is None else {name: 9.0}),))
+        for (repeat, run), name in zip(scored.runs["agent"].items(), held, strict=True)
+    }
+    one = Block(
+        machine="m", prototype=True, scenario="S1", label="x", phased=False, runs={**scored.runs, "agent": runs}
+    )
+    assert by.chosen_ranks([one], "agent") == ([1, math.inf, 2], 1)
+    found = named(one)
+    assert (found[Name.TOP1].value, found[Name.TOP3].value) == (pytest.approx(100 / 3), pytest.approx(200 / 3))
+    assert found[Name.TOP1].detail == (
+        "1 of 3 runs, among 2 schedulers; 1 held one that is not ranked there, which is a miss; "
+        "1 whose scheduler is not known are left out"
+    )
