@@ -242,10 +242,11 @@ def _connected(address: str) -> Iterator[Any]:
 
 
 def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:
-    """Those of one repeat and scenario, in the plan's order."""
+    """Those of one repeat and scenario, in the plan's order; applications alone together, since each is one trial."""
     found: dict[tuple[int, str], list[Trial]] = {}
     for trial in trials:
-        found.setdefault((trial.repeat, trial.label), []).append(trial)
+        pair = trial.interactive and trial.background
+        found.setdefault((trial.repeat, trial.label if pair else ""), []).append(trial)
     return [tuple(group) for group in found.values()]
 
 

@@ -81,11 +81,11 @@ def test_a_worker_that_is_killed_costs_no_task(scheduler, tmp_path):
         doomed_pid, other_pid = str(doomed.pid), str(other.pid)
     assert [(one.done, one.left) for one in counts] == [(14, 0), (14, 0)]
     assert sorted(one.task for one in heard) == sorted({one.task for one in heard})
-    assert len(heard) == 20
+    assert len(heard) == 12
     assert killed
     begun = fleet_toys.said(log, "begin")
     assert {words[0] for words in begun} == {doomed_pid, other_pid}
-    assert len(begun) <= 20 + 1  # what the killed one was at has been begun once more
+    assert len(begun) <= 12 + 1  # what the killed one was at has been begun once more
 
 
 def test_an_address_without_a_scheduler(tmp_path, monkeypatch):
