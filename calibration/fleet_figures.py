@@ -243,7 +243,9 @@ def _means(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
 
 def _over(name: Name, blocks: Sequence[Block], column: str) -> Figure:
     found = by.pairs(blocks, AGENT, by.of_column(column))
-    return _estimate(name, by.gain(found), missing(blocks, AGENT, column), f"{len(found)} blocks")
+    share = by.held_share(blocks, column, EEVDF)  # a rule whose scheduler loads for most of a window is not yet judged
+    held = "" if share is None else f"; {column} held {EEVDF} for {100.0 * share:.0f} % of the time"
+    return _estimate(name, by.gain(found), missing(blocks, AGENT, column), f"{len(found)} blocks{held}")
 
 
 def _ranks(blocks: Sequence[Block]) -> list[Figure]:

@@ -98,6 +98,14 @@ def unmatched(blocks: Iterable[Block], column: str, reference: Reference) -> int
     return sum(reference(block, repeat) is None for block in blocks for repeat in block.runs.get(column, {}))
 
 
+def held_share(blocks: Iterable[Block], column: str, scheduler: str) -> float | None:
+    """For how much of its measured time a controller had this scheduler in force, 0 to 1; None: not kept."""
+    runs = [run for block in blocks for run in block.runs.get(column, {}).values()]
+    held = [item for run in runs for one in run.controlled for item in one.held_s.items()]
+    whole_s = sum(seconds for _, seconds in held)
+    return sum(seconds for name, seconds in held if name == scheduler) / whole_s if whole_s else None
+
+
 def of_column(name: str) -> Reference:
     """That column's own run in the same repeat."""
     return lambda block, repeat: block.score(name, repeat)

@@ -28,6 +28,8 @@ def planted(label, column, repeat):
 
 
 def held(label, column, repeat):
+    if column == "loader-auto":
+        return {"held_s": {"scx_lavd": 5.0, "eevdf": 15.0}}
     if not column.startswith("agent"):
         return None
     return {"held_s": {"scx_lavd": 18.0, "eevdf": 2.0}, "classes": {label: 19, "idle": 1}, "cpu_pct": 0.5}
@@ -88,6 +90,7 @@ def test_figures_of_a_fleet_whose_truth_is_known(fleet):
     assert value[Name.BEST_STATIC] == pytest.approx(0.0, abs=1e-9)
     assert found[Name.BEST_STATIC].detail.startswith("scx_lavd, 8 blocks")
     assert value[Name.LOADER_RULE] == pytest.approx(100.0 * (0.6 / 0.55 - 1.0))
+    assert by_name(fleet)[Name.LOADER_RULE].detail.endswith("loader-auto held eevdf for 75 % of the time")
     assert value[Name.RANDOM_ROUTER] == pytest.approx(20.0)
     assert value[Name.UNSEEN] == pytest.approx(0.0, abs=1e-9)
     assert value[Name.ADAPT] == 21.5
