@@ -21,8 +21,13 @@ def asa(*words):
 @pytest.mark.slow
 def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     fleet, page = tmp_path / "fleet", tmp_path / "evaluation.md"
+    # as calibration writes one: of the classes that it has played alone
+    table = {"version": 2, "machine": {"name": "vm125"}, "provenance": "a test"}
+    table["classes"] = {"web+archive": [{"scheduler": "scx_simple", "why": "measured"}]}
+    (tmp_path / "table.yaml").write_text(json.dumps(table))
     words = ("--machine", "vm125", "--scenario", "web+archive", "--scheduler", "eevdf,scx_simple,agent")
-    asa("fleet", "run", "--out", fleet, *words, "--seconds", "4", "--warm-up", "8")
+    times = ("--seconds", "4", "--warm-up", "8", "--table", tmp_path / "table.yaml")
+    asa("fleet", "run", "--out", fleet, *words, *times)
     out = asa("evaluate", "fleet", fleet, "--page", page, "--json")
     found = {line["name"]: line for line in map(json.loads, out.splitlines())}
     assert list(found) == list(Name)
