@@ -2,11 +2,13 @@
 /*
  * The BCC programs: they take pids, numbers and addresses out of the tracepoints' own records and hand them to probes.h.
  *
- * bcc.py tells the settings as macros: ASA_CPUS, and ASA_TASKS, a power of two. BCC lays a `struct tracepoint__GROUP__EVENT` out after tracefs; a program whose tracepoint is not
- * there is left out (HAVE_name), since it would not compile. Raw tracepoints give arguments instead of a record, need no
- * tracefs and cost less (126 ns a wakeup and switch on the development host); they serve wherever an argument is a
- * number, or its address is enough. No program looks into a structure of the kernel, so these stay unknown: the length
- * of run queues, and which protocol a packet is of.
+ * bcc.py tells the settings as macros: ASA_CPUS; ASA_TASKS, a power of two; ASA_FUTEX, ASA_FUTEX_WAITV and
+ * ASA_FUTEX_WAIT, the numbers of these system calls, where it can be told which one a task is in. BCC lays a
+ * `struct tracepoint__GROUP__EVENT` out after tracefs; a program whose tracepoint is not there is left out (HAVE_name),
+ * since it would not compile. Raw tracepoints give arguments instead of a record, need no tracefs and cost less (126 ns a
+ * wakeup and switch on the development host); they serve wherever an argument is a number, or its address is enough. No
+ * program looks into a structure of the kernel but for the registers that a task saved, so these stay unknown: the
+ * length of run queues, and which protocol a packet is of.
  */
 #include "stats.h"
 
@@ -17,7 +19,9 @@ static struct asa_stats *this_row(void);
 static struct asa_task *task_entry(u32 pid);
 static struct asa_mark *mark_entry(u32 index);
 static u64 irq_kind(u32 irq);
-static bool in_futex(void);
+#ifdef ASA_FUTEX
+static bool in_futex(void *on_its_stack);
+#endif
 
 #define ASA_ROW() this_row()
 #define ASA_TASK(pid) task_entry(pid)
@@ -25,7 +29,11 @@ static bool in_futex(void);
 #define ASA_CPU() bpf_get_smp_processor_id()
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
 #define ASA_NOW() bpf_ktime_get_ns()
-#define ASA_IN_FUTEX(prev) in_futex()
+#ifdef ASA_FUTEX
+#define ASA_IN_FUTEX(prev) in_futex(prev)
+#else
+#define ASA_IN_FUTEX(prev) false
+#endif
 #include "probes.h"
 
 /* A request under way: when it was queued or issued, and what is missing of it. */
@@ -42,7 +50,6 @@ struct asa_place {
 
 BPF_F_TABLE("array", u32, struct asa_stats, stats, ASA_CPUS, BPF_F_MMAPABLE);
 BPF_TABLE("array", u32, struct asa_task, tasks, ASA_TASKS);
-BPF_TABLE("array", u32, u32, futex_callers, ASA_TASKS);
 BPF_TABLE("array", u32, struct asa_mark, marks, ASA_MARKS * ASA_MARK_TABLES);
 BPF_F_TABLE("array", u32, u64, irq_kinds, ASA_IRQ_NUMBERS, BPF_F_MMAPABLE);
 BPF_TABLE("lru_hash", struct asa_place, struct asa_request, requests, 4096);
@@ -73,42 +80,44 @@ static __always_inline u64 irq_kind(u32 irq)
 	return kind ? *kind : 0;
 }
 
+#ifdef ASA_FUTEX
 /*
- * The present task: the one that leaves, when a switch asks. Which system call it is in, its registers would tell, but
- * where they are only BTF: so futex(2) itself is watched.
+ * A task in a system call has saved its registers at the top of its kernel stack, which is aligned to its size
+ * (task_pt_regs() in arch/x86/include/asm/processor.h, THREAD_SIZE in page_64_types.h: 16 KiB without KASAN; kernels
+ * with FRED leave 16 bytes above them, TOP_OF_KERNEL_STACK_PADDING in thread_info.h). The last of them are orig_ax, which
+ * is the call's number, ip, cs, flags, sp, ss; 64-bit code has one cs (asm/segment.h), kernel threads have zeros there.
  */
-static __always_inline bool in_futex(void)
-{
-	u32 pid = bpf_get_current_pid_tgid(), index = pid & (ASA_TASKS - 1);
-	u32 *caller = futex_callers.lookup(&index);
+#define STACK_BYTES 16384
+#define CS_OF_64_BIT 0x33
+BPF_TABLE("array", u32, u64, addresses, ASA_CPUS);
 
-	return caller && *caller == pid;
+/* The address as a number, which the verifier lets root make of it by this detour only. */
+static __always_inline u64 number_of(void *address)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	volatile u64 *number = addresses.lookup(&cpu);
+
+	if (!number)
+		return 0;
+	*number = (u64)address;
+	return *number;
 }
 
-static __always_inline void futex_call(bool begins)
+/* The task that leaves. `on_its_stack`: what a raw tracepoint is given lies there (kernel/trace/bpf_trace.c). */
+static __always_inline bool in_futex(void *on_its_stack)
 {
-	u32 pid = bpf_get_current_pid_tgid(), index = pid & (ASA_TASKS - 1);
-	u32 *caller = futex_callers.lookup(&index);
+	u64 end = (number_of(on_its_stack) | (STACK_BYTES - 1)) + 1, saved[8] = {}, number;
 
-	if (caller)
-		*caller = begins ? pid : 0;
+	bpf_probe_read_kernel(saved, sizeof(saved), (void *)(end - sizeof(saved)));
+	if (saved[4] == CS_OF_64_BIT)
+		number = saved[2];
+	else if ((u16)saved[2] == CS_OF_64_BIT) /* FRED has more to say above the segment */
+		number = saved[0];
+	else
+		return false;
+	return number == ASA_FUTEX || number == ASA_FUTEX_WAITV || number == ASA_FUTEX_WAIT;
 }
-
-#define CALLS(call)                   \
-	int sys_enter_##call(void *args) \
-	{                                \
-		futex_call(true);        \
-		return 0;                \
-	}                                \
-	int sys_exit_##call(void *args)  \
-	{                                \
-		futex_call(false);       \
-		return 0;                \
-	}
-
-CALLS(futex)
-CALLS(futex_waitv)
-CALLS(futex_wait)
+#endif
 
 #ifndef ASA_BY_RECORD
 /*
@@ -146,7 +155,7 @@ int sched_switch(struct bpf_raw_tracepoint_args *args)
 		return 0;
 	if (prev != *idle && !state && !(u32)bpf_get_current_pid_tgid())
 		*idle = prev; /* the idle task never sleeps */
-	on_switch(prev == *idle ? 0 : task_id(prev), state, next == *idle ? 0 : task_id(next), 0, 0);
+	on_switch(prev == *idle ? 0 : task_id(prev), state, next == *idle ? 0 : task_id(next), 0, (void *)args);
 	return 0;
 }
 #else

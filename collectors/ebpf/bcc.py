@@ -3,12 +3,14 @@
 
 Starts `bcc_child.py` under the system's interpreter, gives it the C text, and takes over the descriptors of what it
 attached; they are all that is left of it. BCC asks for the kernel's headers; it gets the few types of `_TYPES` instead:
-the contexts of the programs are laid out after tracefs, and no program looks into a structure of the kernel, so that no
-linux-headers package is needed. What only the kernel's own types could tell stays unknown, and is named in `lacking`.
+the contexts of the programs are laid out after tracefs, and no program looks into a structure of the kernel but for the
+registers that a task saved, so that no linux-headers package is needed. What only the kernel's own types could tell
+stays unknown, and is named in `lacking`.
 """
 
 import json
 import os
+import platform
 import socket
 import subprocess
 import tempfile
@@ -81,16 +83,8 @@ _NEED_TYPES = {
     "packets by protocol": ("tcp_packets", "udp_packets"),
 }
 _FUTEX_FIELDS = ("futex_waits", "futex_wait_ns")
-_FUTEX_CALL = ("sys_enter_futex", "sys_exit_futex")
-_NEWER_FUTEX_CALLS = ("sys_enter_futex_waitv", "sys_exit_futex_waitv", "sys_enter_futex_wait", "sys_exit_futex_wait")
-_HELPING = (
-    *_FUTEX_CALL,
-    *_NEWER_FUTEX_CALLS,
-    "block_rq_insert",
-    "block_rq_merge",
-)  # no field of layout.py needs them by name
+_HELPING = ("block_rq_insert", "block_rq_merge")  # no field of layout.py needs them by name
 _BY_RECORD = {  # program -> group of its tracepoint: it needs what the record says, the others an argument
-    **dict.fromkeys((*_FUTEX_CALL, *_NEWER_FUTEX_CALLS), "syscalls"),
     **dict.fromkeys(("block_rq_insert", "block_rq_merge", "block_rq_issue", "block_rq_complete"), "block"),
     **dict.fromkeys(("inet_sock_set_state", "sk_data_ready", "sock_recv_length"), "sock"),
     **dict.fromkeys(("net_dev_queue", "net_dev_start_xmit"), "net"),
@@ -230,7 +224,7 @@ def telling(said: str) -> str:
 class BccStats:
     """A StatsMap of what the child attached. Made by `open_bcc`."""
 
-    def __init__(self, attached: Attached, cpus: int) -> None:
+    def __init__(self, attached: Attached, cpus: int, *, by_record: bool) -> None:
         self.backend = Ebpf.BCC
         self.cpus = cpus
         self.row_bytes = layout.ROW_BYTES  # compiled from this very layout a moment ago
@@ -239,10 +233,9 @@ class BccStats:
         self.lacking = {name: why for name, why in attached.lacking.items() if name not in _HELPING}
         unfilled = set(sum(_NEED_TYPES.values(), ()))
         self.lacking |= dict.fromkeys(_NEED_TYPES, "only the kernel's BTF tells where it is, which BCC does without")
-        without = [name for name in _FUTEX_CALL if name in attached.lacking]
-        if without:
+        if not _futex_calls(by_record=by_record):
             unfilled |= set(_FUTEX_FIELDS)
-            self.lacking["futex waits"] = attached.lacking[without[0]]
+            self.lacking["futex waits"] = "BCC cannot tell a task's system call (x86-64, Linux 5.18)"
         self.fields = layout.fields_of(attached.programs) - unfilled
         self._attached = attached
 
@@ -263,8 +256,17 @@ def open_bcc(proc: Path, sys: Path, *, limit_s: float = LIMIT_S, by_record: bool
     attached = attach(_order(cpus, slots, by_record=by_record), limit_s=limit_s)
     if "sched_switch" in attached.lacking and not by_record:  # before 5.18 it does not tell the state of who leaves
         attached.close()
-        attached = attach(_order(cpus, slots, by_record=True), limit_s=limit_s)
-    return BccStats(attached, cpus)
+        by_record = True
+        attached = attach(_order(cpus, slots, by_record=by_record), limit_s=limit_s)
+    return BccStats(attached, cpus, by_record=by_record)
+
+
+def _futex_calls(*, by_record: bool) -> dict[str, int]:
+    """The system calls that the programs recognise. A record, which lies in a buffer, leads to no task's registers."""
+    numbers = hooks.futex_calls()
+    if by_record or numbers is None or platform.machine() != "x86_64":
+        return {}
+    return dict(zip(("FUTEX", "FUTEX_WAITV", "FUTEX_WAIT"), numbers, strict=True))
 
 
 def _order(cpus: int, slots: int, *, by_record: bool) -> Order:
@@ -272,11 +274,14 @@ def _order(cpus: int, slots: int, *, by_record: bool) -> Order:
     programs = {name: ("raw_tracepoint", name) for name in layout.PROGRAMS}
     programs |= {name: ("tracepoint", f"{group}:{name}") for name, group in groups.items()}
     programs["input_event"] = ("kprobe", "input_event")
-    flags = (f"-DASA_CPUS={cpus}", f"-DASA_TASKS={slots}", *(["-DASA_BY_RECORD"] if by_record else []))
+    flags = [f"-DASA_CPUS={cpus}", f"-DASA_TASKS={slots}"]
+    if by_record:
+        flags.append("-DASA_BY_RECORD")
+    flags += [f"-DASA_{name}={number}" for name, number in _futex_calls(by_record=by_record).items()]
     return Order(
         text=(_HERE / "bcc.c").read_text(),
         headers={"stats.h": layout.render(), "probes.h": (_HERE / "probes.h").read_text()},
         programs=programs,
         maps=_MAPS,
-        flags=flags,
+        flags=tuple(flags),
     )

@@ -60,6 +60,8 @@ def test_counts_agree_on_kernels_before_5_18(loads, blocks):
     with probe_scene.scene(Ebpf.BCC, loads, blocks, emulated=False, by_record=True) as made:
         for check in probe_checks.OF_THE_SCHEDULER:
             check(made)
+        assert probe_scene.unknown(made) >= probe_scene.BY_RECORD_CANNOT
+        assert "futex waits" in made.lacking
 
 
 def test_only_what_this_kernel_cannot_tell_is_unknown(scene):

@@ -385,7 +385,6 @@ OF_THE_SCHEDULER = (
     check_wakeups,
     check_run_queue_latency,
     check_wakeup_latency,
-    check_futexes,
     check_sleeps,
     check_bursts,
     check_blocked,

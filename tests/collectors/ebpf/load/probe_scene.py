@@ -34,6 +34,8 @@ FOUND_SHARE = 0.9
 
 BCC_CANNOT = frozenset({"run_queue_length_sum", "tcp_packets", "udp_packets"})
 """Fields that only the kernel's own types could tell."""
+BY_RECORD_CANNOT = BCC_CANNOT | {"futex_waits", "futex_wait_ns"}
+"""On kernels before 5.18."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
