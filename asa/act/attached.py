@@ -55,6 +55,10 @@ class Attached:
         """The kernel has let go of it, and its process has yet to say why."""
         return self._lost_ns is not None
 
+    def untold(self, state: SchedExtState | None) -> bool:
+        """Has the kernel let go of it, by `state`, and is not yet known what for?"""
+        return self._why is None and state is not None and state.state != "enabled"
+
     @property
     def undo(self) -> str:
         """What puts the kernel's own scheduler back."""
@@ -85,11 +89,15 @@ class Attached:
         now_ns = self._clock.monotonic_ns()
         self._lost_ns = self._lost_ns or now_ns
         stranger = code is None and state is not None and state.state == "enabled" and bool(state.ops)
-        if code is None and not stranger and now_ns - self._lost_ns < self._patience_s() * 1e9:
+        patience_s = self._patience_s()
+        if code is not None:
+            reason = ended(code)
+        elif stranger:
+            reason = "was taken out by somebody else"
+        elif now_ns - self._lost_ns < patience_s * 1e9:
             return None  # it is about to say why, or loads itself anew after a CPU came or went
-        reason = "lost the kernel but did not end; it was stopped"
-        if code is not None or stranger:
-            reason = ended(code) if code is not None else "was taken out by somebody else"
+        else:
+            reason = "lost the kernel but did not end; it was stopped" if patience_s else "was taken out by SysRq-S"
         return self._loss(reason, code)
 
     def failure(self, reason: str) -> Loss:
@@ -105,5 +113,7 @@ class Attached:
 
     def _patience_s(self) -> float:
         self._why = self._log.why(self._ops) or self._why
-        hotplug = self._why is not None and self._why.kind is ExitKind.HOTPLUG
-        return self._attach_limit_s if hotplug else _DETACH_LIMIT_S
+        kind = self._why.kind if self._why is not None else None
+        if kind is ExitKind.SYSRQ:
+            return 0.0  # somebody wants none of them, also none that is ready before this one has ended
+        return self._attach_limit_s if kind is ExitKind.HOTPLUG else _DETACH_LIMIT_S

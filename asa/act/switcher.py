@@ -248,6 +248,8 @@ class GatedSwitcher:
             return self._end(order, SwitchOutcome.REFUSED, "the kernel has no sched_ext any more")
         if self._stranger(state):
             return self._yield_to(state, order)
+        if self._running is not None and self._running.untold(state):
+            return None  # it has just been lost: `_overtaken` hears what of, and whether another may come
         expedite(self._undo)
         order.steps.done("expedited")
         order.out_ns = self._clock.monotonic_ns()

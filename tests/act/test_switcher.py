@@ -19,7 +19,7 @@ from asa.act.process import SchedulerProcess
 from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal, start_ticks
 from asa.config import SwitchSettings
-from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome, Way
+from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
 from collectors.sampler import SystemClock
 
@@ -356,3 +356,46 @@ def test_a_standby_that_dies_is_replaced_once_a_minute(bench):
         assert not bench.until(lambda _: not bench.switcher.standbys())
         bench.switcher.keep_ready((GOOD,))
         assert bool(bench.switcher.standbys()) is again
+
+
+class Log:
+    """What the kernel's log says of each end, once it has come to that."""
+
+    exits: tuple = ()
+
+    def why(self, _ops):
+        return self.exits[-1] if self.exits else None
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def log(monkeypatch):
+    log = Log()
+    monkeypatch.setattr(switcher, "KernelLog", lambda: log)
+    return log
+
+
+@pytest.mark.parametrize(("kind", "comes"), [(ExitKind.SYSRQ, False), (ExitKind.ERROR, True)])
+def test_the_next_one_is_ready_when_the_one_in_force_is_taken_out(log, bench, kind, comes):
+    """It waits until the kernel has said why. Schedulers on a kernel end within a second, so this is hard to meet."""
+    bench.switch(GOOD)
+    bench.stand_by(OTHER)
+    bench.ops.unlink()
+    (bench.tree / "state").write_text("disabled\n")
+    bench.switcher.begin(OTHER)
+    assert bench.switcher.poll() is None  # the log says nothing yet
+    assert "released" not in bench.steps[bench.steps.index("settled") :]
+    log.exits = (SchedulerExit(kind=kind, reason="as the kernel says", source="the kernel's log"),)
+    events = [bench.event()] if comes else [bench.event(), bench.event()]
+    if comes:
+        assert [(event.outcome, event.new) for event in events] == [(SwitchOutcome.CONFIRMED, OTHER)]
+    else:
+        assert [(event.outcome, event.new) for event in events] == [
+            (SwitchOutcome.REFUSED, OTHER),
+            (SwitchOutcome.LOST, GOOD),
+        ]
+        assert {event.exit.kind for event in events} == {ExitKind.SYSRQ}
+        assert "taken out by SysRq-S" in events[-1].detail
+    assert bool(bench.attached()) == comes

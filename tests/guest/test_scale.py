@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agents import clean_machine, scheduler_processes
+from waiting import until
 
 from asa import paths
 from asa.act.in_force import Forcing
@@ -33,8 +34,9 @@ def test_a_turn_whose_scheduler_ends_counts_for_nothing_and_is_named(monkeypatch
     def one_that_kills(_program, mode, _seconds):
         if mode is Mode.WAKEUP:
             killed.extend(scheduler_processes())
-            for pid in scheduler_processes():
+            for pid in killed:
                 os.kill(pid, signal.SIGKILL)
+            until(lambda: not scheduler_processes(), lambda: f"{scheduler_processes()} did not end")
         return {}
 
     monkeypatch.setattr(scale_guest, "mode_run", one_that_kills)
