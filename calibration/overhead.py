@@ -10,7 +10,9 @@ import tempfile
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from asa import paths
 from asa.core.errors import AsaError
@@ -111,15 +113,25 @@ class Result:
 
 CORE, BCC, PACED = "core", "bcc", "paced"  # the last one: the agent's backend
 CORE_ALL, BCC_ALL = "core, all timed", "bcc, all timed"
-_KINDS = {  # what is put beside a bare wakeup and switch -> for which figure
-    CORE: Name.PROBE_NS,
-    BCC: Name.PROBE_NS_BCC,
-    CORE_ALL: Name.PROBE_NS_ALL,
-    BCC_ALL: Name.PROBE_NS_BCC_ALL,
-    PACED: Name.AGENT_CPU_20K,
+
+
+class _Beside(NamedTuple):
+    """What is put beside a bare wakeup and switch, and for which figure."""
+
+    figure: Name
+    backend: str | None  # None: the agent's
+    way: Way
+
+
+_KINDS = {
+    CORE: _Beside(Name.PROBE_NS, CORE, Way.READ),
+    BCC: _Beside(Name.PROBE_NS_BCC, BCC, Way.READ),
+    CORE_ALL: _Beside(Name.PROBE_NS_ALL, CORE, Way.STILL),
+    BCC_ALL: _Beside(Name.PROBE_NS_BCC_ALL, BCC, Way.STILL),
+    PACED: _Beside(Name.AGENT_CPU_20K, None, Way.PACED),
 }
 _AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
-_COSTS = frozenset(_KINDS.values())
+_COSTS = frozenset(one.figure for one in _KINDS.values())
 
 
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
@@ -137,12 +149,10 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
                 _watch(agent, program, options, result, steps, places)
         if options.only & _COSTS:
             result.costs = _probe_costs(program, options.rounds, _kinds(options.only), result.backend, steps)
-    made = {
+    made: dict[Name, Callable[[], Figure]]
+    made = {one.figure: partial(_cost_figure, one.figure, kind, result) for kind, one in _KINDS.items()}
+    made |= {
         Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
-        Name.PROBE_NS: lambda: _cost_figure(Name.PROBE_NS, CORE, result),
-        Name.PROBE_NS_BCC: lambda: _cost_figure(Name.PROBE_NS_BCC, BCC, result),
-        Name.PROBE_NS_ALL: lambda: _cost_figure(Name.PROBE_NS_ALL, CORE_ALL, result),
-        Name.PROBE_NS_BCC_ALL: lambda: _cost_figure(Name.PROBE_NS_BCC_ALL, BCC_ALL, result),
         Name.AGENT_CPU: lambda: _idle_cpu(result),
         Name.AGENT_RSS: lambda: _idle_rss(result),
         Name.AGENT_CPU_20K: lambda: _loaded_cpu(result),
@@ -186,7 +196,7 @@ def _window_s(options: Options) -> float:
 
 
 def _kinds(only: Collection[Name]) -> list[str]:
-    return [kind for kind, name in _KINDS.items() if name in only]
+    return [kind for kind, one in _KINDS.items() if one.figure in only]
 
 
 def _watch(agent: Agent, program: Path, options: Options, result: Result, steps: _Steps, places: paths.Places) -> None:
@@ -247,15 +257,9 @@ def _probe_costs(program: Path, rounds: int, kinds: list[str], agents: str, step
 
 
 def _with_probes(pair: PingPong, kind: str, agents: str, costs: Costs) -> float | None:
-    backend, way = {
-        CORE: (CORE, Way.READ),
-        BCC: (BCC, Way.READ),
-        CORE_ALL: (CORE, Way.STILL),
-        BCC_ALL: (BCC, Way.STILL),
-        PACED: (agents, Way.PACED),
-    }[kind]
+    _, backend, way = _KINDS[kind]
     try:
-        with overhead_probes.opened(backend, way) as probes:
+        with overhead_probes.opened(backend or agents, way) as probes:
             costs.lacking.setdefault(kind, {}).update(probes.lacking)
             return [pair.time_ns(_BATCHES) for _ in range(_SAMPLED_BURSTS if way is Way.READ else 1)][-1]
     except overhead_probes.ProbesError as error:

@@ -41,12 +41,10 @@ class Figure:
 
 def accuracy_table(data: Dataset, held_out: HeldOut, settings: Voting) -> list[str]:
     """Markdown table: accuracy per tick on held-out rows in which all of the label works: by member, by kind of model,
-    without each source, by place, and after the vote."""
-    places = data.places()
-    of_row = np.array([places.index(session.place) for session in data.sessions])[data.session]
-    all_of = evaluation.running(data) & (held_out.fold >= 0)
-    masks = [all_of, *(all_of & (of_row == number) for number in range(len(places)))]
-    lines = [_row("per tick, %", "all", *places), _rule(len(masks) + 1)]
+    without each source, and after the vote; of all rows, by place, and of pairs by the seed that was held out."""
+    asked = _asked(data, evaluation.running(data) & (held_out.fold >= 0))
+    masks = list(asked.values())
+    lines = [_row("per tick, %", *asked), _rule(len(masks) + 1)]
     predictions = [
         *zip(MEMBERS, held_out.by_member, strict=True),
         *((f"{kind}, ensemble", probabilities) for kind, probabilities in held_out.of.items()),
@@ -56,11 +54,22 @@ def accuracy_table(data: Dataset, held_out: HeldOut, settings: Voting) -> list[s
     for name, probabilities in predictions:
         shares = [f"{accuracy_pct(probabilities[mask], data.y[mask]):.2f}" if mask.any() else "" for mask in masks]
         lines.append(_row(name, *shares))
-    voted = evaluation.voted_pct(data, held_out.blended, settings, use=all_of)
+    voted = evaluation.voted_pct(data, held_out.blended, settings, use=asked["all"])
     if voted is not None:
         name = f"after a {settings.window_s:g} s vote" if settings.method == "time-weighted" else "after the vote"
-        lines.append(_row(name, f"{voted:.2f}", *("" for _ in places)))
+        lines.append(_row(name, f"{voted:.2f}", *("" for _ in masks[1:])))
     return lines
+
+
+def _asked(data: Dataset, use: Array) -> dict[str, Array]:
+    # rows (bool (n,)) of `use`, by what the reader is told that they are
+    place = np.array([session.place for session in data.sessions])[data.session]
+    seed = np.array([-1 if session.seed is None else session.seed for session in data.sessions])[data.session]
+    pairs = use & evaluation.pairs(data)
+    found = {"all": use}
+    found |= {name: use & (place == name) for name in data.places()}
+    found |= {f"pairs, seed {one}": pairs & (seed == one) for one in np.unique(seed[pairs]).tolist()}
+    return found
 
 
 def confusion_table(data: Dataset, table: Array) -> list[str]:
