@@ -68,8 +68,11 @@ def _asked(data: Dataset, use: Array) -> dict[str, Array]:
     pairs = use & evaluation.pairs(data)
     found = {"all": use}
     found |= {name: use & (place == name) for name in data.places()}
-    found |= {f"pairs, seed {one}": pairs & (seed == one) for one in np.unique(seed[pairs]).tolist()}
-    return found
+    numbers, labels = np.unique(np.unique(np.stack((seed[pairs], data.y[pairs])), axis=1)[0], return_counts=True)
+    alone = numbers[labels > 1]  # a recording of many seeds has one of them for each label
+    found |= {f"pairs, seed {one}": pairs & (seed == one) for one in alone.tolist()}
+    others = pairs & ~np.isin(seed, alone)
+    return found | ({"pairs, a seed each": others} if others.any() else {})
 
 
 def confusion_table(data: Dataset, table: Array) -> list[str]:
