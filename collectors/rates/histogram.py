@@ -26,8 +26,11 @@ def mean_us(time_ns: int | None, events: int | None) -> float | None:
 def spread(
     name: str, time_ns: int | None, slots: list[int] | None, starts: Sequence[int], percents: tuple[int, ...]
 ) -> Fields:
-    """Mean and percentiles of a histogram that grew by `slots`, its sum by `time_ns`; `starts` are as in the layout."""
-    if slots is None:
+    """Mean and percentiles of a histogram that grew by `slots`, its sum by `time_ns`; `starts` are as in the layout.
+
+    Nothing of one with more slots than that: it is of another layout.
+    """
+    if slots is None or len(slots) > len(starts):
         return {}
     fields: Fields = {f"{name}_mean_us": mean_us(time_ns, sum(slots))}
     below = list(accumulate(slots)) if percents else []

@@ -137,6 +137,15 @@ def test_a_histogram_of_another_length_is_of_another_layout(counter):
     assert changed(rates) == changed(probed(replace(NEW.probes, **{counter: None})))
 
 
+@pytest.mark.parametrize("counter", [name for name in COUNTERS if name.endswith("_hist")])
+def test_so_are_two_that_have_more_slots_than_there_are(counter):
+    old, new = ((*getattr(probes, counter), *more) for probes, more in ((PROBES, (0, 0)), (NEW.probes, (0, 10**9))))
+    rates = probed(replace(NEW.probes, **{counter: new}), replace(PROBES, **{counter: old}))
+    own = {name for name in EXPECTED if name.startswith(counter.removesuffix("hist")) and name.endswith("_us")}
+    assert own <= changed(rates)
+    assert all(getattr(rates, name) is None for name in own)
+
+
 def test_nothing_happened():
     rates = probed(PROBES)
     for name in EXPECTED:
