@@ -265,6 +265,8 @@ def _seen(sample: RawSample) -> dict[str, str]:
         seen["timer"] = "a task of ours tells how late it wakes"
     if sample.groups is not None:
         seen["control groups"] = f"{len(sample.groups.cpu_us)} applications and services have their own"
+    if sample.busiest is not None:
+        seen["processes"] = f"counters of the {len(sample.busiest.processes)} busiest are read, without their names"
     return seen
 
 

@@ -39,7 +39,8 @@ _INTERVAL_S = 1.0  # the budgets' pace
 _SHORT_SLOPE_MIN = 10.0  # a heap that grows by steps of 256 KiB shows few of them in less
 _PROBES = "ebpf"  # their source's name in the agent's status
 _ON_THE_PATH = ("sched_switch", "sched_wakeup")  # what runs in each hand-over
-_ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", "groups")  # every host has these
+# every host has these
+_ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", "groups", "busiest")
 _OPTIONAL = ("desktop", "gpu", "sched_ext")  # a host may lack them for good
 _NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
 _UNWANTED = "its settings want none"

@@ -152,7 +152,7 @@ class Result:
 def compare(options: Options, tiers: Mapping[Tier, Mapping[str, Application]], places: Places, tell: Tell) -> Result:
     """Play and sample. An application that fails costs its own half alone."""
     began_s, begin_s = time.time(), time.monotonic()
-    settings = CollectSettings(desktop=False, gpu=False, groups=False, timer=False)
+    settings = CollectSettings(desktop=False, gpu=False, groups=False, processes=False, timer=False)
     steps = 1 + len(options.names) * len(tiers)
     with closing(HostSampler(standard(places.proc, places.sys, settings), SystemClock())) as sampler:
         sampler.open()

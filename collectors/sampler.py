@@ -18,6 +18,7 @@ from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
 from collectors.cgroups import GroupCollector
 from collectors.power import PowerCollector
+from collectors.procfs.busiest import BusiestCollector
 from collectors.procfs.cpu import CpuCollector
 from collectors.procfs.disk import DiskCollector
 from collectors.procfs.gpu import GpuCollector
@@ -96,6 +97,8 @@ def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector
         collectors.append(GpuCollector(proc, sys))
     if settings.groups:
         collectors.append(GroupCollector(proc, sys))
+    if settings.processes:
+        collectors.append(BusiestCollector(proc, sys))
     if settings.timer:
         from collectors.timer import TimerCollector
 

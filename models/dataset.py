@@ -37,7 +37,9 @@ PHASES = tuple(Phase)
 """What `Dataset.phase` counts in."""
 
 # Parts of a sample that the first recordings did not have.
-_LATER = frozenset({"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "battery_saver", "on_battery"})
+_LATER = frozenset(
+    {"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "busiest", "battery_saver", "on_battery"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

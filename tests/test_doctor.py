@@ -55,9 +55,11 @@ def test_what_is_there_is_shown(places):
     group.mkdir(parents=True)
     (places.sys / "fs/cgroup/cgroup.controllers").touch()
     (group / "cpu.stat").write_text("usage_usec 5\n")
+    (places.proc / "10/stat").write_text(f"10 (a b) {'5 ' * 22}\n")
     found = findings(places)
     assert found["GPU"].text == "1 processes hold it; its driver tells busy time"
     assert found["control groups"].text.startswith("1 ")
+    assert found["processes"].text == "counters of the 1 busiest are read, without their names"
     assert not {"source gpu", "source groups"} & found.keys()
 
 

@@ -7,6 +7,7 @@ that every later derivation can be computed again.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # user, nice, system, idle, iowait, irq, softirq, steal in USER_HZ ticks: proc_stat(5), columns 1 to 8 of a cpu line.
 CpuTicks = tuple[int, int, int, int, int, int, int, int]
@@ -228,6 +229,29 @@ class GroupUsage:
     cpu_us: tuple[tuple[str, int], ...]  # (path below the root, microseconds)
 
 
+class ProcessUsage(NamedTuple):
+    """One process as /proc/PID/stat has it, proc_pid_stat(5). With `started_ticks` a number stands for one process.
+
+    A tuple, that a journal may hold dozens of them a second without their fields' names.
+    """
+
+    pid: int
+    started_ticks: int  # USER_HZ ticks of CLOCK_BOOTTIME
+    user_ticks: int  # USER_HZ, as the next one: of all its threads, also the ended ones, without its children
+    system_ticks: int
+    minor_faults: int
+    major_faults: int  # that had to read a disk
+    threads: int  # a level, as the next one
+    resident_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusiestProcesses:
+    """Those processes that used the CPU the most lately, without the kernel's threads and the reader itself."""
+
+    processes: tuple[ProcessUsage, ...]  # the busiest first
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerCounters:
     """How late an ordinary task woke from sleeps to absolute times, since the source began."""
@@ -257,5 +281,6 @@ class RawSample:
     gpu: GpuCounters | None = None
     groups: GroupUsage | None = None
     timer: TimerCounters | None = None
+    busiest: BusiestProcesses | None = None
     battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here
     on_battery: bool | None = None  # nothing feeds the machine but its battery; None: no telling here

@@ -14,7 +14,7 @@ from collectors.procfs.process import ProcessCollector
 from collectors.sampler import HostSampler, SystemClock, standard
 
 PROC, SYS = Path("/proc"), Path("/sys")
-PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, timer=False)
+PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)
 TICKS_PER_S = 100  # USER_HZ on every architecture we build for
 
 

@@ -22,7 +22,7 @@ from asa.core.sample import ProcessState, RawSample
 from collectors.sampler import BUDGET_NS, COLLECTORS, HostSampler, SystemClock, standard
 
 MS = 1_000_000
-PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, timer=False)
+PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)
 
 
 class Hand:
@@ -109,7 +109,7 @@ def test_everything_of_the_laptop(laptop):
     sample = sampler.sample()
     assert (sampler.missing, sampler.failing) == ({}, {})
     assert (sample.monotonic_ns, sample.wall_ns, sample.suspended_ns) == (5_000_000_000, 10**18 + 5_000_000_000, 77)
-    optional = {"probes", "desktop", "gpu", "groups", "timer"}  # PLAIN asks not for them
+    optional = {"probes", "desktop", "gpu", "groups", "timer", "busiest"}  # PLAIN asks not for them
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional), field.name
     assert set(sampler.cost_us) == {kind.name for kind in COLLECTORS}
@@ -339,11 +339,12 @@ def test_settings_choose_the_optional_sources(tmp_path):
         return {collector.name for collector in standard(tmp_path, tmp_path, CollectSettings(**settings))}
 
     always = {kind.name for kind in COLLECTORS}
-    off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "timer": False}
+    off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "processes": False, "timer": False}
     assert names(**off) == always
-    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "timer"}
+    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "busiest", "timer"}
     for name in ("desktop", "gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}
+    assert names(**{**off, "processes": True}) == always | {"busiest"}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):
         assert names(**{**off, "ebpf": way}) == always | {"ebpf"}
 

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The busiest processes: who is followed as they come, work, rest, end, and have their numbers used again."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asa.core.errors import SourceError
+from asa.core.sample import BusiestProcesses, ProcessUsage, RawSample
+from collectors.procfs import busiest
+from collectors.procfs.busiest import MOST_FOLLOWED, BusiestCollector, parse_stat
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LINE = (  # of Linux 6.1
+    "{pid} ({name}) S 1 4120 4120 34816 -1 {flags} {minor} 77 {major} 5 {user} {system} 31 32 20 0 {threads} 0 "
+    "{started} 230146048 {pages} 18446744073709551615 94190405189632 94190405880853 140727757498624 0 0 0 65536 "
+    "3686404 1266761467 0 0 0 17 3 0 0 0 0 0 94190406125232 94190406172484 94190416728064 140727757507290 "
+    "140727757507300 140727757507300 140727757508590 0\n"
+)
+USER, KERNEL = 4194304, 69238880  # PF_RANDOMIZE; PF_KTHREAD with others, as of kthreadd
+EMPTY = {"minor": 0, "major": 0, "user": 0, "system": 0, "threads": 1, "started": 5, "pages": 10}
+
+
+class Bench:
+    """A made-up /proc, and the collector over it. Processes are whatever `figures` says."""
+
+    def __init__(self, root):
+        self.proc = root / "proc"
+        self.proc.mkdir()
+        (self.proc / "self").mkdir()
+        self.figures = {}
+        self.looked = 0
+        self.collector = BusiestCollector(self.proc, root)
+        text = self.collector._text
+
+        def count(name):
+            self.looked += 1
+            return text(name)
+
+        self.collector._text = count
+
+    def make(self, *pids, name="cc1", flags=USER, **figures):
+        for pid in pids:
+            self.figures[pid] = {**EMPTY, "name": name, "flags": flags, **figures}
+            (self.proc / str(pid)).mkdir(exist_ok=True)
+            self._write(pid)
+
+    def work(self, *pids, ticks=1):
+        for pid in pids:
+            self.figures[pid]["user"] += ticks
+            self._write(pid)
+
+    def _write(self, pid):
+        text = LINE.format(pid=pid, **self.figures[pid])
+        (self.proc / str(pid) / "stat").write_bytes(text.encode())
+
+    def end(self, *pids):
+        for pid in pids:
+            (self.proc / str(pid) / "stat").write_text("")  # for whoever has it open; the kernel says ESRCH
+            shutil.rmtree(self.proc / str(pid))
+            del self.figures[pid]
+
+    def made(self, pid):
+        (self.proc / "loadavg").write_text(f"0.10 0.20 0.30 1/900 {pid}\n")
+
+    def read(self):
+        return {usage.pid: usage for usage in self.collector.read()["busiest"].processes}
+
+    def opened(self):
+        self.collector.open()
+        return self
+
+    def ticks(self, count, *workers, ticks=1):
+        """After so many in which these work."""
+        for _ in range(count):
+            self.work(*workers, ticks=ticks)
+            found = self.read()
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path)
+    yield bench
+    bench.collector.close()
+
+
+def descriptors():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["cc1", "Web Content", "a) R 1 2 3 (b", ")", "((sd-pam))", "", "new\nline", "kworker/0:1", "\udce4"]
+)
+def test_counters_whatever_the_name_is(bench, name):
+    text = LINE.format(
+        pid=812, name=name, flags=USER, minor=11, major=2, user=300, system=40, threads=7, started=99, pages=5
+    ).encode(errors="surrogateescape")
+    bench.make(812)
+    (bench.proc / "812/stat").write_bytes(text)
+    usage = ProcessUsage(
+        pid=812,
+        started_ticks=99,
+        user_ticks=300,
+        system_ticks=40,
+        minor_faults=11,
+        major_faults=2,
+        threads=7,
+        resident_bytes=5 * PAGE,
+    )
+    bench.opened()
+    assert bench.collector.read() == {"busiest": BusiestProcesses(processes=(usage,))}
+    assert parse_stat(812, text) == (USER, usage)
+
+
+def test_processes_come_work_and_go(bench):
+    bench.make(10, 20, user=5)
+    bench.opened()
+    assert bench.read().keys() == {10, 20}
+    bench.make(30, user=1)
+    bench.work(10, ticks=7)
+    found = bench.read()
+    assert {pid: usage.user_ticks for pid, usage in found.items()} == {10: 12, 30: 1, 20: 5}
+    assert list(found) == [10, 30, 20]  # the busiest of this tick first, then by their last use
+    bench.end(20, 30)
+    assert bench.read().keys() == {10}
+
+
+def test_kernel_threads_are_never_followed_nor_read_again(bench):
+    bench.make(2, 15, flags=KERNEL, user=9000)
+    bench.make(10)
+    bench.opened()
+    bench.make(16, flags=KERNEL, user=50)
+    bench.read()
+    bench.looked = 0
+    assert bench.ticks(40, 2, 15, 16, 10).keys() == {10}
+    assert bench.looked == 0
+    bench.end(16)  # and its number goes to a process
+    bench.read()
+    bench.make(16)
+    assert bench.read().keys() == {10, 16}
+
+
+def test_the_reader_does_not_see_itself(bench):
+    bench.make(os.getpid(), 10, user=100)
+    bench.opened()
+    assert bench.ticks(20, os.getpid(), 10).keys() == {10}
+
+
+def crowd(bench, idle=160):
+    """As many at work as are followed, and idle ones, after some ticks."""
+    workers = range(1000, 1000 + MOST_FOLLOWED)
+    bench.make(*workers, user=10)
+    bench.make(*range(2000, 2000 + idle))
+    bench.opened()
+    assert bench.ticks(4, *workers, ticks=5).keys() == set(workers)
+    return workers
+
+
+def test_an_old_process_that_begins_to_work_is_found_within_a_round(bench):
+    workers = crowd(bench)
+    for late in (2000, 2077, 2159):
+        ticks = 0
+        while late not in bench.ticks(1, late, *workers[1:], ticks=9):  # one of the workers rests
+            ticks += 1
+            assert ticks <= 16
+        workers = [*workers[1:], late]
+
+
+def test_a_tick_looks_at_a_sixteenth_of_those_that_are_not_followed(bench):
+    workers = crowd(bench)
+    for _ in range(40):
+        bench.looked = 0
+        bench.ticks(1, *workers)
+        assert bench.looked == 10
+
+
+def test_of_very_many_it_looks_at_so_many_and_no_more(bench):
+    bench.make(*range(2000, 3500), user=1)
+    bench.opened()
+    bench.ticks(2)
+    bench.looked = 0
+    bench.ticks(1)
+    assert bench.looked == 64
+
+
+def test_the_first_ticks_look_at_all(bench):
+    bench.make(*range(1000, 1100), user=50)
+    bench.make(3000)
+    bench.opened()
+    assert 3000 in bench.ticks(1, 3000)
+    bench.make(3001, started=6)
+    bench.collector.close()
+    bench.opened()
+    bench.read()
+    assert 3001 in bench.ticks(1, 3001)
+
+
+def test_it_begins_with_those_that_used_the_most_a_second_of_their_lives(bench):
+    bench.make(*range(100, 130), started=100, user=5000)
+    bench.make(500, started=9_900, user=60)  # little, but in one second
+    bench.make(501, started=10_000, user=0)
+    bench.make(502, started=5, user=10)
+    found = bench.opened().read()
+    assert 500 in found
+    assert not {501, 502} & found.keys()
+    assert len(found) == MOST_FOLLOWED
+
+
+def test_who_rests_for_a_minute_is_not_followed_until_it_works_again(bench):
+    bench.make(10, 20, user=5)
+    bench.opened()
+    bench.work(20)
+    bench.read()
+    before = descriptors()
+    assert bench.ticks(59, 10).keys() == {10, 20}
+    assert bench.ticks(1, 10).keys() == {10}
+    assert descriptors() == before - 1
+    assert bench.ticks(100, 10).keys() == {10}
+    assert 20 in bench.ticks(1, 20)
+
+
+def test_of_too_many_the_idle_give_way_first_and_then_the_least(bench):
+    pids = range(1000, 1040)
+    bench.make(*pids)
+    bench.opened()
+    for pid in pids:
+        bench.work(pid, ticks=pid - 995)
+    assert bench.read().keys() == set(pids[-MOST_FOLLOWED:])
+    # 1016 works less than the others; two that rested since are let go before it does
+    for _ in range(2):
+        bench.work(*pids[18:], ticks=5)
+        bench.work(1016, ticks=1)
+        bench.read()
+    bench.make(5001, 5002, user=1)
+    bench.work(*pids[18:], ticks=5)
+    bench.work(1016, ticks=1)
+    assert bench.read().keys() == {*pids[18:], 1016, 5002 if 5001 not in bench.read() else 5001}
+
+
+def test_what_was_used_in_several_ticks_is_not_taken_for_one_ticks_use(bench):
+    workers = crowd(bench, idle=320)
+    bench.work(*range(2000, 2320), ticks=12)  # over up to 16 ticks, less than one each
+    for _ in range(16):
+        assert bench.ticks(1, *workers, ticks=13).keys() == set(workers)
+
+
+def test_a_flood_is_looked_at_in_part_and_the_newest_first(bench):
+    workers = crowd(bench, idle=0)
+    before = descriptors()
+    bench.make(*range(5000, 5200), user=100)
+    bench.looked = 0
+    found = bench.ticks(1, *workers)
+    assert bench.looked == 32 + 11  # and a sixteenth of the 168 that wait for their turn
+    assert len(found) == MOST_FOLLOWED
+    assert len(found.keys() & set(range(5168, 5200))) >= MOST_FOLLOWED - 11
+    assert descriptors() == before
+    ticks = 0
+    while 5003 not in bench.ticks(1, 5003, ticks=200):  # the others get their turn
+        ticks += 1
+        assert ticks <= 16
+
+
+def test_a_flood_of_those_that_do_nothing_pushes_out_nobody(bench):
+    workers = crowd(bench, idle=0)
+    bench.make(*range(5000, 5032))
+    assert bench.read().keys() == set(workers)  # though all of them rest in this very tick
+
+
+def test_a_number_that_is_used_again_is_another_process(bench):
+    workers = crowd(bench)
+    bench.end(workers[0])
+    bench.make(workers[0], started=77, user=3)
+    bench.ticks(1, *workers[1:])  # the old one is found to have ended
+    assert bench.ticks(1, *workers[1:])[workers[0]].started_ticks == 77
+    bench.end(2050)  # one that was not followed, between two listings
+    bench.make(2050, started=78, user=9000)
+    for _ in range(16):
+        found = bench.ticks(1, *workers[1:])
+    assert found[2050].started_ticks == 78
+
+
+def test_one_that_cannot_be_read_is_no_error_and_tried_again(bench):
+    bench.make(10, user=1)
+    (bench.proc / "20").mkdir()  # as of hidepid, which lists it and refuses what is in it
+    (bench.proc / "30/stat").mkdir(parents=True)
+    (bench.proc / "40").mkdir()
+    (bench.proc / "40/stat").write_text("40 (cat) R 1\n")
+    (bench.proc / "50").mkdir()
+    (bench.proc / "50/stat").write_text("50 (cat) R 1")
+    bench.opened()
+    assert bench.ticks(40, 10).keys() == {10}
+    bench.make(20, user=7)
+    assert bench.ticks(4, 10).keys() == {10, 20}
+    (bench.proc / "10/stat").write_text("garbage\n")  # one that was followed
+    assert bench.read().keys() == {20}
+    bench.work(10)
+    assert bench.ticks(4).keys() == {10, 20}
+
+
+def test_many_that_cannot_be_read_do_not_hide_the_others(bench):
+    for pid in range(1000, 1400):
+        (bench.proc / str(pid)).mkdir()
+    bench.opened()
+    bench.ticks(3)
+    bench.make(900, user=1)
+    assert bench.read().keys() == {900}
+
+
+def test_one_that_ends_between_look_and_opening(bench, monkeypatch):
+    bench.opened()
+    bench.make(10, 20, user=1)
+
+    def refuse(source, path):
+        raise SourceError(source=source, reason=f"{path}: no such file or directory")
+
+    monkeypatch.setattr(busiest, "KernelFile", refuse)
+    assert bench.read() == {}
+    monkeypatch.undo()
+    assert bench.ticks(1, 10, 20).keys() == {10, 20}
+
+
+def test_descriptors_are_bounded_and_given_back(bench, monkeypatch):
+    before, most = descriptors(), 0
+    text = bench.collector._text
+
+    def look(name):
+        nonlocal most
+        most = max(most, descriptors())
+        return text(name)
+
+    bench.collector._text = look
+    bench.made(1)
+    bench.make(*range(1000, 1100), user=1)
+    bench.opened()
+    for number in range(5):
+        bench.make(*range(5000 + 100 * number, 5100 + 100 * number), user=2)
+        bench.made(5100 + 100 * number)
+        bench.ticks(1, *range(1000, 1100))
+        assert descriptors() == before + 2 + MOST_FOLLOWED  # /proc and loadavg
+    assert most <= before + 2 + MOST_FOLLOWED
+    bench.end(*list(bench.figures))
+    bench.made(9999)
+    assert bench.read() == {}
+    assert descriptors() == before + 2
+    bench.collector.close()
+    bench.collector.close()
+    assert descriptors() == before
+    with pytest.raises(SourceError, match="not opened"):
+        bench.read()
+
+
+def test_it_can_be_opened_again(bench):
+    bench.made(10)
+    bench.make(10, user=1)
+    bench.opened()
+    bench.read()
+    bench.collector.close()
+    bench.opened()
+    assert bench.read().keys() == {10}
+
+
+def test_only_proc_itself_can_fail(bench, tmp_path, monkeypatch):
+    with pytest.raises(SourceError, match="no such file") as caught:
+        BusiestCollector(tmp_path / "none", tmp_path).open()
+    assert caught.value.source == "busiest"
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceError, match="not a directory"):
+        BusiestCollector(tmp_path / "file", tmp_path).open()
+    bench.make(10, user=1)
+    bench.opened()
+    monkeypatch.setattr(os, "listdir", lambda folder: os.open(tmp_path / "none", os.O_RDONLY))
+    with pytest.raises(SourceError, match="no such file"):
+        bench.read()
+    monkeypatch.undo()
+    assert bench.read().keys() == {10}
+
+
+def test_no_process_is_nobody_not_unknown(bench):
+    assert bench.opened().collector.read() == {"busiest": BusiestProcesses(processes=())}
+
+
+def test_proc_is_listed_when_something_was_made(bench, monkeypatch):
+    listed = 0
+    listdir = os.listdir
+
+    def count(folder):
+        nonlocal listed
+        listed += 1
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", count)
+    bench.make(10, 20, user=1)
+    bench.made(20)
+    bench.opened()
+    assert listed == 1
+    bench.ticks(7, 10)
+    assert listed == 1
+    bench.make(30, user=1)
+    bench.made(30)
+    assert bench.read().keys() == {10, 20, 30}  # this was the eighth
+    assert listed == 2
+    bench.end(20)
+    assert bench.read().keys() == {10, 30}  # its file tells
+    bench.make(40, user=1)
+    bench.made(40)
+    assert bench.read().keys() == {10, 30, 40}
+    assert listed == 3
+    bench.make(50, user=1)  # where loadavg does not tell, as in a container
+    assert [50 in bench.read() for _ in range(6)] == [False] * 5 + [True]
+    (bench.proc / "loadavg").write_text("")
+    before = listed
+    bench.ticks(3, 10)
+    assert listed == before + 3
+
+
+def test_a_journal_holds_it_compactly_and_reads_samples_from_before(bench):
+    bench.make(*range(100, 124), user=123_456, system=99, minor=400_000, started=5_000_000, pages=70_000, threads=40)
+    bench.opened()
+    fields = bench.collector.read()
+    sample = RawSample(monotonic_ns=1, wall_ns=1, **fields)
+    encoded = msgspec.msgpack.encode(sample)
+    assert msgspec.msgpack.decode(encoded, type=RawSample) == sample
+    assert len(encoded) - len(msgspec.msgpack.encode(RawSample(monotonic_ns=1, wall_ns=1))) < 24 * 30
+    body = msgspec.msgpack.decode(encoded)
+    assert body["busiest"]["processes"][0] == [*sample.busiest.processes[0]]
+    del body["busiest"]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(body), type=RawSample) == RawSample(monotonic_ns=1, wall_ns=1)
+
+
+WHOLE = LINE.format(
+    pid=1, name="x", flags=USER, minor=1, major=2, user=3, system=4, threads=5, started=6, pages=7
+).encode()
+quick = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+def understood(text):
+    try:
+        flags, usage = parse_stat(1, text)
+    except SourceError:
+        return None
+    assert all(0 <= number < 1 << 64 for number in (flags, *usage))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(usage), type=ProcessUsage) == usage
+    return usage
+
+
+@quick
+@given(text=st.binary(max_size=300))
+def test_any_bytes(text):
+    understood(text)
+
+
+@quick
+@given(name=st.binary(max_size=70), data=st.data())
+def test_any_name(name, data):
+    assert understood(WHOLE.replace(b"(x)", b"(" + name + b")")) == understood(WHOLE)
+    assert understood(WHOLE) is not None
+
+
+@quick
+@given(data=st.data())
+def test_garbled_cut_or_huge_anywhere(data):
+    start = data.draw(st.integers(0, len(WHOLE)))
+    end = data.draw(st.integers(start, min(len(WHOLE), start + 60)))
+    numbers = st.integers(0, 1 << 70).map(lambda number: str(number).encode())
+    odd = st.sampled_from([b"-1", b"1_0", b"\x00", b")", b" ) ", b"9" * 5000, b"\n", b"18446744073709551615"])
+    understood(WHOLE[:start] + data.draw(st.binary(max_size=20) | numbers | odd) + WHOLE[end:])
+    cut = understood(WHOLE[:start])
+    assert cut is None or start == len(WHOLE)  # half a number is no number
+
+
+@pytest.mark.parametrize("field", [6, 7, 9, 11, 12, 17, 19, 21])
+def test_numbers_at_the_edge(field):
+    start, _, rest = WHOLE.rpartition(b")")
+    fields = rest.split(b" ")
+    for number, known in ((b"0", True), (b"18446744073709551615", field != 21), (b"18446744073709551616", False)):
+        fields[field + 1] = number  # the first is the empty one before the state
+        text = start + b")" + b" ".join(fields)
+        assert (understood(text) is not None) is known, number
+
+
+actions = st.lists(
+    st.tuples(st.sampled_from(["make", "kernel", "end", "work", "again", "read"]), st.integers(100, 160)), max_size=80
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(actions=actions, told=st.booleans())
+def test_whatever_happens_those_followed_are_there_and_have_their_own_counters(tmp_path_factory, actions, told):
+    bench = Bench(tmp_path_factory.mktemp("any"))
+    bench.make(*range(100, 130), user=1)
+    if told:
+        bench.made(130)
+    before = descriptors()
+    bench.opened()
+    starts = 10
+    try:
+        for action, pid in actions:
+            if action in {"make", "kernel"} and pid not in bench.figures:
+                bench.make(pid, flags=KERNEL if action == "kernel" else USER)
+            elif action == "end" and pid in bench.figures:
+                bench.end(pid)
+            elif action == "again" and pid in bench.figures:
+                bench.end(pid)
+                starts += 1
+                bench.make(pid, started=starts)
+            elif action == "work" and pid in bench.figures:
+                bench.work(pid, ticks=3)
+            if told and action in {"make", "kernel", "again"}:
+                bench.made(f"{pid}{starts}")
+            if action == "read":
+                found = bench.read()
+                assert len(found) <= MOST_FOLLOWED
+                assert descriptors() == before + 1 + told + len(found)
+                for one, usage in found.items():
+                    figures = bench.figures[one]
+                    assert figures["flags"] == USER
+                    assert (usage.started_ticks, usage.user_ticks) == (figures["started"], figures["user"])
+        works = [pid for pid, figures in bench.figures.items() if figures["flags"] == USER][-2:]
+        assert bench.ticks(26, *works).keys() >= set(works)  # a round, and eight without a listing
+    finally:
+        bench.collector.close()
+    assert descriptors() == before
+
+
+WORK = """
+import threading, time
+for _ in range({waiting}): threading.Thread(target=threading.Event().wait, daemon=True).start()
+def work():
+    while time.process_time() < 0.4: pass
+for _ in range({working}): threading.Thread(target=work).start()
+held = bytearray(48 << 20)
+work()
+print("done", flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["opened before", "opened after"])
+@pytest.mark.parametrize("threads", [1, 30])
+def test_a_child_of_ours_against_psutil(early, threads):
+    collector = BusiestCollector(Path("/proc"), Path("/sys"))
+    if early:
+        collector.open()
+    since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    program = WORK.format(waiting=threads - 1, working=0)
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"done\n"
+        if not early:
+            collector.open()
+        before = seen(collector, child.pid)
+        theirs = psutil.Process(child.pid)
+        times, resident, count = theirs.cpu_times(), theirs.memory_info().rss, theirs.num_threads()
+        after = seen(collector, child.pid)
+        assert before.user_ticks <= round(times.user * 100) <= after.user_ticks
+        assert before.system_ticks <= round(times.system * 100) <= after.system_ticks
+        assert 38 <= after.user_ticks + after.system_ticks < 200
+        assert before.threads == count == threads
+        assert before.resident_bytes == pytest.approx(resident, abs=4 << 20)
+        assert before.resident_bytes > 48 << 20
+        assert before.minor_faults > (48 << 20) // PAGE // 600  # even if all of it is huge pages
+        assert since_ns // 10**7 - 1 <= before.started_ticks <= time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7
+        child.communicate(b"\n")
+    assert child.pid not in {usage.pid for usage in collector.read()["busiest"].processes}
+    collector.close()
+
+
+def test_threads_that_all_work_are_one_process():
+    collector = BusiestCollector(Path("/proc"), Path("/sys"))
+    collector.open()
+    with subprocess.Popen(
+        [sys.executable, "-c", WORK.format(waiting=0, working=11)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout.readline() == b"done\n"
+        before = seen(collector, child.pid)
+        times = psutil.Process(child.pid).cpu_times()
+        after = seen(collector, child.pid)
+        assert before.user_ticks <= round(times.user * 100) <= after.user_ticks
+        assert 38 <= after.user_ticks + after.system_ticks < 200  # also of threads that have ended
+        child.communicate(b"\n")
+    collector.close()
+
+
+def seen(collector, pid):
+    return next(usage for usage in collector.read()["busiest"].processes if usage.pid == pid)
+
+
+def test_this_hosts_processes():
+    collector = BusiestCollector(Path("/proc"), Path("/sys"))
+    collector.open()
+    found = collector.read()["busiest"].processes
+    assert 0 < len(found) <= MOST_FOLLOWED
+    assert os.getpid() not in {usage.pid for usage in found}
+    parents = {usage.pid: psutil.Process(usage.pid).ppid() for usage in found if psutil.pid_exists(usage.pid)}
+    if psutil.pid_exists(2) and psutil.Process(2).name() == "kthreadd":
+        assert not {2} & {*parents, *parents.values()}
+        assert "2" in collector._kernels
+    collector.close()
