@@ -110,9 +110,14 @@ def _now(seconds: float, ebpf: "Ebpf | None") -> "list[Reading]":
 
 
 def _switched_off(collect: object) -> dict[str, str]:
-    # the switches of CollectSettings are named as their sources
-    values = {name: getattr(collect, name) for name in ("ebpf", "desktop", "gpu", "groups", "timer")}
-    return {name: f"collect.{name} is off in the settings" for name, value in values.items() if value in (False, "off")}
+    # the switches of CollectSettings are named as their sources, but for one: those that are followed are few
+    sources = {"processes": "busiest"}
+    values = {name: getattr(collect, name) for name in ("ebpf", "desktop", "gpu", "groups", "processes", "timer")}
+    return {
+        sources.get(name, name): f"collect.{name} is off in the settings"
+        for name, value in values.items()
+        if value in (False, "off")
+    }
 
 
 def _seconds(text: str) -> float:
@@ -183,8 +188,8 @@ def _shown(value: float, unit: str) -> str:
             if value >= size:
                 return f"{value / size:.3g} {unit.replace('bytes', name)}"
     number = f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-    if unit == "1/s":
-        return f"{number}/s"
+    if unit.startswith("1/"):
+        return f"{number}{unit[1:]}"
     return number if unit == "count" else f"{number} {unit}"
 
 

@@ -5,7 +5,7 @@ Data, and a lookup of it; it measures nothing (`collectors.metrics.reading` puts
 """
 
 from collectors.ebpf import layout
-from collectors.metrics import desktop, probes, procfs
+from collectors.metrics import desktop, probes, processes, procfs
 from collectors.metrics.kinds import Backend, Group, Metric, Row, Unit
 from collectors.metrics.paper import TABLE_1
 
@@ -30,6 +30,8 @@ def _metric(group: Group, row: Row) -> Metric:
 
 
 METRICS: tuple[Metric, ...] = tuple(
-    _metric(group, row) for group in (*procfs.GROUPS, *probes.GROUPS, *desktop.GROUPS) for row in group.rows
+    _metric(group, row)
+    for group in (*procfs.GROUPS, *probes.GROUPS, *desktop.GROUPS, *processes.GROUPS)
+    for row in group.rows
 )
 """Every field of Rates, by source."""

@@ -12,6 +12,7 @@ class Unit(StrEnum):
     SHARE = "share"  # 0..1
     FLAG = "yes/no"  # 1 and 0
     PER_S = "1/s"
+    PER_CPU_S = "1/CPU s"  # a second of its own processor time
     COUNT = "count"
     CORES = "cores"  # processors' worth of time
     BYTES = "bytes"

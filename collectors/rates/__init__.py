@@ -9,7 +9,7 @@ processors across a change of which are online.
 import dataclasses
 
 from asa.core.sample import RawSample
-from collectors.rates import desktop, probes, procfs, timer
+from collectors.rates import desktop, probes, processes, procfs, timer
 from collectors.rates.arithmetic import Fields, level, rate
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
@@ -36,8 +36,11 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     fields = _levels(current)
     fields |= _machine(previous, current, elapsed_s)
     fields |= _users(previous, current, elapsed_s)
+    fields |= processes.busiest(previous, current, elapsed_s, _busy(fields))
     return _made(fields)
 
+
+_AT_WORK = ("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_share", "cpu_softirq_share")
 
 # `Rates(**fields)` of a frozen class takes 50 us, a third of all that happens between a sample and its probabilities;
 # its slots filled directly take 12.
@@ -80,6 +83,13 @@ def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Field
     if current.probes is not None and previous.probes is not None:
         fields |= probes.probes(previous.probes, current.probes, elapsed_s)
     return fields
+
+
+def _busy(fields: Fields) -> float | None:
+    # the part of all cores' time in which they worked for us
+    parts = [fields.get(name) for name in _AT_WORK]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _users(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:

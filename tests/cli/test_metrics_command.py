@@ -29,9 +29,11 @@ def asa(*words):
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    """Settings without desktop, GPU and groups: what this host has of them is not what is tested."""
+    """Settings without desktop, GPU, groups and processes: what this host has of them is not what is tested."""
     file = tmp_path / "asa.yaml"
-    file.write_text("collect:\n  ebpf: off\n  desktop: false\n  gpu: false\n  groups: false\n  timer: false\n")
+    file.write_text(
+        "collect:\n  ebpf: off\n  desktop: false\n  gpu: false\n  groups: false\n  processes: false\n  timer: false\n"
+    )
     monkeypatch.setattr(paths, "default", lambda: paths.Places(config=file))
     return file
 
@@ -62,6 +64,7 @@ def test_one_json_object_with_a_value_or_a_reason_for_each(settings, capsys):
     assert by_name["context_switches_per_s"]["value"] > 0  # this process sleeps and wakes at least
     assert by_name["migrations_per_s"]["why"] == "collect.ebpf is off in the settings"
     assert by_name["gpu_processes"]["why"] == "collect.gpu is off in the settings"
+    assert by_name["process_top1_cpu_share"]["why"] == "collect.processes is off in the settings"
     known = {row["paper"] for row in rows if row["value"] is not None} - {""}
     assert found["table_1"] == {"metrics": len(NAMES), "known": len(known)}
     assert found["seconds"] == 0.5
@@ -80,7 +83,9 @@ def test_the_list_for_people(settings, capsys):
 
 
 def test_the_option_stands_for_the_setting(settings, capsys):
-    settings.write_text("collect:\n  ebpf: auto\n  desktop: false\n  gpu: false\n  groups: false\n  timer: false\n")
+    settings.write_text(
+        "collect:\n  ebpf: auto\n  desktop: false\n  gpu: false\n  groups: false\n  processes: false\n  timer: false\n"
+    )
     assert asa("--json", "--seconds", "0.1", "--ebpf", "off") == 0
     rows = json.loads(capsys.readouterr().out)["metrics"]
     (why,) = {row["why"] for row in rows if row["backend"] == "ebpf"}

@@ -172,6 +172,8 @@ ALSO = {  # what needs another part besides its own: how much there is to have a
     "cpu": {"focus_cpu_cores", "focus_cpu_share", "gpu_process_cpu_cores", "gpu_process_cpu_share"},
     "memory": {"focus_memory_share"},
 }
+ALSO["cpu"] |= {metric.field for metric in METRICS if metric.part == "busiest"}
+REST = "process_rest_cpu_share"  # of how busy the cores were
 PARTS = sorted({metric.part for metric in METRICS})
 
 
@@ -188,7 +190,7 @@ def test_a_source_missing_now_is_unknown(part):
 @pytest.mark.parametrize("part", PARTS)
 def test_a_source_missing_before_gives_levels_only(part):
     own = {metric.field for metric in METRICS if metric.part == part}
-    assert unknown(derive(replace(OLD, **{part: None}), NEW)) == own - LEVELS
+    assert unknown(derive(replace(OLD, **{part: None}), NEW)) == own - LEVELS | ({REST} if part == "cpu" else set())
 
 
 def test_a_core_that_came_or_went_hides_how_busy_they_were():
@@ -196,7 +198,7 @@ def test_a_core_that_came_or_went_hides_how_busy_they_were():
     for cores in (NEW.cpu.cores[1:], (*NEW.cpu.cores, (2, (9, 9, 9, 9, 9, 9, 9, 9))), ((7, (9,) * 8),), ()):
         found = unknown(derive(OLD, back("cpu", cores=cores)))
         assert found - ALSO["cpu"] == busy
-        assert bool(found & ALSO["cpu"]) == (not cores)
+        assert found & ALSO["cpu"] == (set() if cores else ALSO["cpu"]) | {REST}
     another = back("cpu", cores=tuple(reversed(NEW.cpu.cores)))
     assert derive(OLD, another).core_busy_min == pytest.approx(95 / 195)  # they are paired by number, not by place
 

@@ -13,6 +13,7 @@ from two_samples import NEW, OLD
 
 from asa.config import CollectSettings, Ebpf
 from asa.core.sample import (
+    BusiestProcesses,
     ConnectionState,
     CpuCounters,
     DesktopState,
@@ -26,6 +27,7 @@ from asa.core.sample import (
     PressureCounters,
     ProbeCounters,
     ProcessState,
+    ProcessUsage,
     RawSample,
     SchedExtState,
     TimerCounters,
@@ -62,6 +64,12 @@ def built(kind, **own):
 
 cores = st.dictionaries(st.integers(0, 5), ticks).map(lambda found: tuple(sorted(found.items())))
 groups = st.lists(st.tuples(st.sampled_from("abcdef"), counter), max_size=5).map(tuple)
+usages = st.builds(
+    ProcessUsage,
+    pid=st.integers(1, 4),
+    started_ticks=st.integers(0, 3) | st.integers(0, 2100) | counter,  # samples are some 2,000 ticks after the boot
+    **dict.fromkeys(ProcessUsage._fields[2:], counter),
+)
 samples = st.builds(
     RawSample,
     monotonic_ns=st.integers(0, 20 * 10**9),
@@ -81,6 +89,7 @@ samples = st.builds(
     gpu=st.none() | built(GpuCounters),
     groups=st.none() | built(GroupUsage, cpu_us=groups),
     timer=st.none() | built(TimerCounters, late_hist=st.sampled_from([1, 104]).flatmap(histogram)),
+    busiest=st.none() | built(BusiestProcesses, processes=st.lists(usages, max_size=6).map(tuple)),
 )
 
 
@@ -143,7 +152,7 @@ def every_core_moved(previous, current):
 
 
 def test_this_host_gives_rates(tmp_path):
-    settings = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, timer=False)
+    settings = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)
     sampler = HostSampler(standard(Path("/proc"), Path("/sys"), settings), SystemClock())
     sampler.open()
     previous = sampler.sample()

@@ -7,6 +7,7 @@ The growth of each counter is chosen so that a rate is easily checked by hand.
 from dataclasses import replace
 
 from asa.core.sample import (
+    BusiestProcesses,
     ConnectionState,
     CpuCounters,
     DesktopState,
@@ -20,6 +21,7 @@ from asa.core.sample import (
     PressureCounters,
     ProbeCounters,
     ProcessState,
+    ProcessUsage,
     RawSample,
     SchedExtState,
     TimerCounters,
@@ -95,6 +97,23 @@ PROBES = ProbeCounters(
     input_keys=12,
     input_motions=34,
 )
+MIB = 1 << 20
+
+
+def process(pid, started_ticks, user, system, minor, major, threads, resident):
+    """One of the busiest processes."""
+    return ProcessUsage(
+        pid=pid,
+        started_ticks=started_ticks,
+        user_ticks=user,
+        system_ticks=system,
+        minor_faults=minor,
+        major_faults=major,
+        threads=threads,
+        resident_bytes=resident,
+    )
+
+
 DESKTOP = DesktopState(
     source="gnome",
     app="org.gnome.TextEditor",
@@ -173,6 +192,15 @@ OLD = RawSample(
     gpu=GpuCounters(processes=1, engine_ns=10**9, memory_bytes=1000, cpu_ns=10**9),
     timer=TimerCounters(late_ns=1_000_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 50: 1})),
     groups=GroupUsage(cpu_us=(("a.service", 100), ("b.scope", 9_000), ("gone.scope", 5), ("again.scope", 50))),
+    # the first sample is 10,500 ticks after the boot, the second one 10,700
+    busiest=BusiestProcesses(
+        processes=(
+            process(30, 9000, 400, 200, 50, 1, 1, 20 * MIB),
+            process(10, 500, 9000, 1000, 7000, 20, 6, 290 * MIB),
+            process(40, 100, 70, 7, 10, 0, 2, MIB),
+            process(60, 300, 5, 5, 5, 5, 1, MIB),
+        )
+    ),
 )
 # two seconds later: 400 ticks on two cores, core 0 at work all the time, core 1 for half of it
 NEW = replace(
@@ -290,4 +318,14 @@ NEW = replace(
     timer=TimerCounters(late_ns=1_600_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 20: 10, 50: 3})),
     # one group came, one went, one was made anew by its old name
     groups=GroupUsage(cpu_us=(("a.service", 300_100), ("again.scope", 20), ("b.scope", 109_000), ("new.scope", 10**9))),
+    # one did nothing, one began meanwhile, one was found late, one ended
+    busiest=BusiestProcesses(
+        processes=(
+            process(10, 500, 9120, 1030, 7290, 30, 8, 300 * MIB),
+            process(30, 9000, 440, 210, 550, 1, 1, 20 * MIB),
+            process(70, 10600, 20, 5, 1000, 0, 1, 8 * MIB),
+            process(50, 9000, 10_000, 10_000, 0, 0, 1, MIB),
+            process(40, 100, 70, 7, 10, 0, 2, MIB),
+        )
+    ),
 )

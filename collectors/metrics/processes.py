@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Metrics of the busiest processes: who uses the CPU, and what kinds of processes. Data only."""
+
+from collectors.metrics.kinds import Backend, Group, Row, Unit
+
+
+def _described(name: str, which: str) -> tuple[Row, ...]:
+    # of one process, where it used 1 % of a core
+    return (
+        Row(f"{name}_threads", Unit.COUNT, "", f"Threads of the {which} process."),
+        Row(f"{name}_resident_bytes", Unit.BYTES, "", f"Resident memory of the {which} process, shared pages too."),
+        Row(f"{name}_system_share", Unit.SHARE, "", f"Part of the {which} process's own CPU time in the kernel."),
+        Row(
+            f"{name}_faults_per_cpu_s",
+            Unit.PER_CPU_S,
+            "",
+            f"Page faults of the {which} process, a second of its own CPU time.",
+        ),
+    )
+
+
+def _kinds(name: str, kinds: tuple[tuple[str, str], ...]) -> tuple[Row, ...]:
+    return tuple(
+        Row(f"process_cpu_{name}_{kind}_share", Unit.SHARE, "", f"Part of the busiest processes' CPU time {words}.")
+        for kind, words in kinds
+    )
+
+
+GROUPS: tuple[Group, ...] = (
+    Group(
+        Backend.PROCFS,
+        "busiest",
+        "PID/stat",
+        (
+            Row("process_top1_cpu_share", Unit.SHARE, "", "CPU time of the busiest process, of all cores."),
+            Row("process_top2_cpu_share", Unit.SHARE, "", "CPU time of the second busiest process, of all cores."),
+            Row("process_top3_cpu_share", Unit.SHARE, "", "CPU time of the third busiest process, of all cores."),
+            *_described("process_top1", "busiest"),
+            *_described("process_top2", "second busiest"),
+            Row("processes_busy", Unit.COUNT, "", "Processes that used 5 % of a core or more."),
+            Row("processes_hot", Unit.COUNT, "", "Processes that used 50 % of a core or more."),
+            Row(
+                "process_rest_cpu_share",
+                Unit.SHARE,
+                "",
+                "CPU time, of all cores, beside the busiest processes: of the kernel, of other and of short processes.",
+            ),
+            *_kinds(
+                "threads",
+                (
+                    ("1", "in those with one thread"),
+                    ("2_to_4", "in those with 2 to 4 threads"),
+                    ("5_to_16", "in those with 5 to 16 threads"),
+                    ("more", "in those with more than 16 threads"),
+                ),
+            ),
+            *_kinds(
+                "resident",
+                (
+                    ("to_16mib", "in those with up to 16 MiB of resident memory"),
+                    ("to_64mib", "in those with 16 to 64 MiB of resident memory"),
+                    ("to_256mib", "in those with 64 to 256 MiB of resident memory"),
+                    ("to_1gib", "in those with 256 MiB to 1 GiB of resident memory"),
+                    ("larger", "in those with more than 1 GiB of resident memory"),
+                ),
+            ),
+            *_kinds(
+                "age",
+                (
+                    ("to_2s", "in those that began within the last 2 s"),
+                    ("to_30s", "in those that began 2 to 30 s ago"),
+                    ("older", "in those that began more than 30 s ago"),
+                ),
+            ),
+        ),
+    ),
+)
+"""By source."""

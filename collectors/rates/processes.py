@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates of the busiest processes: how CPU time is spread over them, and over kinds of them.
+
+A process is the same in both samples by its number and its start. One that is in the newer sample only counts from its
+start if that was after the older sample; one found late, whose use until then is unknown, does not count.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple
+
+from asa.core.sample import BusiestProcesses, ProcessUsage, RawSample
+from collectors.rates.arithmetic import Fields
+
+BUSY_PROCESS_CORES = 0.05
+"""A process is busy from this part of one core on: above what a player of music or a panel takes."""
+
+HOT_PROCESS_CORES = 0.5
+"""And hot from this on: it would fill a core, were it not kept waiting."""
+
+_SEEN_CORES = 0.01  # what kind a process is, is told from here on: a clock tick in a second
+_USER_HZ = 100  # on every architecture we build for
+_TICK_NS = 1_000_000_000 // _USER_HZ
+_CPU_SKEW = 1.5  # each process's counters are read some time after the clock; beyond this it is no skew but wrong
+
+_MIB = 1 << 20
+_TOPS = ("process_top1", "process_top2", "process_top3")
+_DESCRIBED = 2  # of them
+# greatest values of all kinds but the last one, and the field of each
+_THREADS = (
+    (1, 4, 16),
+    (
+        "process_cpu_threads_1_share",
+        "process_cpu_threads_2_to_4_share",
+        "process_cpu_threads_5_to_16_share",
+        "process_cpu_threads_more_share",
+    ),
+)
+_RESIDENT = (
+    (16 * _MIB, 64 * _MIB, 256 * _MIB, 1024 * _MIB),
+    (
+        "process_cpu_resident_to_16mib_share",
+        "process_cpu_resident_to_64mib_share",
+        "process_cpu_resident_to_256mib_share",
+        "process_cpu_resident_to_1gib_share",
+        "process_cpu_resident_larger_share",
+    ),
+)
+_AGE = (
+    (2 * _USER_HZ, 30 * _USER_HZ),
+    ("process_cpu_age_to_2s_share", "process_cpu_age_to_30s_share", "process_cpu_age_older_share"),
+)
+
+
+class _Use(NamedTuple):
+    # what a process did between the samples, and what it is in the newer one
+    ticks: int
+    system_ticks: int
+    faults: int
+    now: ProcessUsage
+
+
+def busiest(previous: RawSample, current: RawSample, elapsed_s: float, busy_share: float | None) -> Fields:
+    """All of them; `busy_share` is the part of all cores' time in which the machine was at work."""
+    if previous.busiest is None or current.busiest is None or current.cpu is None or not current.cpu.cores:
+        return {}
+    core_ticks = elapsed_s * _USER_HZ
+    capacity_ticks = len(current.cpu.cores) * core_ticks
+    known = [
+        use
+        for use in _uses(previous.busiest, current.busiest, _boot_ticks(previous))
+        if use.ticks <= _CPU_SKEW * capacity_ticks
+    ]
+    if not known and current.busiest.processes:
+        return {}  # all of them were found just now
+    uses = sorted((use for use in known if use.ticks), key=attrgetter("ticks"), reverse=True)
+    fields: Fields = {
+        "processes_busy": _count(uses, BUSY_PROCESS_CORES * core_ticks),
+        "processes_hot": _count(uses, HOT_PROCESS_CORES * core_ticks),
+    }
+    for place, name in enumerate(_TOPS):
+        ticks = uses[place].ticks if place < len(uses) else 0
+        fields[f"{name}_cpu_share"] = min(1.0, ticks / capacity_ticks)
+    for name, use in zip(_TOPS[:_DESCRIBED], uses, strict=False):
+        if use.ticks >= round(_SEEN_CORES * core_ticks):
+            fields |= _kind(name, use)
+    if busy_share is not None:
+        rest = busy_share - sum(use.ticks for use in uses) / capacity_ticks
+        fields["process_rest_cpu_share"] = min(1.0, max(0.0, rest))
+    if uses:
+        fields |= _spread(uses, _THREADS, lambda use: use.now.threads)
+        fields |= _spread(uses, _RESIDENT, lambda use: use.now.resident_bytes)
+        now_ticks = _boot_ticks(current)
+        if now_ticks is not None:
+            fields |= _spread(uses, _AGE, lambda use: now_ticks - use.now.started_ticks)
+    return fields
+
+
+def _boot_ticks(sample: RawSample) -> int | None:
+    # when it was taken, as starts of processes are counted: proc_pid_stat(5), starttime
+    return None if sample.suspended_ns is None else (sample.monotonic_ns + sample.suspended_ns) // _TICK_NS
+
+
+def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None) -> list[_Use]:
+    # of processes whose use is known; what went back is no use
+    before = {process[:2]: process for process in old.processes}
+    uses = []
+    for now in new.processes:
+        was = before.get(now[:2])
+        if was is not None:
+            _, _, user, system, minor, major, _, _ = was
+        elif since_ticks is not None and now.started_ticks >= since_ticks:  # both are cut to whole ticks
+            user = system = minor = major = 0
+        else:
+            continue
+        user, system = now.user_ticks - user, now.system_ticks - system
+        minor, major = now.minor_faults - minor, now.major_faults - major
+        if user >= 0 and system >= 0 and minor >= 0 and major >= 0:
+            uses.append(_Use(user + system, system, minor + major, now))
+    return uses
+
+
+def _count(uses: list[_Use], least_ticks: float) -> float:
+    # Of at least so many whole ticks: a second is seldom one to the millisecond.
+    least = max(1, round(least_ticks))
+    return float(sum(use.ticks >= least for use in uses))
+
+
+def _kind(name: str, use: _Use) -> Fields:
+    return {
+        f"{name}_threads": float(use.now.threads),
+        f"{name}_resident_bytes": float(use.now.resident_bytes),
+        f"{name}_system_share": use.system_ticks / use.ticks,
+        f"{name}_faults_per_cpu_s": use.faults * _USER_HZ / use.ticks,
+    }
+
+
+def _spread(uses: list[_Use], kinds: tuple[tuple[int, ...], tuple[str, ...]], value: Callable[[_Use], int]) -> Fields:
+    # how the CPU time is spread over kinds of processes
+    ends, names = kinds
+    ticks = [0] * len(names)
+    for use in uses:
+        ticks[bisect_left(ends, value(use))] += use.ticks
+    whole = sum(ticks)
+    return {name: part / whole for name, part in zip(names, ticks, strict=True)}
