@@ -79,7 +79,7 @@ class BusiestCollector:
             self._made = KernelFile(_SOURCE, self._proc / _MADE)
         except SourceError:
             self._made = None  # listed each time, then
-        self._tick, self._last_made = 0, b""
+        self._tick = 0
         self._ourselves = str(os.getpid())
         found = [process for name in sorted(self._arrived()) if (process := self._look(name)) is not None]
         now_ticks = max((process.usage.started_ticks for process in found), default=0)  # of the youngest: about now
@@ -171,8 +171,7 @@ class BusiestCollector:
             if before is not None and before.usage.started_ticks == now.usage.started_ticks:
                 grown = now.cpu_ticks - before.cpu_ticks
                 if grown <= 0:
-                    before.usage, before.looked = now.usage, self._tick
-                    self._watched[name] = before
+                    self._watched[name] = now
                     continue
                 now.used = grown / (self._tick - before.looked or 1)
             awake.append(now)

@@ -123,7 +123,7 @@ def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None)
 
 def _count(uses: list[_Use], least_ticks: float) -> float:
     # Of at least so many whole ticks: a second is seldom one to the millisecond.
-    least = max(1, round(least_ticks))
+    least = round(least_ticks)
     return float(sum(use.ticks >= least for use in uses))
 
 

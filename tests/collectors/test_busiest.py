@@ -176,6 +176,16 @@ def test_an_old_process_that_begins_to_work_is_found_within_a_round(bench):
         workers = [*workers[1:], late]
 
 
+def test_one_that_works_harder_than_the_least_takes_its_place(bench):
+    workers = crowd(bench)
+    bench.ticks(64, *workers, ticks=5)
+    ticks = 0  # all of them work on: a part of a round of its work may not suffice
+    while 2077 not in bench.ticks(1, *workers, ticks=5):
+        bench.work(2077, ticks=20)
+        ticks += 1
+        assert ticks <= 32
+
+
 def test_a_tick_looks_at_a_sixteenth_of_those_that_are_not_followed(bench):
     workers = crowd(bench)
     for _ in range(40):
@@ -249,7 +259,7 @@ def test_of_too_many_the_idle_give_way_first_and_then_the_least(bench):
 
 def test_what_was_used_in_several_ticks_is_not_taken_for_one_ticks_use(bench):
     workers = crowd(bench, idle=320)
-    bench.work(*range(2000, 2320), ticks=12)  # over up to 16 ticks, less than one each
+    bench.work(*range(2000, 2320), ticks=32)  # of 16 ticks: two each
     for _ in range(16):
         assert bench.ticks(1, *workers, ticks=13).keys() == set(workers)
 
@@ -282,11 +292,16 @@ def test_a_number_that_is_used_again_is_another_process(bench):
     bench.make(workers[0], started=77, user=3)
     bench.ticks(1, *workers[1:])  # the old one is found to have ended
     assert bench.ticks(1, *workers[1:])[workers[0]].started_ticks == 77
-    bench.end(2050)  # one that was not followed, between two listings
-    bench.make(2050, started=78, user=9000)
-    for _ in range(16):
-        found = bench.ticks(1, *workers[1:])
-    assert found[2050].started_ticks == 78
+
+
+def test_so_is_one_whose_number_was_not_followed(bench):
+    bench.make(*range(1000, 1000 + MOST_FOLLOWED), user=1000)
+    bench.make(3000, user=500)
+    bench.opened()
+    assert 3000 not in bench.ticks(3)
+    bench.end(3000)  # between two listings
+    bench.make(3000, started=78, user=3)
+    assert bench.ticks(1)[3000].started_ticks == 78
 
 
 def test_one_that_cannot_be_read_is_no_error_and_tried_again(bench):
@@ -476,6 +491,7 @@ def test_garbled_cut_or_huge_anywhere(data):
     numbers = st.integers(0, 1 << 70).map(lambda number: str(number).encode())
     odd = st.sampled_from([b"-1", b"1_0", b"\x00", b")", b" ) ", b"9" * 5000, b"\n", b"18446744073709551615"])
     understood(WHOLE[:start] + data.draw(st.binary(max_size=20) | numbers | odd) + WHOLE[end:])
+    assert understood(WHOLE.replace(b")", b"")) is None
     cut = understood(WHOLE[:start])
     assert cut is None or start == len(WHOLE)  # half a number is no number
 

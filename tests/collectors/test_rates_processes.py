@@ -133,6 +133,8 @@ def test_a_counter_that_went_back_leaves_its_process_out(place):
     new[2] += 50  # so that the sum has grown
     new[3] += 0 if place == 3 else 50
     old[2] += 60 if place == 2 else 0
+    if place in {4, 5}:
+        new[9 - place] += 50
     assert rates([idle, old], [idle, new]).process_top1_cpu_share == 0
     assert known(rates([old], [new])) == {}
 
@@ -222,3 +224,4 @@ def test_the_rest_is_never_negative_and_unknown_with_its_parts():
     assert found.process_rest_cpu_share is None
     assert found.process_top1_cpu_share == 0.25  # of those that are there now
     assert known(of(one(50), cpu=replace(NEW.cpu, cores=()))) == {}
+    assert known(of(cpu=replace(NEW.cpu, cores=()))) == {}
