@@ -38,7 +38,8 @@ PHASES = tuple(Phase)
 
 # Parts of a sample that the first recordings did not have.
 _LATER = frozenset(
-    {"suspended_ns", "probes", "desktop", "gpu", "groups", "timer", "busiest", "battery_saver", "on_battery"}
+    {"suspended_ns", "probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}
+    | {"battery_saver", "on_battery"}
 )
 
 

@@ -187,6 +187,22 @@ class ProbeCounters:
     input_motions: int | None = None  # events of relative and absolute axes
 
 
+class BurstCounters(NamedTuple):
+    """The turns on the CPU of one process, all its threads together; estimates while the programs sample."""
+
+    pid: int
+    burst_ns: int
+    bursts: int
+    involuntary: int  # of them, those that ended though the task could have gone on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessBursts:
+    """What the eBPF programs counted for those processes that had a turn lately, each since it is followed."""
+
+    processes: tuple[BurstCounters, ...]  # by pid; the kernel's threads too, the idle ones not
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FocusCounters:
     """The processes behind the focused window: a control group, or a process with its descendants."""
@@ -277,6 +293,7 @@ class RawSample:
     pressure: PressureCounters | None = None
     sched_ext: SchedExtState | None = None
     probes: ProbeCounters | None = None
+    process_bursts: ProcessBursts | None = None
     desktop: DesktopState | None = None
     gpu: GpuCounters | None = None
     groups: GroupUsage | None = None

@@ -27,6 +27,7 @@ static bool in_futex(void *on_its_stack);
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
 #define ASA_CPU() bpf_get_smp_processor_id()
+#define ASA_PROCESS() (bpf_get_current_pid_tgid() >> 32)
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
 #define ASA_NOW() bpf_ktime_get_ns()
 #ifdef ASA_FUTEX

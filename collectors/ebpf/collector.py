@@ -16,7 +16,10 @@ _READS_BETWEEN_IRQS = 64  # once a minute: interfaces come seldom, and looking c
 
 
 class EbpfCollector:
-    """Fills `probes`. AUTO tries the CO-RE object first, then BCC; `lacking` says why the first did not serve."""
+    """Fills `probes` and `process_bursts`.
+
+    AUTO tries the CO-RE object first, then BCC; `lacking` says why the first did not serve.
+    """
 
     name = SOURCE
 
@@ -75,7 +78,7 @@ class EbpfCollector:
         if self._reader is None:
             raise SourceError(source=SOURCE, reason="not opened")
         self._keep_irqs()
-        return {"probes": self._reader.read()}
+        return {"probes": self._reader.read(), "process_bursts": self._reader.processes()}
 
     def tend(self) -> None:
         """What `read` does beside, once a second, where another process reads: sampling and the networks' interrupts.

@@ -34,6 +34,7 @@ static bool in_futex(struct task_struct *prev);
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
 #define ASA_CPU() bpf_get_smp_processor_id()
+#define ASA_PROCESS() (bpf_get_current_pid_tgid() >> 32)
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
 /* Not rq->clock, which costs 38 ns less: it stands still between a wakeup and the switch that it causes. */
 #define ASA_NOW() bpf_ktime_get_ns()

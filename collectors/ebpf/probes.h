@@ -7,6 +7,7 @@
  *   ASA_TASK(pid)         struct asa_task * for a pid (pid & (entries - 1) of an array of at least ASA_FEWEST_TASKS), or NULL
  *   ASA_MARK(index)       struct asa_mark * out of an array of ASA_MARKS * ASA_MARK_TABLES, or NULL
  *   ASA_CPU()             number of this CPU
+ *   ASA_PROCESS()         pid of the process of the task on this CPU, which is the one that leaves while a switch asks
  *   ASA_IRQ_KIND(irq)     a u64 out of an array of ASA_IRQ_NUMBERS, 0 for what is not in it
  *   ASA_NOW()             CLOCK_MONOTONIC in ns
  *   ASA_IN_FUTEX(prev)    whether `prev`, which goes to sleep, is inside futex(2); asked for timed sleeps only
@@ -200,6 +201,37 @@ static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 we
 }
 
 /*
+ * A turn of `burst_ns` of the process on this CPU is over; `goes_on`: it would have gone on. A slot that changes hands is
+ * emptied before it has its new name: who reads it meanwhile sees the old one with little, never the new one with much.
+ */
+static __always_inline void asa_to_process(struct asa_stats *row, u64 burst_ns, u64 weight, u64 now_ns, bool goes_on)
+{
+	u32 pid = ASA_PROCESS(), at = pid * 0x9e3779b1u >> (32 - ASA_PROCESS_SETS_LOG2); /* Knuth's: 2^32 over the golden ratio */
+	struct asa_process *slot, *other;
+
+	asm volatile("" : "+r"(at));
+	at = (at << 1) & (ASA_PROCESSES - 2);
+	slot = &row->processes[at];
+	other = &row->processes[at + 1];
+	if (slot->pid != pid) {
+		if (other->pid == pid || other->used_ns < slot->used_ns)
+			slot = other;
+		if (slot->pid != pid) {
+			slot->burst_ns = 0;
+			slot->bursts = 0;
+			slot->involuntary = 0;
+			asm volatile("" ::: "memory");
+			slot->pid = pid;
+		}
+	}
+	slot->used_ns = now_ns;
+	slot->burst_ns += burst_ns * weight;
+	slot->bursts += weight;
+	if (goes_on)
+		slot->involuntary += weight;
+}
+
+/*
  * `state`: the state `prev` leaves in, 0 when it is able to run. `running`: tasks on this run queue. Pid 0 is the idle
  * task: never timed. `prev` itself is for ASA_IN_FUTEX only.
  */
@@ -234,6 +266,7 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 
 		row->burst_ns += burst_ns * row->on_weight;
 		asa_to_octave(row->burst_hist, burst_ns, row->on_weight);
+		asa_to_process(row, burst_ns, row->on_weight, now_ns, !state);
 	}
 	row->on_since_ns = drawn && next_pid ? now_ns : 0;
 	row->on_weight = mask + 1;

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from asa.config import Ebpf
 from asa.core.errors import SourceError
-from asa.core.sample import ProbeCounters
+from asa.core.sample import ProbeCounters, ProcessBursts
 from collectors.ebpf import layout
+from collectors.ebpf.processes import Slots
 from collectors.procfs.reader import reason_of
 
 SOURCE = "ebpf"
@@ -29,6 +30,9 @@ MOST_TIMED_PACKETS_PER_S = 10_000
 """Two clock calls (38 ns each) a packet on each of its ways: as much."""
 
 _MOST_SKIPPED = 1 << 10  # at 2.5 million events a second: more than this and a quiet tick afterwards tells nothing
+SLOTTED = "burst_ns"
+"""The field that is filled when the slots of processes are."""
+
 _WORD_LIMIT = 1 << 64
 _HELD_READS = 6  # a row, the sums before and after it; the sample before, this one, and what has grown between them
 _SHORTEST_RATE_NS = 50_000_000  # two reads closer together say little about a rate
@@ -134,9 +138,18 @@ class Table:
 
 
 def rows_of(words: memoryview, cpus: int) -> list[memoryview]:
-    """The rows of `cpus` CPUs in memory that is read by words of 8 bytes."""
+    """The rows of `cpus` CPUs, without slots, in memory that is read by words of 8 bytes."""
+    return _parts(words, cpus, 0, layout.ROW_WORDS)
+
+
+def slots_of(words: memoryview, cpus: int) -> list[memoryview]:
+    """The slots of processes behind them."""
+    return _parts(words, cpus, layout.ROW_WORDS, layout.SLOT_WORDS)
+
+
+def _parts(words: memoryview, cpus: int, first: int, count: int) -> list[memoryview]:
     row_words = layout.ROW_BYTES // layout.WORD_BYTES
-    return [words[at : at + row_words] for at in range(0, cpus * row_words, row_words)]
+    return [words[at + first : at + first + count] for at in range(0, cpus * row_words, row_words)]
 
 
 class StatsReader:
@@ -160,6 +173,8 @@ class StatsReader:
         self._map = _mapped(stats.stats_fd, stats.cpus * layout.ROW_BYTES, "stats")
         self._words = memoryview(self._map).cast("Q")
         self._rows = rows_of(self._words, stats.cpus)
+        self._slots = slots_of(self._words, stats.cpus)
+        self._processes = Slots(self._rows, self._slots) if SLOTTED in stats.fields else None
         self._table = Table(stats.fields)
         packets = ("packets_sent", "packets_received")
         switches_per_s = MOST_TIMED_SWITCHES_PER_S if most_timed_per_s is None else most_timed_per_s
@@ -178,6 +193,10 @@ class StatsReader:
         sums = self._table.sums(self._rows)
         self._set_sampling(lambda name: sums[layout.OFFSETS[name]])
         return self._table.counters(sums)
+
+    def processes(self) -> ProcessBursts | None:
+        """Whose turns on the CPU were; None where nobody counts them."""
+        return None if self._processes is None else self._processes.read()
 
     def set_sampling(self) -> None:
         """What a read does beside: settle how many events are timed. For who loads the programs and does not read."""
@@ -214,9 +233,11 @@ class StatsReader:
 
     def close(self) -> None:
         """Unmap the rows; closing twice is harmless."""
-        for row in self._rows:
-            row.release()
+        for part in (*self._rows, *self._slots):
+            part.release()
         self._rows.clear()
+        self._slots.clear()
+        self._processes = None
         self._words.release()
         self._map.close()
 

@@ -12,7 +12,8 @@ from asa.config import Ebpf
 from asa.core.errors import SourceError
 from asa.core.helper_api import ProbeFacts
 from collectors.ebpf import layout
-from collectors.ebpf.reader import SOURCE, Table, rows_of, touch_heap
+from collectors.ebpf.processes import Slots
+from collectors.ebpf.reader import SLOTTED, SOURCE, Table, rows_of, slots_of, touch_heap
 from collectors.ebpf.sharing import CopiedRows
 
 _MOST_CPUS = 1 << 16  # as in hooks.possible_cpus
@@ -23,7 +24,10 @@ Fetch = Callable[[], tuple[int, ProbeFacts]]
 
 
 class RemoteProbes:
-    """Fills `probes`. What is not there yet, or no longer, is fetched by a later read: `open` never fails."""
+    """Fills `probes` and `process_bursts`.
+
+    What is not there yet, or no longer, is fetched by a later read: `open` never fails.
+    """
 
     name = SOURCE
 
@@ -32,6 +36,7 @@ class RemoteProbes:
         self._fetch = fetch
         self._rows: CopiedRows | None = None
         self._views: list[memoryview] = []
+        self._processes: Slots | None = None
         self._table = Table(frozenset())
         self._backend = Ebpf.OFF
         self._pause = 0  # reads before the next fetch
@@ -65,7 +70,10 @@ class RemoteProbes:
                 return {}
         assert self._rows is not None  # noqa: S101  # or _take had raised
         self._rows.copy()
-        return {"probes": self._table.counters(self._table.sums(self._views))}
+        return {
+            "probes": self._table.counters(self._table.sums(self._views)),
+            "process_bursts": None if self._processes is None else self._processes.read(),
+        }
 
     def lost(self) -> None:
         """The helper has gone, and its programs with it. The next read fetches anew."""
@@ -83,6 +91,7 @@ class RemoteProbes:
             self._rows.close()
             self._rows = None
         self._views = []
+        self._processes = None
         self._backend = Ebpf.OFF
 
     def _take(self) -> None:
@@ -94,6 +103,8 @@ class RemoteProbes:
             raise
         self._rows = rows
         self._views = rows_of(rows.words, facts.cpus)
+        slots = slots_of(rows.words, facts.cpus)
+        self._processes = Slots(self._views, slots) if SLOTTED in facts.fields else None
         self._table = Table(frozenset(facts.fields))
         self._backend = Ebpf(facts.backend)
         self.lacking = dict(facts.lacking)

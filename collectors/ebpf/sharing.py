@@ -4,7 +4,8 @@
 The kernel maps no memory for a descriptor that may only read (do_mmap() takes VM_SHARED away, which bpf_map_mmap()
 asks for; so on Linux 6.18), hence rows are copied by bpf(2), all in one call. Since Linux 5.19 that needs no privilege
 with kernel.unprivileged_bpf_disabled set either. What was handed out cannot be taken back: it is worth nothing once the
-programs are detached.
+programs are detached. Whoever reads rows sees the pids and the CPU time of processes, as /proc shows them to everybody
+(also where it is mounted with hidepid), and no addresses.
 """
 
 import ctypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Metrics of the busiest processes: who uses the CPU, and what kinds of processes. Data only."""
+"""Metrics of the busiest processes: who uses the CPU, what kinds they are, how long their turns are. Data only."""
 
 from collectors.metrics.kinds import Backend, Group, Row, Unit
 
@@ -71,6 +71,52 @@ GROUPS: tuple[Group, ...] = (
                     ("to_30s", "in those that began 2 to 30 s ago"),
                     ("older", "in those that began more than 30 s ago"),
                 ),
+            ),
+        ),
+    ),
+    Group(
+        Backend.EBPF,
+        "process_bursts",
+        "sched_switch",
+        (
+            *(
+                row
+                for name, which in (("top1", "used the most"), ("top2", "came second"), ("top3", "came third"))
+                for row in (
+                    Row(
+                        f"process_{name}_turn_mean_us",
+                        Unit.US,
+                        "",
+                        f"A turn on the CPU of the process that {which}, the mean.",
+                    ),
+                    Row(
+                        f"process_{name}_involuntary_share",
+                        Unit.SHARE,
+                        "",
+                        f"Turns of the process that {which} after which it could have gone on.",
+                    ),
+                )
+            ),
+            *(
+                Row(
+                    f"process_turns_{kind}_share",
+                    Unit.SHARE,
+                    "",
+                    f"Part of the CPU time of processes whose turns are {words} on average.",
+                )
+                for kind, words in (
+                    ("to_65us", "up to 65 µs"),
+                    ("to_262us", "65 to 262 µs"),
+                    ("to_1ms", "262 µs to 1 ms"),
+                    ("to_4ms", "1 to 4 ms"),
+                    ("longer", "more than 4 ms"),
+                )
+            ),
+            Row(
+                "process_forced_share",
+                Unit.SHARE,
+                "",
+                "Part of the CPU time of processes that could mostly have gone on when their turns ended.",
             ),
         ),
     ),

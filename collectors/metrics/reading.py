@@ -23,7 +23,8 @@ _PARTS_OF_PROGRAMS = {  # counter -> how the eBPF backends name what they lack w
     "tcp_packets": "packets by protocol",
     "udp_packets": "packets by protocol",
 }
-_SOURCE_OF_PART = {"probes": "ebpf", "connections": "network"}  # else a part's source has its name
+# else a part's source has its name
+_SOURCE_OF_PART = {"probes": "ebpf", "process_bursts": "ebpf", "connections": "network"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ processors across a change of which are online.
 import dataclasses
 
 from asa.core.sample import RawSample
-from collectors.rates import desktop, probes, processes, procfs, timer
+from collectors.rates import bursts, desktop, probes, processes, procfs, timer
 from collectors.rates.arithmetic import Fields, level, rate
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
@@ -96,6 +96,8 @@ def _users(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
     fields: Fields = {}
     if current.groups is not None and previous.groups is not None:
         fields |= desktop.groups(previous.groups, current.groups, elapsed_s)
+    if current.process_bursts is not None and previous.process_bursts is not None:
+        fields |= bursts.bursts(previous.process_bursts, current.process_bursts, elapsed_s)
     if current.sched_ext is not None and previous.sched_ext is not None:
         old, new = previous.sched_ext, current.sched_ext
         fields["sched_ext_enables_per_s"] = rate(old.enable_seq, new.enable_seq, elapsed_s)

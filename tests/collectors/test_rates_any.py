@@ -13,6 +13,7 @@ from two_samples import NEW, OLD
 
 from asa.config import CollectSettings, Ebpf
 from asa.core.sample import (
+    BurstCounters,
     BusiestProcesses,
     ConnectionState,
     CpuCounters,
@@ -26,6 +27,7 @@ from asa.core.sample import (
     PagingCounters,
     PressureCounters,
     ProbeCounters,
+    ProcessBursts,
     ProcessState,
     ProcessUsage,
     RawSample,
@@ -89,6 +91,8 @@ samples = st.builds(
     gpu=st.none() | built(GpuCounters),
     groups=st.none() | built(GroupUsage, cpu_us=groups),
     timer=st.none() | built(TimerCounters, late_hist=st.sampled_from([1, 104]).flatmap(histogram)),
+    process_bursts=st.none()
+    | built(ProcessBursts, processes=st.lists(st.builds(BurstCounters, *[counter] * 4), max_size=6).map(tuple)),
     busiest=st.none() | built(BusiestProcesses, processes=st.lists(usages, max_size=6).map(tuple)),
 )
 

@@ -9,7 +9,7 @@ from two_samples import NEW, OLD, PROBES, grown
 
 from asa.core.sample import ProbeCounters
 from collectors.ebpf.layout import LATENCY_SLOTS, LATENCY_STARTS_NS, OCTAVE_STARTS_NS
-from collectors.metrics import METRICS, Backend
+from collectors.metrics import METRICS
 from collectors.rates import Rates, derive
 from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
 
@@ -87,7 +87,7 @@ EXPECTED = {
     "input_motions_per_s": 25,
 }
 COUNTERS = [field.name for field in dataclasses.fields(ProbeCounters)]
-MADE_OF = {metric.field: set(metric.inputs) for metric in METRICS if metric.backend is Backend.EBPF}
+MADE_OF = {metric.field: set(metric.inputs) for metric in METRICS if metric.part == "probes"}
 
 
 def probed(new, old=PROBES):

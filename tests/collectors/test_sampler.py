@@ -109,7 +109,7 @@ def test_everything_of_the_laptop(laptop):
     sample = sampler.sample()
     assert (sampler.missing, sampler.failing) == ({}, {})
     assert (sample.monotonic_ns, sample.wall_ns, sample.suspended_ns) == (5_000_000_000, 10**18 + 5_000_000_000, 77)
-    optional = {"probes", "desktop", "gpu", "groups", "timer", "busiest"}  # PLAIN asks not for them
+    optional = {"probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}  # PLAIN asks not for them
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional), field.name
     assert set(sampler.cost_us) == {kind.name for kind in COLLECTORS}

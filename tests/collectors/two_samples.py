@@ -7,6 +7,7 @@ The growth of each counter is chosen so that a rate is easily checked by hand.
 from dataclasses import replace
 
 from asa.core.sample import (
+    BurstCounters,
     BusiestProcesses,
     ConnectionState,
     CpuCounters,
@@ -20,6 +21,7 @@ from asa.core.sample import (
     PagingCounters,
     PressureCounters,
     ProbeCounters,
+    ProcessBursts,
     ProcessState,
     ProcessUsage,
     RawSample,
@@ -44,6 +46,11 @@ def grown(counters, **growth):
         else:
             fields[name] = old + by
     return replace(counters, **fields)
+
+
+def bursts(*processes):
+    """Turns of processes: (pid, ns, turns, those that were cut short)."""
+    return ProcessBursts(processes=tuple(BurstCounters(*one) for one in processes))
 
 
 PROBES = ProbeCounters(
@@ -193,6 +200,7 @@ OLD = RawSample(
     timer=TimerCounters(late_ns=1_000_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 50: 1})),
     groups=GroupUsage(cpu_us=(("a.service", 100), ("b.scope", 9_000), ("gone.scope", 5), ("again.scope", 50))),
     # the first sample is 10,500 ticks after the boot, the second one 10,700
+    process_bursts=bursts((100, 10**9, 500, 400), (200, 2 * 10**9, 100, 0), (300, 10**9, 7, 7)),
     busiest=BusiestProcesses(
         processes=(
             process(30, 9000, 400, 200, 50, 1, 1, 20 * MIB),
@@ -319,6 +327,10 @@ NEW = replace(
     # one group came, one went, one was made anew by its old name
     groups=GroupUsage(cpu_us=(("a.service", 300_100), ("again.scope", 20), ("b.scope", 109_000), ("new.scope", 10**9))),
     # one did nothing, one began meanwhile, one was found late, one ended
+    # 400 turns of 2 ms, 10 of 80 ms, a newcomer's 3,000 of 20 us; one rested
+    process_bursts=bursts(
+        (100, 18 * 10**8, 900, 440), (200, 28 * 10**8, 110, 9), (300, 10**9, 7, 7), (400, 6 * 10**7, 3000, 0)
+    ),
     busiest=BusiestProcesses(
         processes=(
             process(10, 500, 9120, 1030, 7290, 30, 8, 300 * MIB),

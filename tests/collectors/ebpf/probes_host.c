@@ -19,13 +19,14 @@ static struct asa_mark *mark_entry(u32 index);
 
 struct asa_stats rows[2];
 u64 test_ns, network_irq, clock_calls;
-u32 test_cpu;
+u32 test_cpu, test_process;
 bool futex;
 
 #define ASA_ROW() (&rows[test_cpu])
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
 #define ASA_CPU() test_cpu
+#define ASA_PROCESS() test_process
 #define ASA_IRQ_KIND(irq) ((irq) == network_irq ? ASA_IRQ_NETWORK : 0)
 #define ASA_NOW() (clock_calls++, test_ns)
 #define ASA_IN_FUTEX(prev) futex

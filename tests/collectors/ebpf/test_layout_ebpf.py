@@ -23,6 +23,9 @@ def test_every_field_of_the_sample_is_in_the_table_once_and_no_other():
 def test_the_compiler_puts_each_word_where_the_reader_looks(tmp_path):
     checks = [f"offsetof(struct asa_stats, {name}) == {8 * at}" for name, at in layout.OFFSETS.items()]
     checks += [f"sizeof(struct asa_stats) == {layout.ROW_BYTES}", "ASA_LAYOUT != 0"]
+    checks += [f"offsetof(struct asa_stats, processes) == {8 * layout.ROW_WORDS}"]
+    checks += [f"sizeof(struct asa_process) * ASA_PROCESSES == {8 * layout.SLOT_WORDS}"]
+    checks += [f"offsetof(struct asa_process, {name}) == {8 * at}" for at, name in enumerate(layout.PROCESS_WORDS)]
     checks += [f"offsetof(struct asa_settings, {name}) == {8 * at}" for at, name in enumerate(layout.SETTINGS)]
     source = tmp_path / "check.c"
     asserts = "\n".join(f'_Static_assert({check}, "{check}");' for check in checks)
@@ -42,7 +45,7 @@ def test_the_version_follows_the_struct(monkeypatch):
 
 def test_rows_fill_whole_cache_lines():
     assert layout.ROW_BYTES % layout.ROW_ALIGN_BYTES == 0
-    assert layout.ROW_BYTES - layout.ROW_WORDS * 8 < layout.ROW_ALIGN_BYTES
+    assert 0 <= layout.ROW_BYTES - (layout.ROW_WORDS + layout.SLOT_WORDS) * 8 < layout.ROW_ALIGN_BYTES
 
 
 @pytest.mark.parametrize("starts", [layout.LATENCY_STARTS_NS, layout.OCTAVE_STARTS_NS])

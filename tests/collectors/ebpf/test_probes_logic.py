@@ -39,6 +39,7 @@ class Machine:
         ctypes.memset(self._rows, 0, ctypes.sizeof(self._rows))
         self.at(1_000_000)
         self.cpu(0)
+        self.process(0)
         self.futex(False)
 
     def at(self, ns):
@@ -46,6 +47,30 @@ class Machine:
 
     def cpu(self, number):
         ctypes.c_uint32.in_dll(self._library, "test_cpu").value = number
+
+    def process(self, pid):
+        ctypes.c_uint32.in_dll(self._library, "test_process").value = pid
+
+    def processes(self, cpu=0):
+        """pid -> (burst_ns, bursts, involuntary) of a CPU's slots."""
+        first, words = cpu * ROW_WORDS + layout.ROW_WORDS, len(layout.PROCESS_WORDS)
+        slots = [self._rows[at : at + words] for at in range(first, first + layout.SLOT_WORDS, words)]
+        named = [slot for slot in slots if slot[0]]
+        assert len({slot[0] for slot in named}) == len(named), "a process has two slots"
+        return {pid: tuple(counts) for pid, _, *counts in named}
+
+    def turn(self, pid, length_ns, state=ASLEEP, at=None):
+        """A process comes to the CPU and leaves it."""
+        start_ns = self.now() if at is None else at
+        self.at(start_ns)
+        self.process(0)
+        self.leave(0, RUNS, pid, 1)
+        self.at(start_ns + length_ns)
+        self.process(pid)
+        self.leave(pid, state, 0, 0)
+
+    def now(self):
+        return ctypes.c_uint64.in_dll(self._library, "test_ns").value
 
     def futex(self, inside):
         ctypes.c_bool.in_dll(self._library, "futex").value = inside
@@ -122,6 +147,54 @@ def test_a_sleep_a_wait_and_a_burst(machine):
     assert machine["wakeup_latency_ns"] == 2_000
     assert machine.filled("wakeup_latency_hist") == {slot_of(2_000, layout.LATENCY_STARTS_NS): 1}
     assert machine["requeue_latency_ns"] == machine["futex_waits"] == machine["blocked"] == 0
+
+
+def test_turns_are_added_up_by_process_and_cpu(machine):
+    machine.turn(5, 3_000)
+    machine.turn(5, 1_000, RUNS)
+    machine.turn(6, 7_000)
+    machine.cpu(1)
+    machine.turn(5, 500, RUNS)
+    assert machine.processes(0) == {5: (4_000, 2, 1), 6: (7_000, 1, 0)}
+    assert machine.processes(1) == {5: (500, 1, 1)}
+
+
+def test_a_timed_turn_counts_for_all_that_were_passed_over(machine):
+    machine.set("sample_mask", 3)
+    turns = 4000
+    for _ in range(turns):
+        machine.turn(5, 1_000)
+    length_ns, count, _ = machine.processes()[5]
+    assert length_ns == 1_000 * count
+    assert count % 4 == 0
+    assert turns * 0.85 < count < turns * 1.15  # one in four of 4,000, a binomial of deviation 27, times 4
+
+
+def same_set(machine, count):
+    """So many pids of one set: those that push another out."""
+    sets = {}
+    for pid in range(1, 60 * count):
+        sets.setdefault((pid * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - layout.PROCESS_SETS_LOG2), []).append(pid)
+    return next(pids for pids in sets.values() if len(pids) >= count)[:count]
+
+
+def test_a_newcomer_takes_the_slot_that_was_unused_for_longer(machine):
+    first, second, third = same_set(machine, 3)
+    machine.turn(first, 1_000, at=2_000_000)
+    machine.turn(second, 2_000, at=3_000_000)
+    machine.turn(first, 1_000, at=4_000_000)
+    assert machine.processes() == {first: (2_000, 2, 0), second: (2_000, 1, 0)}
+    machine.turn(third, 4_000, RUNS, at=5_000_000)
+    assert machine.processes() == {first: (2_000, 2, 0), third: (4_000, 1, 1)}
+    machine.turn(second, 8_000, at=6_000_000)
+    assert machine.processes() == {second: (8_000, 1, 0), third: (4_000, 1, 1)}
+
+
+def test_every_process_finds_a_slot(machine):
+    for pid in range(1, 500):
+        machine.turn(pid, 1_000)
+        assert machine.processes()[pid] == (1_000, 1, 0)
+    assert len(machine.processes()) > layout.PROCESSES * 0.9  # they spread over all sets
 
 
 def test_one_that_is_taken_off_the_cpu_waits_without_sleeping(machine):

@@ -126,7 +126,7 @@ static void pingpong(int cpu, int rounds)
 /* Busy tasks on one CPU. SCHED_RR of one priority: each waits (tasks - 1) slices of sched_rr_get_interval(2). */
 static void slices(int cpu, int tasks, int length_ms, int policy)
 {
-	struct timespec slice;
+	struct timespec slice, own;
 	struct rusage usage;
 	int64_t end;
 
@@ -146,9 +146,11 @@ static void slices(int cpu, int tasks, int length_ms, int policy)
 		;
 	getrusage(RUSAGE_SELF, &usage);
 	long mine = usage.ru_nivcsw;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
 	getrusage(RUSAGE_CHILDREN, &usage);
-	printf("{\"slice_ns\": %lld, \"preempted\": %ld}\n", slice.tv_sec * 1000000000LL + slice.tv_nsec,
-	       mine + usage.ru_nivcsw);
+	printf("{\"slice_ns\": %lld, \"preempted\": %ld, \"parent\": %d, \"parent_preempted\": %ld, \"parent_ns\": %lld}\n",
+	       slice.tv_sec * 1000000000LL + slice.tv_nsec, mine + usage.ru_nivcsw, (int)getpid(), mine,
+	       own.tv_sec * 1000000000LL + own.tv_nsec);
 }
 
 /* A task wakes another of lower priority on its CPU and stays busy for a known time before it sleeps. */
@@ -249,7 +251,7 @@ static void bursts(int cpu, int rounds, int64_t length_ns)
 		burn_until(begin + length_ns);
 		total += now_ns() - begin;
 	}
-	printf("{\"bursts\": %d, \"ns\": %lld}\n", rounds, (long long)total);
+	printf("{\"bursts\": %d, \"ns\": %lld, \"pid\": %d}\n", rounds, (long long)total, (int)getpid());
 }
 
 /* The parent of a vfork waits uninterruptibly (wait_for_vfork_done, kernel/fork.c) until its child ends. */

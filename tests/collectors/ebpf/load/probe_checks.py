@@ -214,6 +214,23 @@ def check_bursts(scene):
     assert both.told["ns"] * FOUND_SHARE <= both.grown("burst_ns") <= both.length_ns * os.cpu_count() + slack_ns
 
 
+def check_process_bursts(scene):
+    """The same task's turns, found by its pid; its last one ends with it, and has no sleep after it."""
+    length_ns, rounds = int(scene.sized(1.3, 18) * MS), scene.sized(60, 15)
+    before = {one.pid for one in scene.reader.processes().processes}
+    told = scene.load("bursts", 0, rounds, length_ns)
+    assert told["pid"] not in before
+    found = {one.pid: one for one in scene.reader.processes().processes}[told["pid"]]
+    assert told["ns"] * FOUND_SHARE <= found.burst_ns <= told["ns"] * scene.sized(1.5, 4)  # its start and end, too
+    assert rounds * FOUND_SHARE <= found.bursts - found.involuntary <= rounds + scene.sized(40, 80)
+    # the first of three that share a CPU: the kernel's own account of its time, and of how often it was taken off
+    spins = scene.load("spins", 0, 3, scene.sized(300, 1200))
+    found = {one.pid: one for one in scene.reader.processes().processes}[spins["parent"]]
+    taken = spins["parent_preempted"]
+    assert 0 < taken * (1 - LOST_SHARE) - 1 <= found.involuntary <= taken * 1.1 + 5  # it has to say so, and to end
+    assert spins["parent_ns"] * FOUND_SHARE <= found.burst_ns <= spins["parent_ns"] * 1.1 + scene.sized(10, 100) * MS
+
+
 def check_blocked(scene):
     """The parent of a vfork sleeps uninterruptibly until its child ends; emulated, it may come too late for that."""
     both = Beside(scene, nothing, lambda: scene.load("vforks", 20, scene.sized(9, 30) * MS))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates of whose turns on the CPU were: how long the turns of single processes are, and who is made to leave.
+
+Over the whole machine long and short turns mix; by process they tell a render, that keeps the CPU until it is taken
+off, from a player beside it. Turns that are still under way count when they end.
+"""
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from asa.core.sample import BurstCounters, ProcessBursts
+from collectors.rates.arithmetic import Fields, growth
+
+_SEEN_CORES = 0.01  # what kind a process is, is told from here on; as of collectors.rates.processes
+_TOPS = ("process_top1", "process_top2", "process_top3")
+_FORCED_SHARE = 0.5
+_ENDS_NS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)  # the edges of OCTAVE slots: 65 us, 262 us, 1 ms, 4 ms
+_SPREAD = (
+    "process_turns_to_65us_share",
+    "process_turns_to_262us_share",
+    "process_turns_to_1ms_share",
+    "process_turns_to_4ms_share",
+    "process_turns_longer_share",
+)
+
+
+class _Turns(NamedTuple):
+    # of one process between the samples
+    ns: int
+    turns: int
+    involuntary: int
+
+
+def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
+    """Of the processes that used the most; how CPU time is spread over processes by the mean length of their turns.
+
+    One that is in the newer sample alone is followed since the older one was taken: all it has belongs here.
+    """
+    before = {process.pid: process for process in old.processes}
+    grown = (_grown(before.get(process.pid), process) for process in new.processes)
+    uses = sorted((one for one in grown if one is not None), reverse=True)
+    least_ns = _SEEN_CORES * elapsed_s * 1e9
+    fields: Fields = {}
+    for name, one in zip(_TOPS, uses, strict=False):
+        if one.ns >= least_ns:
+            fields[f"{name}_turn_mean_us"] = one.ns / one.turns / 1e3
+            fields[f"{name}_involuntary_share"] = min(1.0, one.involuntary / one.turns)
+    whole_ns = sum(one.ns for one in uses)
+    if whole_ns:
+        spread_ns = [0] * len(_SPREAD)
+        for one in uses:
+            spread_ns[bisect_left(_ENDS_NS, one.ns / one.turns)] += one.ns
+        fields |= {name: ns / whole_ns for name, ns in zip(_SPREAD, spread_ns, strict=True)}
+        forced_ns = sum(one.ns for one in uses if one.involuntary >= _FORCED_SHARE * one.turns)
+        fields["process_forced_share"] = forced_ns / whole_ns
+    return fields
+
+
+def _grown(was: BurstCounters | None, now: BurstCounters) -> _Turns | None:
+    _, *old = (0, 0, 0, 0) if was is None else was
+    _, *new = now
+    ns, count, involuntary = map(growth, old, new)
+    return None if ns is None or not count or involuntary is None else _Turns(ns, count, involuntary)
