@@ -74,8 +74,8 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 		[ "$$failed" -le 1 ] || exit "$$failed"
 	}
 	run real-all --tier real
-	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 5
-	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_lavd
+	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 4
+	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_flash
 	$(ASA) evaluate scenarios
 	exit $$failed
 

@@ -124,7 +124,11 @@ def figures(runs: Sequence[Run], facts: Sequence[Facts] | None) -> list[Figure]:
         _share(Name.AB, compare(lab, (EEVDF, 1), (SIMPLE, 1)), f"--scheduler {EEVDF},{EEVDF},{SIMPLE}"),
         _completed(Name.REAL, runs, Tier.REAL, 1, "--repeat 1 --seconds 10"),
         _completed(
-            Name.LAB, runs, Tier.LAB, FEWEST_SCHEDULERS, f"--scheduler {EEVDF},{SIMPLE},scx_bpfland,scx_lavd --repeat 1"
+            Name.LAB,
+            runs,
+            Tier.LAB,
+            FEWEST_SCHEDULERS,
+            f"--scheduler {EEVDF},{SIMPLE},scx_bpfland,scx_flash --repeat 1",
         ),
         *_dataset(facts),
     ]
@@ -202,7 +206,7 @@ def _differing(tests: Mapping[tuple[str, str], Paired]) -> dict[str, tuple[tuple
 
 def _share(name: Name, compared: Sequence[Compared], schedulers: str) -> Figure:
     tested = [one for one in compared if one.adjusted is not None]
-    more = f"{schedulers} --repeat 5"
+    more = f"{schedulers} --repeat 4"
     if not tested:
         pairs = max((one.test.pairs for one in compared), default=0)
         return _unknown(
