@@ -5,6 +5,7 @@ Each CPU has slots of its own, which go from process to process as they come and
 process here, so that what a sample holds only grows. Reads memory that somebody else mapped or copied; loads nothing.
 """
 
+from array import array
 from collections.abc import Sequence
 
 from asa.core.sample import BurstCounters, ProcessBursts
@@ -17,7 +18,9 @@ last come first, and of these those that used the most in it."""
 _FORGOTTEN_READS = 60
 _WORD_LIMIT = 1 << 64  # no integer in the journal is wider
 _SLOT = len(layout.PROCESS_WORDS)
+_STARTS = range(0, layout.SLOT_WORDS, _SLOT)
 _USED = layout.PROCESS_WORDS.index("used_ns")
+_COUNTS = _USED + 1  # the first of three
 _PULSE = layout.OFFSETS["switches"]  # a CPU without any never came: its slots are not looked at
 
 
@@ -27,8 +30,8 @@ class Slots:
     def __init__(self, rows: Sequence[memoryview], slots: Sequence[memoryview]) -> None:
         self._rows = rows
         self._slots = slots
-        self._used = [[0] * layout.PROCESSES for _ in slots]
-        self._last: dict[tuple[int, int], list[int]] = {}  # CPU and slot -> pid and counts at the last look
+        # As they were at the last look: memory that does not grow with the slots that come into use.
+        self._last = [memoryview(array("Q", bytes(layout.SLOT_WORDS * layout.WORD_BYTES))) for _ in slots]
         self._sums: dict[int, list[int]] = {}  # pid -> what was counted since it is followed
         self._seen: dict[int, tuple[int, int]] = {}  # pid -> the last read that saw a turn of it, ns that it used then
         self._reads = 0
@@ -36,24 +39,24 @@ class Slots:
     def read(self) -> ProcessBursts:
         """What the processes that had a turn lately have used since they are followed."""
         self._reads += 1
-        for cpu, (row, slots) in enumerate(zip(self._rows, self._slots, strict=True)):
+        for row, slots, last in zip(self._rows, self._slots, self._last, strict=True):
             if not row[_PULSE]:
                 continue
-            used, before = slots[_USED::_SLOT].tolist(), self._used[cpu]
+            used, before = slots[_USED::_SLOT].tolist(), last[_USED::_SLOT].tolist()
             if used == before:
                 continue
-            self._used[cpu] = used
-            for slot, (now_ns, then_ns) in enumerate(zip(used, before, strict=True)):
+            for at, now_ns, then_ns in zip(_STARTS, used, before, strict=True):
                 if now_ns != then_ns:
-                    self._grow(cpu, slot, slots[slot * _SLOT : (slot + 1) * _SLOT].tolist())
+                    words = last[at : at + _SLOT]
+                    then = words.tolist()
+                    words[:] = slots[at : at + _SLOT]  # once: the kernel goes on writing there
+                    self._grow(then, words.tolist())
         return self._newest()
 
-    def _grow(self, cpu: int, slot: int, words: list[int]) -> None:
+    def _grow(self, last: list[int], words: list[int]) -> None:
         pid, _, *counts = words
-        last = self._last.get((cpu, slot))
-        self._last[cpu, slot] = [pid, *counts]
-        if last is not None and last[0] == pid and all(map(int.__le__, last[1:], counts)):
-            counts = [now - then for now, then in zip(counts, last[1:], strict=True)]
+        if last[0] == pid and all(map(int.__le__, last[_COUNTS:], counts)):
+            counts = [now - then for now, then in zip(counts, last[_COUNTS:], strict=True)]
         sums = self._sums.setdefault(pid, [0, 0, 0])
         sums[:] = [(total + grown) % _WORD_LIMIT for total, grown in zip(sums, counts, strict=True)]
         read, used_ns = self._seen.get(pid, (0, 0))
@@ -65,4 +68,4 @@ class Slots:
         if len(kept) < len(order):
             self._sums = {pid: self._sums[pid] for pid in kept}
             self._seen = {pid: self._seen[pid] for pid in kept}
-        return ProcessBursts(processes=tuple(BurstCounters(pid, *self._sums[pid]) for pid in sorted(kept)))
+        return ProcessBursts(processes=tuple([BurstCounters(pid, *self._sums[pid]) for pid in sorted(kept)]))
