@@ -46,13 +46,18 @@ entry when their pids are the same modulo the size: 2 % of 2,500 tasks at 2**17.
 """
 
 PROCESS_SETS_LOG2 = 5
-PROCESS_WAYS = 2  # of a set: the one unused for longer is given to a newcomer
-PROCESS_WORDS = ("pid", "used_ns", "burst_ns", "bursts", "involuntary")
-"""Of a slot: whose it is (the pid of the whole process; 0: nobody's), when it last left this CPU, what was counted.
+PROCESS_WAYS = 2
+PROCESS_WORDS = ("pid", "used_ns", "kept_ns", "burst_ns", "bursts", "involuntary")
+"""Of a slot: whose it is (the pid of the whole process; 0: nobody's), when it last left this CPU, its credit, and what
+was counted.
 
-Of ten processes that share a CPU in turns, three meet in a set once in nine times (of 120 threes one in 32**2 does):
-then one of them is seen in part.
+Where more than PROCESS_WAYS processes of a set share a CPU, those that use the most have its slots: a process earns as
+much credit as it uses, a turn of another one costs it that much, and who has less than that turn gives the slot away.
+What has no slot is not counted; to give each newcomer the slot unused for longest would count hardly anything of three
+that take turns.
 """
+PROCESS_MOST_KEPT_NS = 100_000_000  # so that a process that was busy once is pushed out within a tick
+PROCESS_IDLE_NS = 1_000_000_000  # whoever had no turn for so long has no claim at all
 PROCESSES = PROCESS_WAYS << PROCESS_SETS_LOG2
 
 
@@ -211,6 +216,8 @@ def _constants() -> dict[str, int]:
         "ASA_PROCESS_SETS_LOG2": PROCESS_SETS_LOG2,
         "ASA_PROCESS_WAYS": PROCESS_WAYS,
         "ASA_PROCESSES": PROCESSES,
+        "ASA_PROCESS_MOST_KEPT_NS": PROCESS_MOST_KEPT_NS,
+        "ASA_PROCESS_IDLE_NS": PROCESS_IDLE_NS,
     }
 
 

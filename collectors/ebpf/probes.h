@@ -201,10 +201,12 @@ static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 we
 }
 
 /*
- * A turn of `burst_ns` of the process on this CPU is over; `goes_on`: it would have gone on. A slot that changes hands is
- * emptied before it has its new name: who reads it meanwhile sees the old one with little, never the new one with much.
+ * A turn of the process on this CPU is over, which counts for `used_ns` and `weight` turns; `goes_on`: it could have gone
+ * on. Without a slot of its own it has to win one. A slot that changes hands is emptied before it has its new name, and
+ * tells when it was used after all else: who reads it meanwhile sees the old one with little, never the new one with
+ * much, and looks again.
  */
-static __always_inline void asa_to_process(struct asa_stats *row, u64 burst_ns, u64 weight, u64 now_ns, bool goes_on)
+static __always_inline void asa_to_process(struct asa_stats *row, u64 used_ns, u64 weight, u64 now_ns, bool goes_on)
 {
 	u32 pid = ASA_PROCESS(), at = pid * 0x9e3779b1u >> (32 - ASA_PROCESS_SETS_LOG2); /* Knuth's: 2^32 over the golden ratio */
 	struct asa_process *slot, *other;
@@ -213,22 +215,30 @@ static __always_inline void asa_to_process(struct asa_stats *row, u64 burst_ns, 
 	at = (at << 1) & (ASA_PROCESSES - 2);
 	slot = &row->processes[at];
 	other = &row->processes[at + 1];
+	if (slot->pid != pid && other->pid == pid)
+		slot = other;
 	if (slot->pid != pid) {
-		if (other->pid == pid || other->used_ns < slot->used_ns)
+		if (other->kept_ns < slot->kept_ns)
 			slot = other;
-		if (slot->pid != pid) {
-			slot->burst_ns = 0;
-			slot->bursts = 0;
-			slot->involuntary = 0;
-			asm volatile("" ::: "memory");
-			slot->pid = pid;
+		if (slot->kept_ns > used_ns && asa_since(now_ns, slot->used_ns) < ASA_PROCESS_IDLE_NS) {
+			slot->kept_ns -= used_ns;
+			return;
 		}
+		slot->burst_ns = 0;
+		slot->bursts = 0;
+		slot->involuntary = 0;
+		slot->kept_ns = 0;
+		asm volatile("" ::: "memory");
+		slot->pid = pid;
 	}
-	slot->used_ns = now_ns;
-	slot->burst_ns += burst_ns * weight;
+	slot->burst_ns += used_ns;
 	slot->bursts += weight;
 	if (goes_on)
 		slot->involuntary += weight;
+	used_ns += slot->kept_ns;
+	slot->kept_ns = used_ns < ASA_PROCESS_MOST_KEPT_NS ? used_ns : ASA_PROCESS_MOST_KEPT_NS;
+	asm volatile("" ::: "memory");
+	slot->used_ns = now_ns;
 }
 
 /*
@@ -261,12 +271,12 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 	}
 	if (drawn || on_since_ns || waiting)
 		now_ns = ASA_NOW();
-	if (on_since_ns) {
+	if (on_since_ns && prev_pid) { /* BCC may learn only now that it was the idle task */
 		u64 burst_ns = asa_since(now_ns, on_since_ns);
 
 		row->burst_ns += burst_ns * row->on_weight;
 		asa_to_octave(row->burst_hist, burst_ns, row->on_weight);
-		asa_to_process(row, burst_ns, row->on_weight, now_ns, !state);
+		asa_to_process(row, burst_ns * row->on_weight, row->on_weight, now_ns, !state);
 	}
 	row->on_since_ns = drawn && next_pid ? now_ns : 0;
 	row->on_weight = mask + 1;

@@ -20,7 +20,7 @@ _WORD_LIMIT = 1 << 64  # no integer in the journal is wider
 _SLOT = len(layout.PROCESS_WORDS)
 _STARTS = range(0, layout.SLOT_WORDS, _SLOT)
 _USED = layout.PROCESS_WORDS.index("used_ns")
-_COUNTS = _USED + 1  # the first of three
+_COUNTS = layout.PROCESS_WORDS.index("burst_ns")  # the first of three
 _PULSE = layout.OFFSETS["switches"]  # a CPU without any never came: its slots are not looked at
 
 
@@ -54,7 +54,9 @@ class Slots:
         return self._newest()
 
     def _grow(self, last: list[int], words: list[int]) -> None:
-        pid, _, *counts = words
+        pid, counts = words[0], words[_COUNTS:]
+        if not pid:
+            return  # a slot that was taken while it was read; the next look finds it whole
         if last[0] == pid and all(map(int.__le__, last[_COUNTS:], counts)):
             counts = [now - then for now, then in zip(counts, last[_COUNTS:], strict=True)]
         sums = self._sums.setdefault(pid, [0, 0, 0])

@@ -174,7 +174,8 @@ class StatsReader:
         self._words = memoryview(self._map).cast("Q")
         self._rows = rows_of(self._words, stats.cpus)
         self._slots = slots_of(self._words, stats.cpus)
-        self._processes = Slots(self._rows, self._slots) if SLOTTED in stats.fields else None
+        self._slotted = SLOTTED in stats.fields
+        self._processes: Slots | None = None
         self._table = Table(stats.fields)
         packets = ("packets_sent", "packets_received")
         switches_per_s = MOST_TIMED_SWITCHES_PER_S if most_timed_per_s is None else most_timed_per_s
@@ -196,6 +197,8 @@ class StatsReader:
 
     def processes(self) -> ProcessBursts | None:
         """Whose turns on the CPU were; None where nobody counts them."""
+        if self._processes is None and self._slotted:  # not before: whoever loads programs for others reads none
+            self._processes = Slots(self._rows, self._slots)
         return None if self._processes is None else self._processes.read()
 
     def set_sampling(self) -> None:
@@ -237,7 +240,7 @@ class StatsReader:
             part.release()
         self._rows.clear()
         self._slots.clear()
-        self._processes = None
+        self._processes, self._slotted = None, False
         self._words.release()
         self._map.close()
 

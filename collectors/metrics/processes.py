@@ -84,13 +84,13 @@ GROUPS: tuple[Group, ...] = (
                 for name, which in (("top1", "used the most"), ("top2", "came second"), ("top3", "came third"))
                 for row in (
                     Row(
-                        f"process_{name}_turn_mean_us",
+                        f"turns_{name}_mean_us",
                         Unit.US,
                         "",
                         f"A turn on the CPU of the process that {which}, the mean.",
                     ),
                     Row(
-                        f"process_{name}_involuntary_share",
+                        f"turns_{name}_involuntary_share",
                         Unit.SHARE,
                         "",
                         f"Turns of the process that {which} after which it could have gone on.",
@@ -99,7 +99,7 @@ GROUPS: tuple[Group, ...] = (
             ),
             *(
                 Row(
-                    f"process_turns_{kind}_share",
+                    f"turns_{kind}_share",
                     Unit.SHARE,
                     "",
                     f"Part of the CPU time of processes whose turns are {words} on average.",
@@ -113,7 +113,7 @@ GROUPS: tuple[Group, ...] = (
                 )
             ),
             Row(
-                "process_forced_share",
+                "turns_forced_share",
                 Unit.SHARE,
                 "",
                 "Part of the CPU time of processes that could mostly have gone on when their turns ended.",

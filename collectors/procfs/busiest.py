@@ -18,7 +18,7 @@ from asa.core.sample import BusiestProcesses, ProcessUsage
 from collectors.procfs.reader import KernelFile, bounded, counters, garbled, reason_of
 
 MOST_FOLLOWED = 24
-"""Each takes a descriptor, 5 to 10 us a tick and some 25 bytes of the journal. Seldom do as many use a clock tick or
+"""Each takes a descriptor, 5 to 10 us a tick and some 30 bytes of the journal. Seldom do as many use a clock tick or
 more in a second; where they do, as a parallel build's compilers, two dozen of them tell what kind all are."""
 
 _SOURCE = "busiest"
@@ -114,11 +114,11 @@ class BusiestCollector:
         made = self._number_made()  # before the listing: whoever comes between is in it, and has it made once more
         if made and made == self._last_made and self._tick % _LONGEST_UNLISTED:
             return set()
-        self._last_made = made
         try:
             present = set(filter(str.isdecimal, os.listdir(self._folder)))  # noqa: PTH208  # by descriptor
         except OSError as error:
             raise SourceError(source=_SOURCE, reason=f"{self._proc}: {reason_of(error)}") from error
+        self._last_made = made
         present.discard(self._ourselves)
         known = self._followed.keys() | self._watched.keys() | self._kernels
         for name in known - present:

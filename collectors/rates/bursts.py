@@ -12,15 +12,15 @@ from asa.core.sample import BurstCounters, ProcessBursts
 from collectors.rates.arithmetic import Fields, growth
 
 _SEEN_CORES = 0.01  # what kind a process is, is told from here on; as of collectors.rates.processes
-_TOPS = ("process_top1", "process_top2", "process_top3")
+_TOPS = ("turns_top1", "turns_top2", "turns_top3")
 _FORCED_SHARE = 0.5
 _ENDS_NS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)  # the edges of OCTAVE slots: 65 us, 262 us, 1 ms, 4 ms
 _SPREAD = (
-    "process_turns_to_65us_share",
-    "process_turns_to_262us_share",
-    "process_turns_to_1ms_share",
-    "process_turns_to_4ms_share",
-    "process_turns_longer_share",
+    "turns_to_65us_share",
+    "turns_to_262us_share",
+    "turns_to_1ms_share",
+    "turns_to_4ms_share",
+    "turns_longer_share",
 )
 
 
@@ -43,7 +43,7 @@ def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
     fields: Fields = {}
     for name, one in zip(_TOPS, uses, strict=False):
         if one.ns >= least_ns:
-            fields[f"{name}_turn_mean_us"] = one.ns / one.turns / 1e3
+            fields[f"{name}_mean_us"] = one.ns / one.turns / 1e3
             fields[f"{name}_involuntary_share"] = min(1.0, one.involuntary / one.turns)
     whole_ns = sum(one.ns for one in uses)
     if whole_ns:
@@ -52,7 +52,7 @@ def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
             spread_ns[bisect_left(_ENDS_NS, one.ns / one.turns)] += one.ns
         fields |= {name: ns / whole_ns for name, ns in zip(_SPREAD, spread_ns, strict=True)}
         forced_ns = sum(one.ns for one in uses if one.involuntary >= _FORCED_SHARE * one.turns)
-        fields["process_forced_share"] = forced_ns / whole_ns
+        fields["turns_forced_share"] = forced_ns / whole_ns
     return fields
 
 

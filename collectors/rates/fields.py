@@ -220,15 +220,15 @@ class Rates:
     process_cpu_age_to_30s_share: float | None = None
     process_cpu_age_older_share: float | None = None
     # their turns on the CPU
-    process_top1_turn_mean_us: float | None = None
-    process_top2_turn_mean_us: float | None = None
-    process_top3_turn_mean_us: float | None = None
-    process_top1_involuntary_share: float | None = None
-    process_top2_involuntary_share: float | None = None
-    process_top3_involuntary_share: float | None = None
-    process_turns_to_65us_share: float | None = None
-    process_turns_to_262us_share: float | None = None
-    process_turns_to_1ms_share: float | None = None
-    process_turns_to_4ms_share: float | None = None
-    process_turns_longer_share: float | None = None
-    process_forced_share: float | None = None
+    turns_top1_mean_us: float | None = None
+    turns_top2_mean_us: float | None = None
+    turns_top3_mean_us: float | None = None
+    turns_top1_involuntary_share: float | None = None
+    turns_top2_involuntary_share: float | None = None
+    turns_top3_involuntary_share: float | None = None
+    turns_to_65us_share: float | None = None
+    turns_to_262us_share: float | None = None
+    turns_to_1ms_share: float | None = None
+    turns_to_4ms_share: float | None = None
+    turns_longer_share: float | None = None
+    turns_forced_share: float | None = None

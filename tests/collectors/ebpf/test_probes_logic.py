@@ -57,7 +57,7 @@ class Machine:
         slots = [self._rows[at : at + words] for at in range(first, first + layout.SLOT_WORDS, words)]
         named = [slot for slot in slots if slot[0]]
         assert len({slot[0] for slot in named}) == len(named), "a process has two slots"
-        return {pid: tuple(counts) for pid, _, *counts in named}
+        return {slot[0]: tuple(slot[layout.PROCESS_WORDS.index("burst_ns") :]) for slot in named}
 
     def turn(self, pid, length_ns, state=ASLEEP, at=None):
         """A process comes to the CPU and leaves it."""
@@ -178,21 +178,52 @@ def same_set(machine, count):
     return next(pids for pids in sets.values() if len(pids) >= count)[:count]
 
 
-def test_a_newcomer_takes_the_slot_that_was_unused_for_longer(machine):
+MS = 1_000_000
+
+
+def test_of_three_in_a_set_those_that_use_the_most_are_counted(machine):
+    """By turns, which is where the slot that was unused for longest is always the one that is needed next."""
+    render, player, helper = same_set(machine, 3)
+    for _ in range(100):
+        machine.turn(render, 9 * MS, RUNS)
+        machine.turn(player, 1 * MS)
+        machine.turn(helper, 30_000)
+    assert machine.processes() == {render: (900 * MS, 100, 100), player: (100 * MS, 100, 0)}
+
+
+def test_one_that_becomes_busy_wins_a_slot_from_those_that_were(machine):
     first, second, third = same_set(machine, 3)
-    machine.turn(first, 1_000, at=2_000_000)
-    machine.turn(second, 2_000, at=3_000_000)
-    machine.turn(first, 1_000, at=4_000_000)
-    assert machine.processes() == {first: (2_000, 2, 0), second: (2_000, 1, 0)}
-    machine.turn(third, 4_000, RUNS, at=5_000_000)
-    assert machine.processes() == {first: (2_000, 2, 0), third: (4_000, 1, 1)}
-    machine.turn(second, 8_000, at=6_000_000)
-    assert machine.processes() == {second: (8_000, 1, 0), third: (4_000, 1, 1)}
+    for pid in (first, second) * 100:  # all the credit that there is
+        machine.turn(pid, 10 * MS)
+    for _ in range(50):
+        machine.turn(first, 30_000)
+        machine.turn(second, 30_000)
+        machine.turn(third, 5 * MS)
+    length_ns, turns, _ = machine.processes()[third]
+    assert turns >= 30  # 100 ms of credit are 20 turns of 5 ms, and a little more is earned meanwhile
+    assert length_ns == turns * 5 * MS
+
+
+def test_who_had_no_turn_for_a_second_has_no_claim(machine):
+    first, second, third = same_set(machine, 3)
+    for pid in (first, second) * 100:
+        machine.turn(pid, 10 * MS)
+    machine.turn(third, 1_000, at=machine.now() + layout.PROCESS_IDLE_NS)
+    assert machine.processes()[third] == (1_000, 1, 0)
+
+
+def test_the_idle_task_is_no_process(machine):
+    machine.leave(5, ASLEEP, 64, 0)  # BCC learns which task is the idle one when it leaves
+    machine.at(machine.now() + 1_000 * MS)
+    machine.process(0)
+    machine.leave(0, RUNS, 6, 1)
+    assert machine.processes() == {}
+    assert machine["burst_ns"] == 0
 
 
 def test_every_process_finds_a_slot(machine):
     for pid in range(1, 500):
-        machine.turn(pid, 1_000)
+        machine.turn(pid, 1_000, at=machine.now() + layout.PROCESS_IDLE_NS)
         assert machine.processes()[pid] == (1_000, 1, 0)
     assert len(machine.processes()) > layout.PROCESSES * 0.9  # they spread over all sets
 

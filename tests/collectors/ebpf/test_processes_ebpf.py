@@ -33,9 +33,9 @@ class Memory:
             slots[at : at + SLOT] = memoryview(bytes(SLOT * 8)).cast("Q")
             slots[at] = pid
         self._now_ns += length_ns
-        slots[at + 1] = self._now_ns
-        for word, grown in enumerate((length_ns, bursts, involuntary), 2):
-            slots[at + word] += grown
+        slots[at + layout.PROCESS_WORDS.index("used_ns")] = self._now_ns
+        for word, grown in {"burst_ns": length_ns, "bursts": bursts, "involuntary": involuntary}.items():
+            slots[at + layout.PROCESS_WORDS.index(word)] += grown
 
     def read(self):
         return {one.pid: tuple(one[1:]) for one in self._reader.read().processes}
@@ -147,6 +147,14 @@ def test_counters_never_go_back_and_never_exceed_what_was(turns):
             assert all(found[pid] >= old for pid, old in before.items())
             assert all(counts[0] <= used[pid] and counts[2] <= counts[1] for pid, counts in found.items())
             before = found
+
+
+def test_a_slot_that_is_being_taken_is_nobodys_yet():
+    memory = Memory()
+    memory.turn(0, 500)
+    assert memory.read() == {}
+    memory.turn(7, 500)
+    assert memory.read() == {7: (500, 1, 0)}
 
 
 @pytest.mark.parametrize("words", [[0] * SLOT, [2**64 - 1] * SLOT])
