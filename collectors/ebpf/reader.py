@@ -22,8 +22,8 @@ from collectors.procfs.reader import reason_of
 SOURCE = "ebpf"
 
 MOST_TIMED_SWITCHES_PER_S = 2_500
-"""Timing a wakeup and its switch costs 171 ns more than counting them (384 and 213, docs/overhead.md of 2026-11-23):
-0.04 % of a core at most. With 20,000 switches a second, the budget's rate, one in eight is timed. A tick's p99 still
+"""Timing a wakeup and its switch costs 224 ns more than counting them (473 and 249, docs/overhead.md of 2026-11-25):
+0.06 % of a core at most. With 20,000 switches a second, the budget's rate, one in eight is timed. A tick's p99 still
 rests on the slowest dozen or more, that of a window on six times as many."""
 
 MOST_TIMED_PACKETS_PER_S = 10_000
