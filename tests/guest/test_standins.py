@@ -21,7 +21,7 @@ SHORT = {
     "archive": {"blocks": 4},
     "blender": {"tiles": 6, "tile-us": 5_000},
     "kernel": {"objects": 3, "object-us": 5_000},
-    # its rate is told of what lasts 100 ms and longer; the fewer nodes, the less its threads spin for each other
+    # the fewer nodes, the less its threads spin for each other
     "llm": {"nodes": 12, "prompt-tokens": 8, "tokens": 8, "pause-ms": 20, "node-us": 2_000},
     "disk": {"file-kb": 1_024},
     "video": {"pictures": 6, "row-us": 400},
@@ -53,7 +53,7 @@ def test_it_plays_in_a_guest(tmp_path, name):
     seen = set()
     with Session.start(one, seed=1, place=place, folder=tmp_path) as session:
         session.await_ready()
-        assert session.versions["stand-in"] == "1"
+        assert session.versions["stand-in"] == "2"
 
         def all_seen():
             session.check()

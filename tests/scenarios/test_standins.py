@@ -25,7 +25,7 @@ SHORT = {
     "disk": {"file-kb": 1_024},
     "video": {"pictures": 6, "row-us": 400},
 }
-"""So that each metric comes soon, on a machine that others use too; answers and builds of under 0.1 s have no rate."""
+"""So that each metric comes soon, on a machine that others use too."""
 
 
 def short(name):

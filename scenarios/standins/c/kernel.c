@@ -157,7 +157,7 @@ void play_kernel(void)
 	u64 jobs = number("jobs"), objects = number("objects"), object_us = number("object-us");
 	u64 memory_kb = number("memory-kb"), headers = number("headers"), link_us = number("link-us");
 	u64 seed = number("seed");
-	struct rate rate = { .metric = "objects_per_s", .period_ns = 5 * SECOND };
+	struct rate rate = { .metric = "objects_per_s" };
 
 	lay_out();
 	ready();

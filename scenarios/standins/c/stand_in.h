@@ -98,16 +98,19 @@ void port_send(struct port *port, u32 what);
 void ready(void);
 void measured(const char *metric, double value);
 
-/* A sum that is measured by the second, or another period, by the one thread that adds to it. */
+/*
+ * A sum that is measured by the second by the one thread that adds to it: once for each whole second of work, so that the
+ * samples' mean is the work's. Pauses do not count; what is left before one counts after it.
+ */
 struct rate {
 	const char *metric;
-	u64 period_ns, since_ns;
+	u64 since_ns, worked_ns;
 	double sum;
 };
 
-void rate_start(struct rate *rate);
+void rate_start(struct rate *rate); /* the work begins, or goes on */
 void rate_add(struct rate *rate, double amount);
-void rate_end(struct rate *rate); /* when it pauses: measures what the last period has until now */
+void rate_end(struct rate *rate); /* it pauses */
 
 /* A sum that many add to; a thread of its own measures it each second. */
 struct counter {
