@@ -95,7 +95,8 @@ class BusiestCollector:
         arrived = self._arrived()
         self._read_followed()
         self._choose([*self._look_at(arrived), *self._look_around()])
-        return {"busiest": BusiestProcesses(processes=tuple(process.usage for process in self._followed.values()))}
+        # of a list: CPython keeps tuples that were made of a generator where it does not look for them again
+        return {"busiest": BusiestProcesses(processes=tuple([process.usage for process in self._followed.values()]))}
 
     def close(self) -> None:
         """Give the descriptors back."""

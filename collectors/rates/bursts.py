@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from asa.core.sample import BurstCounters, ProcessBursts
 from collectors.rates.arithmetic import Fields, growth
+from collectors.rates.processes import SEEN_CORES
 
-_SEEN_CORES = 0.01  # what kind a process is, is told from here on; as of collectors.rates.processes
 _TOPS = ("turns_top1", "turns_top2", "turns_top3")
 _FORCED_SHARE = 0.5
 _ENDS_NS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)  # the edges of OCTAVE slots: 65 us, 262 us, 1 ms, 4 ms
@@ -39,7 +39,7 @@ def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
     before = {process.pid: process for process in old.processes}
     grown = (_grown(before.get(process.pid), process) for process in new.processes)
     uses = sorted((one for one in grown if one is not None), reverse=True)
-    least_ns = _SEEN_CORES * elapsed_s * 1e9
+    least_ns = SEEN_CORES * elapsed_s * 1e9
     fields: Fields = {}
     for name, one in zip(_TOPS, uses, strict=False):
         if one.ns >= least_ns:

@@ -19,7 +19,9 @@ BUSY_PROCESS_CORES = 0.05
 HOT_PROCESS_CORES = 0.5
 """And hot from this on: it would fill a core, were it not kept waiting."""
 
-_SEEN_CORES = 0.01  # what kind a process is, is told from here on: a clock tick in a second
+SEEN_CORES = 0.01
+"""What kind a process is, is told from here on: a clock tick in a second."""
+
 _USER_HZ = 100  # on every architecture we build for
 _TICK_NS = 1_000_000_000 // _USER_HZ
 _CPU_SKEW = 1.5  # each process's counters are read some time after the clock; beyond this it is no skew but wrong
@@ -83,7 +85,7 @@ def busiest(previous: RawSample, current: RawSample, elapsed_s: float, busy_shar
         ticks = uses[place].ticks if place < len(uses) else 0
         fields[f"{name}_cpu_share"] = min(1.0, ticks / capacity_ticks)
     for name, use in zip(_TOPS[:_DESCRIBED], uses, strict=False):
-        if use.ticks >= round(_SEEN_CORES * core_ticks):
+        if use.ticks >= round(SEEN_CORES * core_ticks):
             fields |= _kind(name, use)
     if busy_share is not None:
         rest = busy_share - sum(use.ticks for use in uses) / capacity_ticks
