@@ -40,8 +40,6 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     return _made(fields)
 
 
-_AT_WORK = ("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_share", "cpu_softirq_share")
-
 # `Rates(**fields)` of a frozen class takes 50 us, a third of all that happens between a sample and its probabilities;
 # its slots filled directly take 12.
 _WRITERS = tuple((field.name, getattr(Rates, field.name).__set__) for field in dataclasses.fields(Rates))
@@ -87,7 +85,7 @@ def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Field
 
 def _busy(fields: Fields) -> float | None:
     # the part of all cores' time in which they worked for us
-    parts = [fields.get(name) for name in _AT_WORK]
+    parts = [fields.get(name) for name in procfs.AT_WORK]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
 

@@ -17,6 +17,9 @@ from collectors.rates.arithmetic import Fields, growth, level, rate, ratio, shar
 HOT_SHARE = 0.9
 """A core is a hot spot above this share of busy time (paper, Table 1, gives no figure; scx_loader uses 90 % too)."""
 
+AT_WORK = ("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_share", "cpu_softirq_share")
+"""Fields whose sum is the part of all cores' time in which they worked for us."""
+
 _SECTOR_BYTES = 512
 _PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a share is no skew but wrong
 

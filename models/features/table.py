@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from collectors.ebpf.layout import OCTAVE_FIRST_LOG2
 from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
+from collectors.rates.procfs import AT_WORK
 
 SCHEMA = 3
 """Of all columns: any change of one needs another number."""
@@ -72,7 +73,7 @@ class Value(Column):
     log: bool = True
 
 
-BUSY = Sum(("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_share", "cpu_softirq_share"))
+BUSY = Sum(AT_WORK)
 """Share of the time at work."""
 
 _USER = Sum(("cpu_user_share", "cpu_nice_share"))
