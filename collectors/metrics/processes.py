@@ -7,14 +7,14 @@ from collectors.metrics.kinds import Backend, Group, Row, Unit
 def _described(name: str, which: str) -> tuple[Row, ...]:
     # of one process, where it used 1 % of a core
     return (
-        Row(f"{name}_threads", Unit.COUNT, "", f"Threads of the {which} process."),
-        Row(f"{name}_resident_bytes", Unit.BYTES, "", f"Resident memory of the {which} process, shared pages too."),
-        Row(f"{name}_system_share", Unit.SHARE, "", f"Part of the {which} process's own CPU time in the kernel."),
+        Row(f"{name}_threads", Unit.COUNT, "", f"Threads of the {which}."),
+        Row(f"{name}_resident_bytes", Unit.BYTES, "", f"Resident memory of the {which}, shared pages too."),
+        Row(f"{name}_system_share", Unit.SHARE, "", f"Part of the own CPU time of the {which} in the kernel."),
         Row(
             f"{name}_faults_per_cpu_s",
             Unit.PER_CPU_S,
             "",
-            f"Page faults of the {which} process, a second of its own CPU time.",
+            f"Page faults of the {which}, a second of its own CPU time.",
         ),
     )
 
@@ -23,6 +23,15 @@ def _kinds(name: str, kinds: tuple[tuple[str, str], ...]) -> tuple[Row, ...]:
     return tuple(
         Row(f"process_cpu_{name}_{kind}_share", Unit.SHARE, "", f"Part of the busiest processes' CPU time {words}.")
         for kind, words in kinds
+    )
+
+
+def _extreme(name: str, which: str) -> tuple[Row, ...]:
+    return (
+        Row(f"{name}_mean_us", Unit.US, "", f"A turn on the CPU of the {which}, the mean."),
+        Row(f"{name}_involuntary_share", Unit.SHARE, "", f"Turns of the {which} after which it could have gone on."),
+        Row(f"{name}_cpu_share", Unit.SHARE, "", f"CPU time of the {which}, of all cores."),
+        *_described(name, which),
     )
 
 
@@ -35,8 +44,8 @@ GROUPS: tuple[Group, ...] = (
             Row("process_top1_cpu_share", Unit.SHARE, "", "CPU time of the busiest process, of all cores."),
             Row("process_top2_cpu_share", Unit.SHARE, "", "CPU time of the second busiest process, of all cores."),
             Row("process_top3_cpu_share", Unit.SHARE, "", "CPU time of the third busiest process, of all cores."),
-            *_described("process_top1", "busiest"),
-            *_described("process_top2", "second busiest"),
+            *_described("process_top1", "busiest process"),
+            *_described("process_top2", "second busiest process"),
             Row("processes_busy", Unit.COUNT, "", "Processes that used 5 % of a core or more."),
             Row("processes_hot", Unit.COUNT, "", "Processes that used 50 % of a core or more."),
             Row(
@@ -118,6 +127,8 @@ GROUPS: tuple[Group, ...] = (
                 "",
                 "Part of the CPU time of processes that could mostly have gone on when their turns ended.",
             ),
+            *_extreme("turns_longest", "busy process with the longest turns"),
+            *_extreme("turns_shortest", "busy process with the shortest turns"),
         ),
     ),
 )

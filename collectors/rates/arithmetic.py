@@ -19,8 +19,7 @@ def growth(old: int | None, new: int | None) -> int | None:
 
 def rate(old: int | None, new: int | None, elapsed_s: float, factor: int = 1) -> float | None:
     """Growth a second, `factor` being the units in one count."""
-    grown = growth(old, new)
-    return None if grown is None else grown * factor / elapsed_s
+    return None if old is None or new is None or new < old else (new - old) * factor / elapsed_s
 
 
 def total(*growths: int | None) -> int | None:

@@ -8,8 +8,8 @@ off, from a player beside it. Turns that are still under way count when they end
 from bisect import bisect_left
 from typing import NamedTuple
 
-from asa.core.sample import BurstCounters, ProcessBursts
-from collectors.rates.arithmetic import Fields, growth
+from asa.core.sample import ProcessBursts
+from collectors.rates.arithmetic import Fields
 from collectors.rates.processes import SEEN_CORES
 
 _TOPS = ("turns_top1", "turns_top2", "turns_top3")
@@ -22,23 +22,38 @@ _SPREAD = (
     "turns_to_4ms_share",
     "turns_longer_share",
 )
+_NOTHING = (0, 0, 0, 0)
 
 
-class _Turns(NamedTuple):
-    # of one process between the samples
+class Turns(NamedTuple):
+    """Of one process between the samples; at least one."""
+
     ns: int
     turns: int
     involuntary: int
+    pid: int
 
 
-def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
-    """Of the processes that used the most; how CPU time is spread over processes by the mean length of their turns.
+def turned(old: ProcessBursts, new: ProcessBursts) -> list[Turns]:
+    """The turns of each process that had any, of the one that used the most first.
 
     One that is in the newer sample alone is followed since the older one was taken: all it has belongs here.
     """
     before = {process.pid: process for process in old.processes}
-    grown = (_grown(before.get(process.pid), process) for process in new.processes)
-    uses = sorted((one for one in grown if one is not None), reverse=True)
+    found = []
+    for pid, now_ns, now_turns, now_involuntary in new.processes:
+        _, was_ns, was_turns, was_involuntary = before.get(pid, _NOTHING)
+        ns, turns, involuntary = now_ns - was_ns, now_turns - was_turns, now_involuntary - was_involuntary
+        if turns > 0 and ns >= 0 and involuntary >= 0:  # what went back began anew: unknown
+            found.append(Turns(ns, turns, involuntary, pid))
+    return sorted(found, reverse=True)
+
+
+def bursts(uses: list[Turns], elapsed_s: float) -> Fields:
+    """Of the processes that used the most; how CPU time is spread over processes by the mean length of their turns.
+
+    `uses` as `turned` gives them.
+    """
     least_ns = SEEN_CORES * elapsed_s * 1e9
     fields: Fields = {}
     for name, one in zip(_TOPS, uses, strict=False):
@@ -54,10 +69,3 @@ def bursts(old: ProcessBursts, new: ProcessBursts, elapsed_s: float) -> Fields:
         forced_ns = sum(one.ns for one in uses if one.involuntary >= _FORCED_SHARE * one.turns)
         fields["turns_forced_share"] = forced_ns / whole_ns
     return fields
-
-
-def _grown(was: BurstCounters | None, now: BurstCounters) -> _Turns | None:
-    _, *old = (0, 0, 0, 0) if was is None else was
-    _, *new = now
-    ns, count, involuntary = map(growth, old, new)
-    return None if ns is None or not count or involuntary is None else _Turns(ns, count, involuntary)

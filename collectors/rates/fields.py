@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: `derive` makes one of a dictionary
 class Rates:
     """One tick: finite, never negative, or None. Names end with the unit; `_share` is 0..1, yes and no are 1 and 0."""
 
@@ -232,3 +232,18 @@ class Rates:
     turns_to_4ms_share: float | None = None
     turns_longer_share: float | None = None
     turns_forced_share: float | None = None
+    # of busy processes, the one whose turns are the longest, and the one whose are the shortest
+    turns_longest_mean_us: float | None = None
+    turns_longest_involuntary_share: float | None = None
+    turns_longest_cpu_share: float | None = None
+    turns_longest_threads: float | None = None
+    turns_longest_resident_bytes: float | None = None
+    turns_longest_system_share: float | None = None
+    turns_longest_faults_per_cpu_s: float | None = None
+    turns_shortest_mean_us: float | None = None
+    turns_shortest_involuntary_share: float | None = None
+    turns_shortest_cpu_share: float | None = None
+    turns_shortest_threads: float | None = None
+    turns_shortest_resident_bytes: float | None = None
+    turns_shortest_system_share: float | None = None
+    turns_shortest_faults_per_cpu_s: float | None = None

@@ -22,8 +22,10 @@ HOT_PROCESS_CORES = 0.5
 SEEN_CORES = 0.01
 """What kind a process is, is told from here on: a clock tick in a second."""
 
-_USER_HZ = 100  # on every architecture we build for
-_TICK_NS = 1_000_000_000 // _USER_HZ
+USER_HZ = 100
+"""On every architecture we build for."""
+
+_TICK_NS = 1_000_000_000 // USER_HZ
 _CPU_SKEW = 1.5  # each process's counters are read some time after the clock; beyond this it is no skew but wrong
 
 _MIB = 1 << 20
@@ -50,33 +52,36 @@ _RESIDENT = (
     ),
 )
 _AGE = (
-    (2 * _USER_HZ, 30 * _USER_HZ),
+    (2 * USER_HZ, 30 * USER_HZ),
     ("process_cpu_age_to_2s_share", "process_cpu_age_to_30s_share", "process_cpu_age_older_share"),
 )
 
 
-class _Use(NamedTuple):
-    # what a process did between the samples, and what it is in the newer one
-    ticks: int
+class Use(NamedTuple):
+    """What a process did between the samples, and what it is in the newer one."""
+
+    ticks: int  # USER_HZ, as the next one
     system_ticks: int
     faults: int
     now: ProcessUsage
 
 
-def busiest(previous: RawSample, current: RawSample, elapsed_s: float, busy_share: float | None) -> Fields:
-    """All of them; `busy_share` is the part of all cores' time in which the machine was at work."""
+def used(previous: RawSample, current: RawSample, elapsed_s: float) -> list[Use] | None:
+    """Of each process whose use is known and not nothing, the busiest first; None where nothing is known."""
     if previous.busiest is None or current.busiest is None or current.cpu is None or not current.cpu.cores:
-        return {}
-    core_ticks = elapsed_s * _USER_HZ
-    capacity_ticks = len(current.cpu.cores) * core_ticks
-    known = [
-        use
-        for use in _uses(previous.busiest, current.busiest, _boot_ticks(previous))
-        if use.ticks <= _CPU_SKEW * capacity_ticks
-    ]
+        return None
+    most_ticks = _CPU_SKEW * len(current.cpu.cores) * elapsed_s * USER_HZ
+    known = [use for use in _uses(previous.busiest, current.busiest, boot_ticks(previous)) if use.ticks <= most_ticks]
     if not known and current.busiest.processes:
-        return {}  # all of them were found just now
-    uses = sorted((use for use in known if use.ticks), key=attrgetter("ticks"), reverse=True)
+        return None  # all of them were found just now
+    return sorted((use for use in known if use.ticks), key=attrgetter("ticks"), reverse=True)
+
+
+def busiest(uses: list[Use], elapsed_s: float, cores: int, busy_share: float | None, now_ticks: int | None) -> Fields:
+    """All of them, of `used` processes on a machine of so many online cores; `busy_share` is the part of all cores'
+    time in which the machine was at work, `now_ticks` is when (`boot_ticks`)."""
+    core_ticks = elapsed_s * USER_HZ
+    capacity_ticks = cores * core_ticks
     fields: Fields = {
         "processes_busy": _count(uses, BUSY_PROCESS_CORES * core_ticks),
         "processes_hot": _count(uses, HOT_PROCESS_CORES * core_ticks),
@@ -86,25 +91,24 @@ def busiest(previous: RawSample, current: RawSample, elapsed_s: float, busy_shar
         fields[f"{name}_cpu_share"] = min(1.0, ticks / capacity_ticks)
     for name, use in zip(_TOPS[:_DESCRIBED], uses, strict=False):
         if use.ticks >= round(SEEN_CORES * core_ticks):
-            fields |= _kind(name, use)
+            fields |= kind(name, use)
     if busy_share is not None:
         rest = busy_share - sum(use.ticks for use in uses) / capacity_ticks
         fields["process_rest_cpu_share"] = min(1.0, max(0.0, rest))
     if uses:
         fields |= _spread(uses, _THREADS, lambda use: use.now.threads)
         fields |= _spread(uses, _RESIDENT, lambda use: use.now.resident_bytes)
-        now_ticks = _boot_ticks(current)
         if now_ticks is not None:
             fields |= _spread(uses, _AGE, lambda use: now_ticks - use.now.started_ticks)
     return fields
 
 
-def _boot_ticks(sample: RawSample) -> int | None:
-    # when it was taken, as starts of processes are counted: proc_pid_stat(5), starttime
+def boot_ticks(sample: RawSample) -> int | None:
+    """When it was taken, as starts of processes are counted: proc_pid_stat(5), starttime."""
     return None if sample.suspended_ns is None else (sample.monotonic_ns + sample.suspended_ns) // _TICK_NS
 
 
-def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None) -> list[_Use]:
+def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None) -> list[Use]:
     # of processes whose use is known; what went back is no use
     before = {process[:2]: process for process in old.processes}
     uses = []
@@ -119,26 +123,27 @@ def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None)
         user, system = now.user_ticks - user, now.system_ticks - system
         minor, major = now.minor_faults - minor, now.major_faults - major
         if user >= 0 and system >= 0 and minor >= 0 and major >= 0:
-            uses.append(_Use(user + system, system, minor + major, now))
+            uses.append(Use(user + system, system, minor + major, now))
     return uses
 
 
-def _count(uses: list[_Use], least_ticks: float) -> float:
+def _count(uses: list[Use], least_ticks: float) -> float:
     # Of at least so many whole ticks: a second is seldom one to the millisecond.
     least = round(least_ticks)
     return float(sum(use.ticks >= least for use in uses))
 
 
-def _kind(name: str, use: _Use) -> Fields:
+def kind(name: str, use: Use) -> Fields:
+    """What a process that did something is, and how it works."""
     return {
         f"{name}_threads": float(use.now.threads),
         f"{name}_resident_bytes": float(use.now.resident_bytes),
         f"{name}_system_share": use.system_ticks / use.ticks,
-        f"{name}_faults_per_cpu_s": use.faults * _USER_HZ / use.ticks,
+        f"{name}_faults_per_cpu_s": use.faults * USER_HZ / use.ticks,
     }
 
 
-def _spread(uses: list[_Use], kinds: tuple[tuple[int, ...], tuple[str, ...]], value: Callable[[_Use], int]) -> Fields:
+def _spread(uses: list[Use], kinds: tuple[tuple[int, ...], tuple[str, ...]], value: Callable[[Use], int]) -> Fields:
     # how the CPU time is spread over kinds of processes
     ends, names = kinds
     ticks = [0] * len(names)

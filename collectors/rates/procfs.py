@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rates of what /proc counts: processor time, scheduling, memory, paging, disks, network, pressure."""
 
+from operator import sub
+
 from asa.core.sample import (
     ConnectionState,
     CpuCounters,
@@ -56,7 +58,9 @@ def _times(old: CpuTicks, new: CpuTicks) -> Fields:
 def _cores(old: dict[int, CpuTicks], new: dict[int, CpuTicks]) -> Fields:
     busy = []
     for number, now in new.items():
-        ticks = [grown or 0 for grown in _ticks(old[number], now)]
+        ticks = list(map(sub, now, old[number]))
+        if min(ticks) < 0:  # as in `_times`: the rest shares what did pass
+            ticks = [max(0, grown) for grown in ticks]
         passed = sum(ticks)
         if passed:
             busy.append(1.0 - (ticks[3] + ticks[4]) / passed)

@@ -173,6 +173,14 @@ ALSO = {  # what needs another part besides its own: how much there is to have a
     "memory": {"focus_memory_share"},
 }
 ALSO["cpu"] |= {metric.field for metric in METRICS if metric.part == "busiest"}
+# what /proc tells of the processes with the longest and the shortest turns; their use is a part of all cores'
+KINDS = {
+    f"turns_{end}_{kind}"
+    for end in ("longest", "shortest")
+    for kind in ("threads", "resident_bytes", "system_share", "faults_per_cpu_s")
+}
+ALSO["busiest"] = KINDS
+ALSO["cpu"] |= KINDS | {"turns_longest_cpu_share", "turns_shortest_cpu_share"}
 REST = "process_rest_cpu_share"  # of how busy the cores were
 PARTS = sorted({metric.part for metric in METRICS})
 
@@ -190,7 +198,8 @@ def test_a_source_missing_now_is_unknown(part):
 @pytest.mark.parametrize("part", PARTS)
 def test_a_source_missing_before_gives_levels_only(part):
     own = {metric.field for metric in METRICS if metric.part == part}
-    assert unknown(derive(replace(OLD, **{part: None}), NEW)) == own - LEVELS | ({REST} if part == "cpu" else set())
+    also = {"cpu": {REST}, "busiest": KINDS}.get(part, set())
+    assert unknown(derive(replace(OLD, **{part: None}), NEW)) == own - LEVELS | also
 
 
 def test_a_core_that_came_or_went_hides_how_busy_they_were():

@@ -200,7 +200,7 @@ OLD = RawSample(
     timer=TimerCounters(late_ns=1_000_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 50: 1})),
     groups=GroupUsage(cpu_us=(("a.service", 100), ("b.scope", 9_000), ("gone.scope", 5), ("again.scope", 50))),
     # the first sample is 10,500 ticks after the boot, the second one 10,700
-    process_bursts=bursts((100, 10**9, 500, 400), (200, 2 * 10**9, 100, 0), (300, 10**9, 7, 7)),
+    process_bursts=bursts((10, 10**9, 500, 400), (30, 2 * 10**9, 100, 0), (300, 10**9, 7, 7)),
     busiest=BusiestProcesses(
         processes=(
             process(30, 9000, 400, 200, 50, 1, 1, 20 * MIB),
@@ -329,7 +329,7 @@ NEW = replace(
     # one did nothing, one began meanwhile, one was found late, one ended
     # 400 turns of 2 ms, 10 of 80 ms, a newcomer's 3,000 of 20 us; one rested
     process_bursts=bursts(
-        (100, 18 * 10**8, 900, 440), (200, 28 * 10**8, 110, 9), (300, 10**9, 7, 7), (400, 6 * 10**7, 3000, 0)
+        (10, 18 * 10**8, 900, 440), (30, 28 * 10**8, 110, 9), (300, 10**9, 7, 7), (400, 6 * 10**7, 3000, 0)
     ),
     busiest=BusiestProcesses(
         processes=(

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates of two processes: of those that use the CPU, the one that keeps it the longest, and the one that does so the
+shortest.
+
+What works behind something mostly keeps the CPU until it is taken off, what a person looks at gives it back soon: by
+use alone now one comes first, now the other, while by their turns they keep their places.
+"""
+
+from collectors.rates.arithmetic import Fields
+from collectors.rates.bursts import Turns
+from collectors.rates.processes import BUSY_PROCESS_CORES, USER_HZ, Use, kind
+
+_TICK_NS = 1_000_000_000 // USER_HZ
+
+
+def extremes(turns: list[Turns], uses: list[Use] | None, elapsed_s: float, cores: int) -> Fields:
+    """Both, where a process with known turns is busy; what /proc does not tell of it (the kernel's threads) is unknown.
+
+    `turns` as `bursts.turned` gives them, `uses` as `processes.used` does.
+    """
+    by_pid = {use.now.pid: use for use in uses or ()}
+    least_ns = BUSY_PROCESS_CORES * elapsed_s * 1e9
+    busy = []
+    for one in turns:
+        use = by_pid.get(one.pid)
+        # a turn that is still under way is in the ticks alone
+        ns = one.ns if use is None else max(one.ns, use.ticks * _TICK_NS)
+        if ns >= least_ns:
+            busy.append((one.ns / one.turns, ns, one, use))
+    if not busy:
+        return {}
+    fields: Fields = {}
+    capacity_ns = elapsed_s * 1e9 * cores
+    by_length = sorted(busy, key=lambda one: one[0])
+    for name, (mean_ns, ns, one, use) in (("turns_longest", by_length[-1]), ("turns_shortest", by_length[0])):
+        fields[f"{name}_mean_us"] = mean_ns / 1e3
+        fields[f"{name}_involuntary_share"] = min(1.0, one.involuntary / one.turns)
+        fields[f"{name}_cpu_share"] = min(1.0, ns / capacity_ns) if cores else None
+        if use is not None:
+            fields |= kind(name, use)
+    return fields
