@@ -109,12 +109,14 @@ static double softmax(double *margins, int32_t classes)
 	return most + log(total);
 }
 
-// A clone for each level of the instruction set, chosen by the loader; sums of float32 in any order.
+// A clone for each level of the instruction set, chosen by the loader; sums in any order.
 #if defined(__x86_64__) && defined(__GLIBC__)
-__attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("fast-math")))
+#define IN_ANY_ORDER __attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("fast-math")))
 #else
-__attribute__((optimize("fast-math")))
+#define IN_ANY_ORDER __attribute__((optimize("fast-math")))
 #endif
+
+IN_ANY_ORDER
 static void products(const float *rows, int32_t count, const float *z, int32_t features, double *out)
 {
 	for (int32_t s = 0; s < count; s++) {
@@ -124,6 +126,19 @@ static void products(const float *rows, int32_t count, const float *z, int32_t f
 		for (int32_t f = 0; f < features; f++)
 			sum += row[f] * z[f];
 		out[s] = sum;
+	}
+}
+
+IN_ANY_ORDER
+static void scores(const struct head *h, double *out)
+{
+	for (int32_t k = 0; k < h->classes; k++) {
+		const double *row = h->coefficients + (int64_t)k * h->vectors_count;
+		double sum = 0.0;
+
+		for (int32_t s = 0; s < h->vectors_count; s++)
+			sum += row[s] * h->kernel[s];
+		out[k] = h->intercept[k] + sum;
 	}
 }
 
@@ -151,13 +166,9 @@ static double machine_of(const struct head *h, double *shares)
 
 	for (int32_t s = 0; s < h->vectors_count; s++)
 		kinship = h->kernel[s] > kinship ? h->kernel[s] : kinship;
+	scores(h, shares);
 	for (int32_t k = 0; k < h->classes; k++) {
-		const double *row = h->coefficients + (int64_t)k * h->vectors_count;
-		double score = h->intercept[k];
-
-		for (int32_t s = 0; s < h->vectors_count; s++)
-			score += row[s] * h->kernel[s];
-		shares[k] = 0.5 - 0.5 * tanh(0.5 * (h->sigmoid[2 * k] * score + h->sigmoid[2 * k + 1]));
+		shares[k] = 0.5 - 0.5 * tanh(0.5 * (h->sigmoid[2 * k] * shares[k] + h->sigmoid[2 * k + 1]));
 		shares[k] = shares[k] > 1e-9 ? shares[k] : 1e-9;
 		total += shares[k];
 	}
