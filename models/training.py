@@ -6,7 +6,7 @@ are weights, temperatures and the open world's threshold.
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -55,19 +55,40 @@ def split(data: Dataset) -> tuple[Array, str]:
         return evaluation.by_sessions(data), "whole sessions"
 
 
-def train(data: Dataset, recipe: Recipe, seed: int, *, jobs: int, kept: Kept, tell: Tell) -> Trained:
-    """Judge and train. Raises ModelError for a dataset that would make the figures worthless."""
+def train(
+    data: Dataset,
+    recipe: Recipe,
+    seed: int,
+    *,
+    kinds: Sequence[Kind] = tuple(Kind),
+    jobs: int,
+    kept: Kept,
+    tell: Tell,
+) -> Trained:
+    """Judge and train. `kinds`: those that are tried. Raises ModelError for a dataset that would make the figures
+    worthless, and for labels of which none of these can be made."""
     evaluation.check(data)
+    rows, names = held_out.rows_of(data, np.ones(len(data.y), dtype=bool)), factored.labels_of(data)
+    kinds = tuple(kind for kind in kinds if kind in names.kinds())
+    if not kinds:
+        raise ModelError("the labels are not combinations of two factors: train a flat model")
     fold, words = split(data)
     judged = evaluation.hold_out(
-        data, fold, recipe=recipe, seed=seed, hidden=tuple(features.SOURCES), jobs=jobs, kept=kept, tell=tell
+        data,
+        fold,
+        recipe=recipe,
+        seed=seed,
+        kinds=kinds,
+        hidden=tuple(features.SOURCES),
+        jobs=jobs,
+        kept=kept,
+        tell=tell,
     )
     tell("all sessions", 0.0)
     everything = np.ones(len(data.y), dtype=bool)
-    rows, names = held_out.rows_of(data, everything), factored.labels_of(data)
     lean = held_out.slim(data)
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        calls = [joblib.delayed(held_out.trained)(lean, everything, (kind,), recipe, seed) for kind in names.kinds()]
+        calls = [joblib.delayed(held_out.trained)(lean, everything, (kind,), recipe, seed) for kind in kinds]
         models = {kind: model for of in joblib.Parallel(n_jobs=jobs)(calls) for kind, model in of.items()}
     model = models[held_out.choose(models, rows)]
     away = novelty.tasks(data, model.kind)

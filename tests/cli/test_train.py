@@ -78,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def arguments(folder: Path, out: Path, **more) -> argparse.Namespace:
     words = {"recordings": folder, "out": out, "card": None, "held_out": None, "seed": 1, "jobs": 1, "json": False}
+    words |= {"kind": "both"}
     return argparse.Namespace(**{**words, "keep": folder / "kept", **more})
 
 
@@ -152,13 +153,24 @@ def test_prints_tables_for_people(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "fewer than" not in printed.err
 
 
+def test_one_kind_alone_is_tried(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    card = tmp_path / "card.md"
+    assert train.run(arguments(folder, tmp_path / "model.npz", card=card, kind="flat", json=True)) == 0
+    assert "`asa train --seed 1 --kind flat " in card.read_text()
+    with pytest.raises(ModelError, match="not combinations of two factors"):
+        train.run(arguments(folder, tmp_path / "none.npz", kind="factored"))
+    assert not (tmp_path / "none.npz").exists()
+
+
 def test_the_parser_knows_the_command():
     parser = argparse.ArgumentParser()
     train.register(parser.add_subparsers())
     words = ["--recordings", "r", "--out", "o", "--card", "c", "--seed", "7", "--held-out", "h", "--json"]
+    assert parser.parse_args(["train", "--kind", "factored"]).kind == "factored"
     parsed = parser.parse_args(["train", *words])
     assert parsed.held_out == Path("h")
     assert (parsed.recordings, parsed.out, parsed.card, parsed.seed) == (Path("r"), Path("o"), Path("c"), 7)
+    assert parsed.kind == "both"
     assert parsed.run is train.run
 
 
