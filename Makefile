@@ -127,7 +127,7 @@ recordings: setup ## record the simple loads anew, here and in the lab, into bui
 	@mkdir -p build/recordings
 	$(ASA) record --campaign --sessions 4 --for 20 --journal build/host.journal --pack build/recordings/host.journal.xz
 	for part in eevdf others; do
-		$(ASA) lab run --disk 512 --limit 3600 --out "build/lab-$$part" -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part"
+		$(ASA) lab run --disk 512 --limit 3600 --out build/recordings -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part"
 	done
 
 train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)

@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from models.features.column import Column, Source
 from models.features.replay import Tick, is_new, take, ticks
-from models.features.table import SCHEMA, Column, Source
+from models.features.table import SCHEMA
 from models.features.window import COLUMNS, Window, frame, push, vector
 
 __all__ = [

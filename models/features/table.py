@@ -10,71 +10,14 @@ Nothing is computed here (`models.features.tick` does it).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
 from collectors.ebpf.layout import OCTAVE_FIRST_LOG2
 from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
-from collectors.rates.procfs import AT_WORK
+from models.features import processes
+from models.features.column import BUSY, Source, Sum, Value, Whole, logged, plain
 
-SCHEMA = 3
+SCHEMA = 4
 """Of all columns: any change of one needs another number."""
-
-
-class Source(StrEnum):
-    """What a column is read from, so that a report can leave it out."""
-
-    CPU = "cpu"  # /proc/stat
-    MEMORY = "memory"  # page faults, paging, and how fast parts of the memory grow and shrink
-    DISK = "disk"
-    NETWORK = "network"
-    PSI = "psi"
-    PROBES = "probes"  # eBPF
-    DESKTOP = "desktop"  # GNOME's extension, or X11
-    GPU = "gpu"
-    GROUPS = "groups"  # control groups
-    TIMER = "timer"
-
-
-class Whole(StrEnum):
-    """What a value may be divided by beside other rates."""
-
-    ONE = "one"
-    CORE = "core"  # online cores
-    BUSY_CORE = "busy core"  # the mean number of cores at work
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """Fields of Rates added up with their weights, less a constant but never below 0."""
-
-    fields: tuple[str, ...]
-    weights: tuple[float, ...] = ()  # of the fields; () is 1 for all
-    less: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One number that the model sees: its name, what it is, where it comes from, whether it may tell the machine."""
-
-    name: str
-    sentence: str
-    source: Source
-    suspect: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value(Column):
-    """A column of one tick: `factor * of / per`, 0 of nothing, then log1p if `log`."""
-
-    of: Sum
-    per: Sum | Whole = Whole.ONE
-    factor: float = 1.0
-    log: bool = True
-
-
-BUSY = Sum(AT_WORK)
-"""Share of the time at work."""
 
 _USER = Sum(("cpu_user_share", "cpu_nice_share"))
 _INTERRUPTS = Sum(("cpu_irq_share", "cpu_softirq_share"))
@@ -230,22 +173,9 @@ def _a_switch(counted: _Counted, per: Sum) -> Iterator[Value]:
             )
 
 
-def _plain(name: str, sentence: str, source: Source, of: str | Sum, per: Sum | Whole = Whole.ONE) -> Value:
-    return Value(
-        name=name, sentence=sentence, source=source, of=Sum((of,)) if isinstance(of, str) else of, per=per, log=False
-    )
-
-
-def _logged(
-    name: str, what: str, source: Source, of: str | Sum, per: Sum | Whole = Whole.ONE, *, suspect: bool = False
-) -> Value:
-    one = Sum((of,)) if isinstance(of, str) else of
-    return Value(name=name, sentence=f"log1p of {what}", source=source, of=one, per=per, suspect=suspect)
-
-
 def _durations() -> Iterator[Value]:
     for name, (what, field, suspect) in _DURATIONS.items():
-        yield _logged(name, f"{what}, in µs", Source.PROBES, field, suspect=suspect)
+        yield logged(name, f"{what}, in µs", Source.PROBES, field, suspect=suspect)
 
 
 def _bins(kind: str, what: str, ends_log2: dict[str, int]) -> Iterator[Value]:
@@ -257,50 +187,50 @@ def _bins(kind: str, what: str, ends_log2: dict[str, int]) -> Iterator[Value]:
     everything = Sum(tuple(fields), tuple(middles))
     for part, field, middle in zip(parts, fields, middles, strict=True):
         words = part.replace("to_", "up to ")
-        yield _plain(f"{kind}_{part}", f"part of {what} of this length: {words}", Source.PROBES, field)
+        yield plain(f"{kind}_{part}", f"part of {what} of this length: {words}", Source.PROBES, field)
         if ends_log2.get(part, 64) > _SHORT_LOG2:
             sentence = f"part of the time of {what} by length: {words}"
-            yield _plain(f"{kind}_time_{part}", sentence, Source.PROBES, Sum((field,), (middle,)), everything)
+            yield plain(f"{kind}_time_{part}", sentence, Source.PROBES, Sum((field,), (middle,)), everything)
 
 
 _SHORT_LOG2 = 16  # events below 65 µs hardly fill any time
 
 _SHARES = (
-    _plain("user_share", "time in user mode, nice or not", Source.CPU, _USER),
-    _plain("system_share", "time in the kernel", Source.CPU, "cpu_system_share"),
-    _plain("interrupt_share", "time in hardware and soft interrupts", Source.CPU, _INTERRUPTS),
-    _plain("idle_share", "time with nothing to do", Source.CPU, "cpu_idle_share"),
-    _plain("iowait_share", "idle time while a task waited for a disk", Source.CPU, "cpu_iowait_share"),
-    _plain("busy_share", "time at work, of all cores", Source.CPU, BUSY),
-    _plain("user_of_busy", "user mode's part of the time at work", Source.CPU, _USER, BUSY),
-    _plain("interrupt_of_busy", "interrupts' part of the time at work", Source.CPU, _INTERRUPTS, BUSY),
-    _plain("hot_core_share", "cores that were busy over 90 % of the time", Source.CPU, "hot_core_share"),
-    _plain("core_busy_max", "busy time of the busiest core", Source.CPU, "core_busy_max"),
-    _plain("core_busy_min", "busy time of the least busy core", Source.CPU, "core_busy_min"),
-    _plain("core_busy_spread", "standard deviation of busy time over cores", Source.CPU, "core_busy_spread"),
-    _plain("disk_busy_share", "time with a disk request under way", Source.DISK, "disk_busy_share"),
-    _plain("disk_read_part", "reads among disk reads and writes", Source.DISK, "disk_reads_per_s", _DISK),
-    _plain("tcp_share", "TCP among TCP segments and UDP datagrams", Source.NETWORK, "tcp_share"),
-    _plain("received_part", "received among all packets", Source.NETWORK, "network_received_packets_per_s", _PACKETS),
-    _plain("cpu_pressure", "time in which some task waited for a CPU", Source.PSI, "pressure_cpu_some_share"),
-    _plain("io_pressure", "time in which some task waited for I/O", Source.PSI, "pressure_io_some_share"),
-    _plain("io_full_pressure", "time in which all tasks waited for I/O", Source.PSI, "pressure_io_full_share"),
-    _plain("irq_pressure", "time that interrupts took from tasks", Source.PSI, "pressure_irq_full_share"),
-    _plain("involuntary_share", "switches from a task able to go on", Source.PROBES, "involuntary_switch_share"),
-    _plain("tcp_packet_share", "TCP among TCP and UDP packets", Source.PROBES, "tcp_packet_share"),
+    plain("user_share", "time in user mode, nice or not", Source.CPU, _USER),
+    plain("system_share", "time in the kernel", Source.CPU, "cpu_system_share"),
+    plain("interrupt_share", "time in hardware and soft interrupts", Source.CPU, _INTERRUPTS),
+    plain("idle_share", "time with nothing to do", Source.CPU, "cpu_idle_share"),
+    plain("iowait_share", "idle time while a task waited for a disk", Source.CPU, "cpu_iowait_share"),
+    plain("busy_share", "time at work, of all cores", Source.CPU, BUSY),
+    plain("user_of_busy", "user mode's part of the time at work", Source.CPU, _USER, BUSY),
+    plain("interrupt_of_busy", "interrupts' part of the time at work", Source.CPU, _INTERRUPTS, BUSY),
+    plain("hot_core_share", "cores that were busy over 90 % of the time", Source.CPU, "hot_core_share"),
+    plain("core_busy_max", "busy time of the busiest core", Source.CPU, "core_busy_max"),
+    plain("core_busy_min", "busy time of the least busy core", Source.CPU, "core_busy_min"),
+    plain("core_busy_spread", "standard deviation of busy time over cores", Source.CPU, "core_busy_spread"),
+    plain("disk_busy_share", "time with a disk request under way", Source.DISK, "disk_busy_share"),
+    plain("disk_read_part", "reads among disk reads and writes", Source.DISK, "disk_reads_per_s", _DISK),
+    plain("tcp_share", "TCP among TCP segments and UDP datagrams", Source.NETWORK, "tcp_share"),
+    plain("received_part", "received among all packets", Source.NETWORK, "network_received_packets_per_s", _PACKETS),
+    plain("cpu_pressure", "time in which some task waited for a CPU", Source.PSI, "pressure_cpu_some_share"),
+    plain("io_pressure", "time in which some task waited for I/O", Source.PSI, "pressure_io_some_share"),
+    plain("io_full_pressure", "time in which all tasks waited for I/O", Source.PSI, "pressure_io_full_share"),
+    plain("irq_pressure", "time that interrupts took from tasks", Source.PSI, "pressure_irq_full_share"),
+    plain("involuntary_share", "switches from a task able to go on", Source.PROBES, "involuntary_switch_share"),
+    plain("tcp_packet_share", "TCP among TCP and UDP packets", Source.PROBES, "tcp_packet_share"),
     *_bins("burst", "turns on the CPU", BURST_ENDS_LOG2),
     *_bins("sleep", "sleeps", SLEEP_ENDS_LOG2),
-    _plain("focus_share", "CPU time of the focused window's processes, of all", Source.DESKTOP, "focus_cpu_share"),
-    _plain("focus_of_busy", "their part of the time at work", Source.DESKTOP, "focus_cpu_share", BUSY),
-    _plain("fullscreen", "whether the focused window fills the screen", Source.DESKTOP, "focus_fullscreen"),
-    _plain("overview", "whether the overview is shown", Source.DESKTOP, "desktop_overview"),
-    _plain("gpu_user_share", "CPU time of processes that hold a GPU", Source.GPU, "gpu_process_cpu_share"),
-    _plain("gpu_user_of_busy", "their part of the time at work", Source.GPU, "gpu_process_cpu_share", BUSY),
+    plain("focus_share", "CPU time of the focused window's processes, of all", Source.DESKTOP, "focus_cpu_share"),
+    plain("focus_of_busy", "their part of the time at work", Source.DESKTOP, "focus_cpu_share", BUSY),
+    plain("fullscreen", "whether the focused window fills the screen", Source.DESKTOP, "focus_fullscreen"),
+    plain("overview", "whether the overview is shown", Source.DESKTOP, "desktop_overview"),
+    plain("gpu_user_share", "CPU time of processes that hold a GPU", Source.GPU, "gpu_process_cpu_share"),
+    plain("gpu_user_of_busy", "their part of the time at work", Source.GPU, "gpu_process_cpu_share", BUSY),
 )
 _LOGS = (
     # the reader of /proc/stat is one of the runnable tasks itself
-    _logged("waiting_a_core", "runnable tasks a core", Source.CPU, Sum(("run_queue_length",), less=1.0), Whole.CORE),
-    _logged("blocked_a_core", "tasks that wait for a disk, a core", Source.CPU, "blocked_tasks", Whole.CORE),
+    logged("waiting_a_core", "runnable tasks a core", Source.CPU, Sum(("run_queue_length",), less=1.0), Whole.CORE),
+    logged("blocked_a_core", "tasks that wait for a disk, a core", Source.CPU, "blocked_tasks", Whole.CORE),
     *_a_core(_COUNTED),
     *_a_busy_core(_COUNTED),
     *_a_switch(_COUNTED, _SWITCHES),
@@ -308,31 +238,31 @@ _LOGS = (
     *_a_core(_RARE),
     *_a_busy_core(_PROBED),
     *_a_switch(_PROBED, _PROBED_SWITCHES),
-    _logged("faults_a_fork", "page faults a new process", Source.MEMORY, "page_faults_per_s", Sum(("forks_per_s",))),
-    _logged("packet_kib", "a packet's mean size in KiB", Source.NETWORK, _NETWORK_KIB, _PACKETS),
-    _logged("disk_queue", "disk requests under way", Source.DISK, "disk_queue_length", suspect=True),
-    _logged("disk_io_kib", "KiB a disk request", Source.DISK, Sum(("disk_io_size_bytes",), (_KIB,))),
+    logged("faults_a_fork", "page faults a new process", Source.MEMORY, "page_faults_per_s", Sum(("forks_per_s",))),
+    logged("packet_kib", "a packet's mean size in KiB", Source.NETWORK, _NETWORK_KIB, _PACKETS),
+    logged("disk_queue", "disk requests under way", Source.DISK, "disk_queue_length", suspect=True),
+    logged("disk_io_kib", "KiB a disk request", Source.DISK, Sum(("disk_io_size_bytes",), (_KIB,))),
     *_durations(),
-    _logged("burst_reach", "the 95 % turn over the median one", Source.PROBES, "burst_p95_us", Sum(("burst_p50_us",))),
-    _logged("sleep_reach", "the 95 % sleep over the median one", Source.PROBES, "sleep_p95_us", Sum(("sleep_p50_us",))),
-    _logged("queue_length", "tasks able to run on a CPU at a switch", Source.PROBES, "run_queue_length_mean"),
-    _logged("focus_processes", "processes of the focused window", Source.DESKTOP, "focus_processes"),
-    _logged("input_events", "input events a second", Source.DESKTOP, "input_events_per_s"),
-    _logged("input_idle", "seconds since the last input", Source.DESKTOP, "input_idle_s"),
-    _logged("gpu_engines", "GPU engines at work", Source.GPU, "gpu_busy_engines"),
-    _logged("gpu_processes", "processes that hold a GPU", Source.GPU, "gpu_processes", suspect=True),
-    _logged(
+    logged("burst_reach", "the 95 % turn over the median one", Source.PROBES, "burst_p95_us", Sum(("burst_p50_us",))),
+    logged("sleep_reach", "the 95 % sleep over the median one", Source.PROBES, "sleep_p95_us", Sum(("sleep_p50_us",))),
+    logged("queue_length", "tasks able to run on a CPU at a switch", Source.PROBES, "run_queue_length_mean"),
+    logged("focus_processes", "processes of the focused window", Source.DESKTOP, "focus_processes"),
+    logged("input_events", "input events a second", Source.DESKTOP, "input_events_per_s"),
+    logged("input_idle", "seconds since the last input", Source.DESKTOP, "input_idle_s"),
+    logged("gpu_engines", "GPU engines at work", Source.GPU, "gpu_busy_engines"),
+    logged("gpu_processes", "processes that hold a GPU", Source.GPU, "gpu_processes", suspect=True),
+    logged(
         "group_top_share",
         "the busiest control group's part of their time",
         Source.GROUPS,
         "group_top_share",
         suspect=True,
     ),
-    _logged("groups_busy", "control groups at work", Source.GROUPS, "groups_busy", suspect=True),
-    _logged("timer_late", "µs by which a task's timers were late", Source.TIMER, "timer_late_mean_us", suspect=True),
+    logged("groups_busy", "control groups at work", Source.GROUPS, "groups_busy", suspect=True),
+    logged("timer_late", "µs by which a task's timers were late", Source.TIMER, "timer_late_mean_us", suspect=True),
 )
 
-VALUES: tuple[Value, ...] = (*_SHARES, *_LOGS)
+VALUES: tuple[Value, ...] = (*_SHARES, *processes.SHARES, *_LOGS, *processes.LOGS)
 """All values of one tick; those through log1p stand at the end."""
 
 FOLLOWED: tuple[str, ...] = (
@@ -377,5 +307,6 @@ FOLLOWED: tuple[str, ...] = (
     "execs_a_core",
     "focus_share",
     "input_events",
+    *processes.FOLLOWED,
 )
 """Values of which the last seconds matter too."""

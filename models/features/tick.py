@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.rates import Rates
-from models.features.table import BUSY, VALUES, Sum, Whole
+from models.features.column import BUSY, Sum, Whole
+from models.features.table import VALUES
 
 Numbers = NDArray[np.float64]
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from asa.core.decision import FeatureFrame
 from collectors.rates import Rates
-from models.features.table import FOLLOWED, SCHEMA, VALUES, Column
+from models.features.column import Column
+from models.features.table import FOLLOWED, SCHEMA, VALUES
 from models.features.tick import Numbers, values
 
 SHORT_S, LONG_S = 3.0, 6.0
@@ -108,11 +109,10 @@ def vector(window: Window) -> Numbers:
 def frame(window: Window) -> FeatureFrame:
     """The same as a frame, unknown as None."""
     numbers = vector(window)
-    unknown = np.isnan(numbers)
-    if unknown.any():
-        numbers = numbers.astype(object)
-        numbers[unknown] = None
-    return FeatureFrame(schema=SCHEMA, values=tuple(numbers.tolist()))
+    seen: list[float | None] = numbers.tolist()
+    for place in np.flatnonzero(np.isnan(numbers)).tolist():
+        seen[place] = None
+    return FeatureFrame(schema=SCHEMA, values=tuple(seen))
 
 
 def _or_unknown(count: NDArray[np.int_]) -> Numbers:

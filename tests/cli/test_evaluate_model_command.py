@@ -31,7 +31,7 @@ def asa(*words):
 
 @pytest.fixture(scope="module")
 def data():
-    return forty(seeds=2, fronts=("", "web"), backs=("", "disk", "llm"))
+    return forty(seeds=2, ticks=12, fronts=("", "web"), backs=("", "disk", "llm"))
 
 
 @pytest.fixture

@@ -168,6 +168,19 @@ def test_balance_makes_every_label_in_every_place_count_the_same():
     assert weight.mean() == pytest.approx(1.0)
 
 
+def test_rows_that_know_no_processes_count_less_but_their_label_does_not():
+    data = made_of({("cpu", "lab"): 3, ("idle", "lab"): 4})
+    x = data.x.copy()
+    x[:, features.columns({Source.PROCESSES})] = np.nan
+    x[np.flatnonzero(data.session == 0), features.NAMES.index("processes_busy")] = 1.0
+    weight = dataclasses.replace(data, x=x).balanced()
+    assert data.sessions[0].label == "cpu"
+    new, old = weight[data.session == 0], weight[data.session == 1]
+    assert old == pytest.approx([new[0] * dataset.OLD_WORTH] * len(old))
+    sums = [weight[data.y == number].sum() for number in range(2)]
+    assert sums == pytest.approx([sums[0]] * 2)
+
+
 S = 1_000_000_000
 COURSE = (  # of a session of twelve seconds: from which second on what holds
     (0, Phase.BEFORE, "", ""),

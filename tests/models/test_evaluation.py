@@ -24,7 +24,7 @@ TICKS = 12
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    """Rows that know their session (column 0) better than their class (column 1, noisy)."""
+    """Rows that know their session (columns 0 and 2 to 11) better than their class (column 1, noisy)."""
     chance = np.random.default_rng(4)
     sessions = [
         Recording(source="", label=label, place=place, seed=seed, started_ns=0, parameters="", samples=())
@@ -35,7 +35,8 @@ def data() -> Dataset:
     session = np.repeat(np.arange(len(sessions)), TICKS)
     y = np.array([CLASSES.index(it.label) for it in sessions])[session]
     x = chance.normal(size=(len(y), len(features.NAMES))).astype(np.float32)
-    x[:, 0] = chance.permutation(len(sessions))[session] * 10
+    for column in (0, *range(2, 12)):
+        x[:, column] = chance.permutation(len(sessions))[session] * 10
     x[:, 1] = y + 0.7 * chance.normal(size=len(y))
     at_ns = np.tile(np.arange(TICKS), len(sessions)) * 1_000_000_000 + 5_000_000_000
     return Dataset(

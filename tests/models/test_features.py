@@ -70,11 +70,11 @@ def test_everything_known_is_everything_known():
         *(
             name
             for name in FIELDS
-            if name.startswith(("memory_", "swap_", "threads", "processes")) and not name.endswith("_bytes_per_s")
+            if name.startswith(("memory_", "swap_", "threads")) and not name.endswith("_bytes_per_s")
         ),
         *("connections_established", "connections_time_wait", "connections_listening", "udp_sockets"),
         *("disk_read_latency_ms", "disk_write_latency_ms", "block_latency_p50_us", "block_latency_p99_us"),
-        *("cpu_steal_share", "gpu_memory_bytes", "focus_memory_share", "focus_cpu_cores"),
+        *("processes", "cpu_steal_share", "gpu_memory_bytes", "focus_memory_share", "focus_cpu_cores"),
         *("sched_ext_attached", "sched_ext_enables_per_s"),
     ],
 )
@@ -155,7 +155,11 @@ def test_those_through_log1p_stand_at_the_end():
 
 _OWN = {
     Source.PSI: lambda name: name.startswith("pressure_"),
-    Source.PROBES: lambda name: FIELDS.index("switches_per_s") <= FIELDS.index(name) < FIELDS.index("focus_cpu_cores"),
+    Source.PROBES: lambda name: (
+        FIELDS.index("switches_per_s") <= FIELDS.index(name) < FIELDS.index("focus_cpu_cores")
+        or name.startswith("turns_")
+    ),
+    Source.PROCESSES: lambda name: name.startswith(("process_", "processes_")),
     Source.DESKTOP: lambda name: FIELDS.index("focus_cpu_cores") <= FIELDS.index(name) < FIELDS.index("gpu_processes"),
 }
 
