@@ -14,7 +14,7 @@ from asa.journal import Journal
 from calibration.voting_recorded import classify, read
 from models import features
 
-RECORDING = next((paths.base_model().parents[1] / "recordings").glob("host*.journal.xz"))
+RECORDING = paths.base_model().parents[1] / "recordings/host.journal.xz"
 CLASSES = (Workload("idle"), Workload("web"))
 
 
