@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Values of a tick that tell single processes apart: what the busiest do, and over what kinds the CPU time is spread.
 
-Sums over the machine mix a program in front with one that works behind; these do not. Sizes of processes and numbers of
-their threads are a program's own. A process that is not there, or did too little to be told, is unknown.
+Sums over the machine mix a program in front with one that works behind; these do not. Sizes of processes are a
+program's own; numbers of threads, and of processes at work, may follow the number of cores: they are marked as suspect.
+A process that is not there, or did too little to be told, is unknown.
 """
 
 from models.features.column import BUSY, Source, Sum, Value, logged, plain
@@ -29,10 +30,12 @@ _TURNS = {
 }
 
 
-def _spread(prefix: str, what: str, parts: dict[str, str], source: Source) -> tuple[Value, ...]:
+def _spread(
+    prefix: str, what: str, parts: dict[str, str], source: Source, *, suspect: bool = False
+) -> tuple[Value, ...]:
     sentence = f"part of processes' CPU time by {what}"
     return tuple(
-        plain(f"{prefix}_{part}", f"{sentence}: {words}", source, f"{prefix}_{part}_share")
+        plain(f"{prefix}_{part}", f"{sentence}: {words}", source, f"{prefix}_{part}_share", suspect=suspect)
         for part, words in parts.items()
     )
 
@@ -68,7 +71,7 @@ SHARES: tuple[Value, ...] = (
         )
         for top in _DESCRIBED
     ),
-    *_spread("process_cpu_threads", "number of threads", _THREADS, Source.PROCESSES),
+    *_spread("process_cpu_threads", "number of threads", _THREADS, Source.PROCESSES, suspect=True),
     *_spread("process_cpu_resident", "resident memory", _RESIDENT, Source.PROCESSES),
     *_spread("process_cpu_age", "age", _AGE, Source.PROCESSES),
     *(
@@ -116,10 +119,22 @@ SHARES: tuple[Value, ...] = (
 """Shares of time or of switches, as they are."""
 
 LOGS: tuple[Value, ...] = (
-    logged("processes_busy", "processes that use over a twentieth of a core", Source.PROCESSES, "processes_busy"),
-    logged("processes_hot", "processes that use over half a core", Source.PROCESSES, "processes_hot"),
+    logged(
+        "processes_busy",
+        "processes that use over a twentieth of a core",
+        Source.PROCESSES,
+        "processes_busy",
+        suspect=True,
+    ),
+    logged("processes_hot", "processes that use over half a core", Source.PROCESSES, "processes_hot", suspect=True),
     *(
-        logged(f"process_{top}_threads", f"threads of the {_PLACES[top]}", Source.PROCESSES, f"process_{top}_threads")
+        logged(
+            f"process_{top}_threads",
+            f"threads of the {_PLACES[top]}",
+            Source.PROCESSES,
+            f"process_{top}_threads",
+            suspect=True,
+        )
         for top in _DESCRIBED
     ),
     *(
@@ -154,7 +169,9 @@ LOGS: tuple[Value, ...] = (
         for end, which in _EXTREMES.items()
         for value in (
             logged(f"turns_{end}_mean", f"the mean turn of the {which}, in µs", Source.PROBES, f"turns_{end}_mean_us"),
-            logged(f"turns_{end}_threads", f"threads of the {which}", Source.PROBES, f"turns_{end}_threads"),
+            logged(
+                f"turns_{end}_threads", f"threads of the {which}", Source.PROBES, f"turns_{end}_threads", suspect=True
+            ),
             logged(
                 f"turns_{end}_resident",
                 f"resident MiB of the {which}",
