@@ -8,9 +8,7 @@ use alone now one comes first, now the other, while by their turns they keep the
 
 from collectors.rates.arithmetic import Fields
 from collectors.rates.bursts import Turns
-from collectors.rates.processes import BUSY_PROCESS_CORES, USER_HZ, Use, kind
-
-_TICK_NS = 1_000_000_000 // USER_HZ
+from collectors.rates.processes import BUSY_PROCESS_CORES, TICK_NS, Use, kind
 
 
 def extremes(turns: list[Turns], uses: list[Use] | None, elapsed_s: float, cores: int) -> Fields:
@@ -24,7 +22,7 @@ def extremes(turns: list[Turns], uses: list[Use] | None, elapsed_s: float, cores
     for one in turns:
         use = by_pid.get(one.pid)
         # a turn that is still under way is in the ticks alone
-        ns = one.ns if use is None else max(one.ns, use.ticks * _TICK_NS)
+        ns = one.ns if use is None else max(one.ns, use.ticks * TICK_NS)
         if ns >= least_ns:
             busy.append((one.ns / one.turns, ns, one, use))
     if not busy:

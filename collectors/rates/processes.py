@@ -25,7 +25,7 @@ SEEN_CORES = 0.01
 USER_HZ = 100
 """On every architecture we build for."""
 
-_TICK_NS = 1_000_000_000 // USER_HZ
+TICK_NS = 1_000_000_000 // USER_HZ
 _CPU_SKEW = 1.5  # each process's counters are read some time after the clock; beyond this it is no skew but wrong
 
 _MIB = 1 << 20
@@ -105,7 +105,7 @@ def busiest(uses: list[Use], elapsed_s: float, cores: int, busy_share: float | N
 
 def boot_ticks(sample: RawSample) -> int | None:
     """When it was taken, as starts of processes are counted: proc_pid_stat(5), starttime."""
-    return None if sample.suspended_ns is None else (sample.monotonic_ns + sample.suspended_ns) // _TICK_NS
+    return None if sample.suspended_ns is None else (sample.monotonic_ns + sample.suspended_ns) // TICK_NS
 
 
 def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None) -> list[Use]:
