@@ -6,6 +6,7 @@ written, read and printed again. What the split of a figure is stands beside it:
 sessions, a whole place, a whole program, or rows at random as a warning. It chooses nothing that it reports.
 """
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -87,10 +88,10 @@ def evaluate(data: Dataset, options: Options, tell: Tell) -> Result:
     timed = evaluate_model_figures.runtime(options.model, quick=options.quick, tell=tell)
     found = _judged(data, splits)
     found |= {
-        Name.RANDOM: _accuracy(done[0].blended, data, random.test, evaluation.pairs(data)),
+        Name.RANDOM: _accuracy(done[0].blended, data, random.test, _scenarios(data)),
         Name.TUNED: tuned,
         Name.VOTED: evaluation.voted_pct(
-            data, splits.base.blended, Voting(), use=_pairs(data, splits.base), known=known
+            data, splits.base.blended, Voting(), use=_scenarios(data, splits.base), known=known
         ),
         Name.UNKNOWN: new.false_accept_pct,
         **timed,
@@ -98,7 +99,7 @@ def evaluate(data: Dataset, options: Options, tell: Tell) -> Result:
     }
     by_place = _places(data, splits.base, places, by_task)
     found[Name.PLACE_DROP] = max((one.drop_points for one in by_place if one.drop_points is not None), default=None)
-    return _result(data, options, splits, kind, found, by_place, _curve(data, splits, curve, by_task), new, began_s)
+    return _result(data, options, splits, kind, found, by_place, _curve(data, curve, by_task), new, began_s)
 
 
 def place_tasks(data: Dataset, kind: Kind) -> dict[str, Task]:
@@ -119,27 +120,35 @@ def place_tasks(data: Dataset, kind: Kind) -> dict[str, Task]:
 
 
 def curve_tasks(data: Dataset, fold: Array, kind: Kind) -> dict[tuple[int, int], Task]:
-    """By (sessions of each label and place that are learnt from, fold): fewer than there are."""
+    """By (sessions of each label that are learnt from, fold): one, twice as many, and so on up to all of a fold.
+
+    Of sessions of one sort alone, the best there is (`evaluation.judged`): others would blur what a session brings.
+    """
+    judged = evaluation.judged(data)
+    alike = np.isin(data.session, np.unique(data.session[judged]))
+    folds = [one for one in np.unique(fold[judged]).tolist() if one >= 0][:_CURVE_FOLDS]
+    ranks = {number: _rank(data, (fold != number) & alike) for number in folds}
+    most = min((int(rank.max()) + 1 for rank in ranks.values()), default=0)
+    counts = [count for count in (1, 2, 4, 8, 16, 32) if count < most] + [most] * (most > 0)
     made = {}
-    for number in [one for one in np.unique(fold).tolist() if one >= 0][:_CURVE_FOLDS]:
-        train = fold != number
-        rank = _rank(data, train)
-        for count in range(1, int(rank.max()) + 1):
-            use = train & (rank[data.session] < count)
-            name = f"{count} sessions, fold {number + 1}"
-            made[count, number] = Task(name=name, train=use, test=fold == number, kinds=(kind,))
+    for count, (number, rank) in itertools.product(counts, ranks.items()):
+        own = rank[data.session]
+        use = alike & (fold != number) & (own >= 0) & (own < count)
+        name = f"{count} sessions, fold {number + 1}"
+        made[count, number] = Task(name=name, train=use, test=judged & (fold == number), kinds=(kind,))
     return made
 
 
 def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
     most = _QUICK_FOLDS if options.quick else None
 
-    def judged(fold: Array, name: str) -> HeldOut:
+    def judged(fold: Array, name: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> HeldOut:
         return evaluation.hold_out(
             data,
             fold,
             recipe=options.recipe,
             seed=options.seed,
+            kinds=kinds,
             hidden=tuple(features.SOURCES),
             jobs=options.jobs,
             kept=options.kept,
@@ -155,27 +164,32 @@ def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
         found = judged(by_sessions, "sessions, fold")
         return Splits(base=found, sessions=found, words="whole sessions", seeds=False)
     base = judged(by_seeds, "seeds, fold")
-    sessions = base if np.array_equal(by_seeds, by_sessions) else judged(by_sessions, "sessions, fold")
+    if np.array_equal(by_seeds, by_sessions):
+        return Splits(base=base, sessions=base, words="whole seeds", seeds=True)
+    kind = Counter(base.kinds).most_common(1)[0][0]
+    sessions = judged(by_sessions, "sessions, fold", (kind,))
     return Splits(base=base, sessions=sessions, words="whole seeds", seeds=True)
 
 
 def _judged(data: Dataset, splits: Splits) -> dict[Name, float | None]:
-    base, pairs = splits.base, _pairs(data, splits.base)
-    all_of = evaluation.running(data) & (base.fold >= 0)
+    base, pairs, all_pairs = splits.base, _scenarios(data, splits.base), _pairs(data, splits.base)
+    all_of = evaluation.judged(data) & (base.fold >= 0)
     lab = evaluation.in_place(data, lambda session: session.in_lab)
     table = evaluation.confusion(data, base.blended, all_of)
     ece = evaluation.reliability(base.blended[all_of], data.y[all_of]).error
     return {
         Name.BASE: _accuracy(base.blended, data, pairs),
-        Name.BASE_SESSIONS: _accuracy(splits.sessions.blended, data, _pairs(data, splits.sessions)),
+        Name.BASE_SESSIONS: _accuracy(splits.sessions.blended, data, _scenarios(data, splits.sessions)),
         Name.BASE_40: _accuracy(base.blended, data, all_of),
-        Name.HOST: _accuracy(base.blended, data, pairs & ~lab),
-        Name.LAB: _accuracy(base.blended, data, pairs & lab),
+        Name.HOST: _accuracy(base.blended, data, all_pairs & ~lab),
+        Name.LAB: _accuracy(base.blended, data, all_pairs & lab),
         Name.FLAT: _accuracy(base.of.get(Kind.FLAT), data, pairs),
         Name.FACTORED: _accuracy(base.of.get(Kind.FACTORED), data, pairs),
         Name.WITHOUT_EBPF: _accuracy(base.hidden.get("ebpf"), data, pairs),
         Name.WITHOUT_GNOME: _accuracy(base.hidden.get("gnome"), data, pairs),
         Name.WITHOUT_PSI: _accuracy(base.hidden.get("psi"), data, pairs),
+        Name.WITHOUT_PROCESSES: _accuracy(base.hidden.get("processes"), data, pairs),
+        Name.OLDER: _accuracy(base.blended, data, all_pairs & ~lab & ~data.knows_processes()),
         Name.WORST: float(np.nanmin(evaluation.recall_pct(table))) if all_of.any() else None,
         Name.ECE: ece if all_of.any() else None,
     }
@@ -193,7 +207,7 @@ def _result(
     began_s: float,
 ) -> Result:
     base = splits.base
-    all_of = evaluation.running(data) & (base.fold >= 0)
+    all_of = evaluation.judged(data) & (base.fold >= 0)
     table = evaluation.confusion(data, base.blended, all_of)
     certain = evaluation.reliability(base.blended[all_of], data.y[all_of])
     sessions = Counter(session.place for session in data.sessions)
@@ -246,6 +260,7 @@ def _reasons(data: Dataset, found: Mapping[Name, float | None]) -> dict[Name, st
         Name.UNKNOWN: "too few labels to keep a program out",
         Name.PLACE_DROP: f"all recordings are of {data.places()[0]!r}",
         Name.HOST: "no recordings of two programs on the host",
+        Name.OLDER: "all recordings tell what single processes do",
         Name.LAB: "no recordings of two programs in the lab",
         Name.FACTORED: parts,
         Name.REACTION: "too few sessions, or no sound model, to make sequences of",
@@ -268,27 +283,17 @@ def _places(data: Dataset, base: HeldOut, tasks: Mapping[str, Task], done: Mappi
     return tuple(made)
 
 
-def _curve(
-    data: Dataset, splits: Splits, tasks: Mapping[tuple[int, int], Task], done: Mapping[int, Outcome]
-) -> tuple[Curve, ...]:
-    made = []
-    running, pairs = evaluation.running(data), evaluation.pairs(data)
+def _curve(data: Dataset, tasks: Mapping[tuple[int, int], Task], done: Mapping[int, Outcome]) -> tuple[Curve, ...]:
+    made, pairs = [], evaluation.pairs(data)
     for count in sorted({count for count, _ in tasks}):
         right: dict[bool, list[Array]] = {True: [], False: []}
         for (of_count, _), task in tasks.items():
-            if of_count != count:
-                continue
-            hit = done[id(task)].blended.argmax(axis=1) == data.y[task.test]
-            right[False].append(hit[running[task.test]])
-            right[True].append(hit[pairs[task.test]])
+            if of_count == count:
+                hit = done[id(task)].blended.argmax(axis=1) == data.y[task.test]
+                right[False].append(hit)
+                right[True].append(hit[pairs[task.test]])
         shares = [_share(right[of_pairs]) for of_pairs in (True, False)]
         made.append(Curve(sessions=count, accuracy_28_pct=shares[0], accuracy_40_pct=shares[1]))
-    if made:
-        folds = sorted({number for _, number in tasks})
-        use = np.isin(splits.base.fold, folds)
-        most = 1 + max(int(_rank(data, splits.base.fold != number).max()) for number in folds)
-        whole = [_accuracy(splits.base.blended, data, use & rows) for rows in (pairs, running)]
-        made.append(Curve(sessions=most, accuracy_28_pct=whole[0], accuracy_40_pct=whole[1]))
     return tuple(made)
 
 
@@ -305,6 +310,12 @@ def _rank(data: Dataset, use: Array) -> Array:
 
 def _pairs(data: Dataset, found: HeldOut) -> Array:
     return np.asarray(evaluation.pairs(data) & (found.fold >= 0))
+
+
+def _scenarios(data: Dataset, found: HeldOut | None = None) -> Array:
+    # rows of two programs that the first figures are made of
+    use = evaluation.pairs(data) & evaluation.judged(data)
+    return np.asarray(use if found is None else use & (found.fold >= 0))
 
 
 def _share(parts: list[Array]) -> float | None:

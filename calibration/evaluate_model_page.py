@@ -109,7 +109,7 @@ def _learning(result: Result, pictures: Mapping[str, str]) -> list[str]:
         "## What more data would bring",
         "",
         *_picture(pictures, "learning"),
-        *_table(("sessions of each label and place", "28 scenarios, %", "all labels, %"), rows),
+        *_table(("sessions of each label", "28 scenarios, %", "all labels, %"), rows),
     ]
 
 

@@ -51,19 +51,21 @@ def tuned(data: Dataset, kind: Kind, recipe: Recipe, seed: int, *, jobs: int, ke
 
 
 def deals(data: Dataset) -> dict[str, tuple[Array, Array, Array]]:
-    """By machine: rows of the base set, own rows and rows to judge by, bool (n,) each; none where data are too few."""
+    """By what judges: rows of the base set, own rows and rows to judge by, bool (n,); none where data are too few."""
     place = np.array([session.place for session in data.sessions])
+    lab = np.array([session.in_lab for session in data.sessions])
     made = {}
     for name in data.places():
-        here, away = np.flatnonzero(place == name).tolist(), np.flatnonzero(place != name).tolist()
-        for parts in (_machine(data, here, away), _seeds(data, here, away)):
-            if parts is None:
-                continue
-            base, own, test = (np.isin(data.session, part) for part in parts)
+        here, away = np.flatnonzero(place == name), np.flatnonzero(place != name)
+        alike = away[lab[away] == lab[here[0]]]  # stand-ins are no base for real programs, nor these for them
+        parts = {name: _machine(data, here.tolist(), alike.tolist())}
+        if parts[name] is None:
+            parts = {f"{name}, seed {seed}": one for seed, one in _seeds(data, here.tolist(), away.tolist()).items()}
+        for words, one in parts.items():
+            base, own, test = (np.isin(data.session, part) for part in one or ([], [], []))
             counted = test & evaluation.pairs(data)
             if counted.any() and len(np.unique(data.y[base])) == len(data.classes):
-                made[name] = (base, own & evaluation.running(data), counted)
-                break
+                made[words] = (base, own & evaluation.running(data), counted)
     return made
 
 
@@ -79,18 +81,21 @@ def _machine(data: Dataset, here: list[int], away: list[int]) -> _Parts | None:
     return away, own, [one for of in groups.values() for one in of[OWN:]]
 
 
-def _seeds(data: Dataset, here: list[int], away: list[int]) -> _Parts | None:
-    # a machine that the base set has with other seeds: the newest seed judges, those before it are the own ones
-    seeds = sorted({data.sessions[number].seed or 0 for number in here})
+def _seeds(data: Dataset, here: list[int], away: list[int]) -> dict[int, _Parts]:
+    # a machine that the base set has with other seeds: of the last three each judges in turn, two are the own ones
+    labels = set(_by_label(data, here))
+    of_seed: dict[int, list[int]] = {}
+    for one in here:
+        of_seed.setdefault(data.sessions[one].seed or 0, []).append(one)
+    seeds = [seed for seed, of in sorted(of_seed.items()) if set(_by_label(data, of)) == labels]
     new = seeds[-(OWN + 1) :]
-    known = [one for one in here if (data.sessions[one].seed or 0) not in new]
-    groups = _by_label(data, known)
-    if len(seeds) < 2 * OWN + 1 or set(groups) != set(_by_label(data, here)) or min(map(len, groups.values())) < OWN:
-        return None
-    own = [one for one in here if (data.sessions[one].seed or 0) in new[:-1]]
+    if len(seeds) < 2 * OWN + 1:
+        return {}
     # nor does the base set have what these seeds played on other machines
-    base = [one for one in away if (data.sessions[one].seed or 0) not in new] + known
-    return base, own, [one for one in here if (data.sessions[one].seed or 0) == new[-1]]
+    base = [one for one in [*away, *here] if (data.sessions[one].seed or 0) not in new]
+    return {
+        judge: (base, [one for seed in new if seed != judge for one in of_seed[seed]], of_seed[judge]) for judge in new
+    }
 
 
 def _by_label(data: Dataset, numbers: list[int]) -> dict[str, list[int]]:

@@ -72,7 +72,8 @@ def _asked(data: Dataset, use: Array) -> dict[str, Array]:
     alone = numbers[labels > 1]  # a recording of many seeds has one of them for each label
     found |= {f"pairs, seed {one}": pairs & (seed == one) for one in alone.tolist()}
     others = pairs & ~np.isin(seed, alone)
-    return found | ({"pairs, a seed each": others} if others.any() else {})
+    found |= {"pairs, a seed each": others} if others.any() else {}
+    return found | {"pairs of real programs, all sources": pairs & evaluation.judged(data)}
 
 
 def confusion_table(data: Dataset, table: Array) -> list[str]:

@@ -102,10 +102,13 @@ class Dataset:
         Among its rows those of recordings that know nothing of single processes count `OLD_WORTH` as much as others.
         """
         cells = self.cells()
-        unknown = np.isnan(self.x[:, features.columns({features.Source.PROCESSES})]).all(axis=1)
-        worth = np.where(unknown, OLD_WORTH, 1.0)
+        worth = np.where(self.knows_processes(), 1.0, OLD_WORTH)
         weight = worth / np.bincount(cells, weights=worth)[cells]
         return np.asarray(weight / weight.mean())
+
+    def knows_processes(self) -> Array:
+        """Rows of recordings that tell what single processes do, as the agent always sees it, bool (n,)."""
+        return np.asarray(np.isfinite(self.x[:, features.columns({features.Source.PROCESSES})]).any(axis=1))
 
     def factors(self) -> Array:
         """For each class its numbers in `interactives` and `backgrounds`, intp (K, 2), -1 where no row tells it."""

@@ -183,9 +183,18 @@ def running(data: Dataset) -> Array:
 
 
 def pairs(data: Dataset) -> Array:
-    """Those of them with one application in front and one behind, bool (n,): the 28 scenarios."""
+    """Rows of `running` with one application in front and one behind, bool (n,): the 28 scenarios."""
     both = np.asarray((data.factors() > 0).all(axis=1))
     return np.asarray(running(data) & both[data.y])
+
+
+def judged(data: Dataset) -> Array:
+    """Those of `running` that the first figures are made of, bool (n,): real programs, recorded with all that the agent
+    reads. Stand-ins (the lab's) and older recordings count where there are no others."""
+    use = running(data)
+    for better in (~in_place(data, lambda session: session.in_lab), data.knows_processes()):
+        use = use & better if (use & better).any() else use
+    return np.asarray(use)
 
 
 def accuracy_pct(probabilities: Array, y: Array) -> float:

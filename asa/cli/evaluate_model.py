@@ -192,7 +192,7 @@ def _print(result: "Result", found: "list[Figure]") -> None:
             print(f"without {one.name}: {one.left_out_pct:.2f} % there, {one.known_pct:.2f} % with it")
     for point in result.curve:
         if point.accuracy_40_pct is not None:
-            print(f"{point.sessions} sessions a label and place: {point.accuracy_40_pct:.2f} % of all labels")
+            print(f"{point.sessions} sessions a label: {point.accuracy_40_pct:.2f} % of all labels")
     words = ", ".join(f"{true} as {seen} {count}" for true, seen, count in result.worst[:8])
     print(f"taken for another, ticks: {words}")
     recall = ", ".join(f"{name} {share:.1f} %" for name, share, _ in evaluate_model_figures.recall_pct(result)[:8])

@@ -252,7 +252,7 @@ def _figures(data: "Dataset", trained: "Trained", out: Path) -> "list[Figure]":
     found = trained.held_out
     judged = evaluation.running(data) & (found.fold >= 0)
     lab = evaluation.in_place(data, lambda session: session.in_lab)
-    pairs = evaluation.pairs(data) & judged
+    pairs, best = evaluation.pairs(data) & judged, evaluation.judged(data)
 
     def accuracy(probabilities: Array | None, rows: Array) -> float | None:
         if probabilities is None or not rows.any():
@@ -267,6 +267,7 @@ def _figures(data: "Dataset", trained: "Trained", out: Path) -> "list[Figure]":
         Figure(name="accuracy_heldout_lab_pct", value=accuracy(found.blended, judged & lab), unit="%", goal=97.0),
         Figure(name="accuracy_heldout_host_pct", value=accuracy(found.blended, judged & ~lab), unit="%", goal=97.0),
         Figure(name="accuracy_heldout_28_pct", value=accuracy(found.blended, pairs), unit="%", goal=97.0),
+        Figure(name="accuracy_base_28_pct", value=accuracy(found.blended, pairs & best), unit="%", goal=97.0),
         Figure(name="accuracy_flat_pct", value=accuracy(found.of.get(Kind.FLAT), judged), unit="%"),
         Figure(name="accuracy_factored_pct", value=accuracy(found.of.get(Kind.FACTORED), judged), unit="%"),
         Figure(name="accuracy_random_rows_pct", value=trained.random_rows_pct, unit="%"),

@@ -45,8 +45,9 @@ SOURCES: Mapping[str, frozenset[Source]] = {
     "ebpf": frozenset({Source.PROBES}),
     "gnome": frozenset({Source.DESKTOP}),
     "psi": frozenset({Source.PSI}),
+    "processes": frozenset({Source.PROCESSES}),
 }
-"""What a user may be without -> which columns are unknown then."""
+"""What a machine, or an older recording, may be without -> which columns are unknown then."""
 
 
 def columns(sources: Collection[Source] = (), *, suspect: bool = False) -> NDArray[np.bool_]:

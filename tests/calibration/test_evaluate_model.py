@@ -22,10 +22,11 @@ from calibration import (
 )
 from calibration.evaluate_model_figures import GOALS, Name
 from calibration.frame_cost import Cost
-from models import evaluation, held_out
+from models import evaluation, features, held_out
 from models.factored import Kind
 from models.held_out import Kept
 
+OTHER = "host, other CPU"
 FRONTS, BACKS = ("", "web"), ("", "disk", "llm")
 TIMED = {Name.MEAN, Name.P99, Name.RSS}
 
@@ -41,7 +42,9 @@ def options(tmp_path, **more):
 
 @pytest.fixture(scope="module")
 def data():
-    return forty(seeds=3, places=(HOST, LAB), fronts=FRONTS, backs=BACKS, ticks=8)  # longer than the voting's window
+    return forty(
+        seeds=3, places=(HOST, OTHER, LAB), fronts=FRONTS, backs=BACKS, ticks=8
+    )  # longer than the voting's window
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def test_every_figure_has_a_value_or_a_reason(result):
     found = {figure.name: figure for figure in evaluate_model_figures.figures(result, None, "no table")}
     assert set(found) == set(Name) == set(GOALS)
     without = {name for name, figure in found.items() if figure.value is None}
-    assert without == TIMED | {Name.BY_SCHEDULER}
+    assert without == TIMED | {Name.BY_SCHEDULER, Name.OLDER}
     assert all(found[name].reason for name in without)
     assert found[Name.BY_SCHEDULER].reason == "no table"
     for name, figure in found.items():
@@ -67,9 +70,10 @@ def test_every_figure_has_a_value_or_a_reason(result):
 
 def test_what_was_held_out_is_told(result, data):
     assert (result.held_out, result.folds, result.seeds) == ("whole seeds", 3, [0, 1, 2])
-    assert result.sessions == {HOST: 18, LAB: 18}
-    assert sum(map(sum, result.confusion)) == evaluation.running(data).sum()
-    assert {one.name for one in result.places} == {HOST, LAB}
+    assert result.sessions == {HOST: 18, OTHER: 18, LAB: 18}
+    host = evaluation.in_place(data, lambda session: not session.in_lab)
+    assert sum(map(sum, result.confusion)) == (evaluation.running(data) & host).sum()
+    assert {one.name for one in result.places} == {HOST, OTHER, LAB}
     drops = [one.drop_points for one in result.places]
     assert result.figures[Name.PLACE_DROP] == max(drops)
     assert [one.sessions for one in result.curve] == [1, 2]
@@ -135,7 +139,8 @@ def sessions(data, use):
     return set(np.unique(data.session[use]).tolist())
 
 
-def test_places_are_left_out_whole(data):
+def test_places_are_left_out_whole():
+    data = forty(seeds=3, places=(HOST, LAB), fronts=("", "web"), backs=("", "llm"))
     three = dataclasses.replace(
         data,
         sessions=tuple(
@@ -156,26 +161,54 @@ def test_places_are_left_out_whole(data):
 def test_the_learning_curve_learns_from_ever_more_of_the_same_sessions(data):
     fold = evaluation.by_seeds(data)
     asked = evaluate_model.curve_tasks(data, fold, Kind.FLAT)
-    assert set(asked) == {(1, 0), (1, 1)}
-    for task in asked.values():
+    assert set(asked) == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    for (count, _), task in asked.items():
         assert not sessions(data, task.train) & sessions(data, task.test)
-        assert len(sessions(data, task.train)) == 6 * 2  # one of each label and place
+        assert len(sessions(data, task.train)) == 6 * 2 * count  # so many of each label and machine
+        assert {data.sessions[one].place for one in sessions(data, task.train | task.test)} == {HOST, OTHER}
         assert len(np.unique(data.y[task.train])) == 6
+    for fold in (0, 1):
+        assert sessions(data, asked[1, fold].train) < sessions(data, asked[2, fold].train)
 
 
-def test_own_sessions_are_of_a_machine_that_the_base_never_saw(data):
+def test_older_recordings_are_judged_apart(data, tmp_path):
+    blind = forty(seeds=3, fronts=("", "web"), backs=("", "llm"), ticks=8)
+    old = np.array([session.seed == 1 for session in blind.sessions])[blind.session]
+    blind.x[np.ix_(old, features.columns({features.Source.PROCESSES}))] = np.nan
+    assert np.array_equal(evaluation.judged(blind), evaluation.running(blind) & ~old)
+    result = evaluate_model.evaluate(blind, options(tmp_path, quick=False), silent)
+    pairs = evaluation.pairs(blind)
+    found = result.figures
+    right = sum(found[name] * (pairs & use).sum() for name, use in ((Name.BASE, ~old), (Name.OLDER, old)))
+    assert right == pytest.approx(found[Name.HOST] * pairs.sum())
+    assert result.curve[-1].sessions == 1  # of the other new seed
+    blind.x[:, features.columns({features.Source.PROCESSES})] = np.nan
+    assert np.array_equal(evaluation.judged(blind), evaluation.running(blind))  # better than nothing
+
+
+def test_own_sessions_are_of_a_machine_that_the_base_never_saw():
+    data = forty(seeds=3, places=(HOST, OTHER, LAB), fronts=("", "web"), backs=("", "llm"))
     found = evaluate_model_tuned.deals(data)
-    assert set(found) == {HOST, LAB}
+    assert set(found) == {HOST, OTHER}  # nothing is like the lab's stand-ins
     for name, (base, own, test) in found.items():
-        assert {data.sessions[one].place for one in sessions(data, base)} == {LAB if name == HOST else HOST}
+        assert {data.sessions[one].place for one in sessions(data, base)} == {HOST, OTHER} - {name}
         assert not sessions(data, own) & sessions(data, test)
         assert {data.sessions[one].place for one in sessions(data, own | test)} == {name}
-        assert len(sessions(data, own)) == 6 * evaluate_model_tuned.OWN
+        assert len(sessions(data, own)) == 4 * evaluate_model_tuned.OWN
     lone = forty(seeds=5, fronts=("", "web"), backs=("", "llm"))
-    ((base, own, test),) = evaluate_model_tuned.deals(lone).values()
-    seeds = [{lone.sessions[one].seed for one in sessions(lone, use)} for use in (base, own, test)]
-    assert seeds == [{0, 1}, {2, 3}, {4}]
+    found = evaluate_model_tuned.deals(lone)
+    assert len(found) == 3
+    for judge, parts in zip((2, 3, 4), found.values(), strict=True):
+        seeds = [{lone.sessions[one].seed for one in sessions(lone, use)} for use in parts]
+        assert seeds == [{0, 1}, {2, 3, 4} - {judge}, {judge}]
     assert not evaluate_model_tuned.deals(forty(seeds=4, fronts=("", "web"), backs=("", "llm")))
+
+
+def test_a_seed_of_one_label_does_not_judge_tuning():
+    data = forty(seeds=6, fronts=("", "web"), backs=("", "llm"))
+    alone = np.array([session.seed == 5 and session.label != "web" for session in data.sessions])[data.session]
+    found = evaluate_model_tuned.deals(evaluate_model_tuned.only(data, ~alone))
+    assert [name.rpartition(" ")[2] for name in found] == ["2", "3", "4"]
 
 
 def test_the_seeds_that_judge_tuning_are_unknown_on_other_machines_too():
@@ -183,7 +216,7 @@ def test_the_seeds_that_judge_tuning_are_unknown_on_other_machines_too():
     labels = np.array([session.label for session in both.sessions])[both.session]
     place = np.array([session.place for session in both.sessions])[both.session]
     data = evaluate_model_tuned.only(both, (labels != "web") | (place == HOST))
-    base, own, test = evaluate_model_tuned.deals(data)[HOST]
+    base, own, test = evaluate_model_tuned.deals(data)[f"{HOST}, seed 4"]
     seeds = [{data.sessions[one].seed for one in sessions(data, use)} for use in (base, own, test)]
     assert seeds == [{0, 1}, {2, 3}, {4}]
     assert {data.sessions[one].place for one in sessions(data, base)} == {HOST, LAB}

@@ -180,7 +180,7 @@ def test_columns_that_may_tell_the_machine_are_marked():
 
 
 def test_sources_that_a_user_may_lack_have_columns():
-    assert set(features.SOURCES) == {"ebpf", "gnome", "psi"}
+    assert set(features.SOURCES) == {"ebpf", "gnome", "psi", "processes"}
     assert all(features.columns(sources).any() for sources in features.SOURCES.values())
     assert set(chain(*features.SOURCES.values())) <= {column.source for column in features.TABLE}
     assert {column.source for column in features.TABLE} == set(table.Source)
