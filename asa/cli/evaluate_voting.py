@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.voting_score import Score
     from calibration.voting_streams import Stream
-    from calibration.voting_sweep import Chosen, Sweep
+    from calibration.voting_sweep import Sweep
 
 _SPLICED, _SCENARIOS = 40, 6  # sequences of held-out predictions, and scenarios in each
 
@@ -57,6 +57,7 @@ def register(actions: "Commands") -> None:
         metavar="SECONDS",
         help="how long after a change a wrong class is a delay and no error (default: 6)",
     )
+    command.add_argument("--page", type=Path, metavar="FILE", help="write a page (.md), its picture (.svg) beside it")
     command.add_argument("--plot", type=Path, metavar="FILE", help="draw the sweep (.svg, .png)")
     command.add_argument("--all", action="store_true", help="JSON lines of every setting tried, too")
     command.add_argument("--json", action="store_true", help="JSON lines alone")
@@ -65,11 +66,15 @@ def register(actions: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises AsaError."""
+    from asa.cli import bench_output
     from asa.core.errors import AsaError
+    from calibration import voting_page
     from calibration.voting_score import ALLOWED_S
     from calibration.voting_streams import deal
     from calibration.voting_sweep import sweep
 
+    if arguments.page is not None and not arguments.page.parent.is_dir():
+        raise AsaError(f"{arguments.page}: its folder is not there; make it, or name another place by --page")
     if bool(arguments.journals) == (arguments.held_out is not None):
         raise AsaError("nothing to judge by, or two things; name journals with marks, or --held-out FILE")
     validation, others = deal(_streams(arguments))
@@ -80,8 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
 
         draw(arguments.plot, found)
         _say(f"wrote {arguments.plot}")
+    if arguments.page is not None:
+        _write(arguments, found)
     if not arguments.json:
-        _print(found)
+        bench_output.table(voting_page.HEAD, list(voting_page.rows(found)))
+        print("\n".join(voting_page.words(found)))
     if arguments.all:
         for point in found.points:
             body = {"method": point.method, "parameters": dict(point.parameters), "validation": _plain(point.score)}
@@ -116,29 +124,22 @@ def _streams(arguments: argparse.Namespace) -> "list[Stream]":
     return read(arguments.journals, Ensemble.load(arguments.model or paths.base_model()))
 
 
-def _print(found: "Sweep") -> None:
+def _write(arguments: argparse.Namespace, found: "Sweep") -> None:
     from asa.cli import bench_output
-    from asa.decide.filters import Method
+    from calibration import voting_page
+    from calibration.voting_plot import draw
 
-    rows = [_row(method, chosen) for method, chosen in found.chosen.items()]
-    head = ("method", "setting", "median s", "P95 s", "missed", "error %", "lost %", "flaps/min", "us")
-    bench_output.table(head, rows)
-    print(f"set on {found.validation} sessions, reported on {found.reported} others, {found.reported_changes} changes")
-    for method, chosen in found.chosen.items():
-        if chosen.against_paper_pct is not None:
-            more, low, high = chosen.against_paper_pct
-            print(f"{method}: {more:+.2f} % of the ticks lost ({low:+.2f} to {high:+.2f}) against the paper's voting")
-    clear = f"clearly better than {Method.TIME_WEIGHTED}" if found.default is found.best else "not clearly better"
-    words = "the paper's own" if found.best is Method.TIME_WEIGHTED else clear
-    print(f"best by the rule: {found.best}, {words}; the default is {found.default}")
-
-
-def _row(method: str, chosen: "Chosen") -> tuple[str, ...]:
-    one = chosen.reported
-    setting = " ".join(f"{name}={value:g}" for name, value in chosen.point.parameters.items())
-    numbers = (one.median_s, one.p95_s, one.missed, one.error_pct, one.lost_pct, one.flaps_per_min)
-    shown = ["-" if value is None else f"{value:.3g}" for value in numbers]
-    return str(method), setting, *shown, f"{chosen.tick_us:.0f}"
+    page: Path = arguments.page
+    bench_output.writable(page)
+    picture = page.with_suffix(".svg")
+    draw(picture, found)
+    if arguments.held_out is not None:
+        sources = [f"sequences spliced from held-out sessions of {arguments.held_out}, seed {arguments.seed}"]
+    else:
+        model = arguments.model.name if arguments.model is not None else "the package's"
+        sources = [f"recorded sequences: {', '.join(path.name for path in arguments.journals)}", f"model: {model}"]
+    bench_output.put(page, voting_page.page(found, sources, picture.name, command="asa evaluate voting"))
+    _say(f"wrote {page} and {picture}")
 
 
 def _lines(found: "Sweep") -> list[dict[str, object]]:

@@ -58,6 +58,22 @@ def test_table_and_every_setting(predictions, capsys):
     assert len(tried) == sum(2 ** len(of) for of in voting_sweep.GRID.values())
 
 
+def test_the_page_says_what_the_table_says(predictions, capsys, tmp_path):
+    page = tmp_path / "voting.md"
+    assert asa("--held-out", predictions, "--page", page) == 0
+    captured = capsys.readouterr()
+    text = page.read_text(encoding="utf-8")
+    assert "![response delay and error rate](voting.svg)" in text
+    assert (tmp_path / "voting.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert all(f"| {method} |" in text for method in Method)
+    told = [line for line in captured.out.splitlines() if line.startswith(("set on ", "best by the rule: "))]
+    assert len(told) == 2
+    assert all(f"- {line}" in text for line in told)
+    assert str(predictions) in text
+    with pytest.raises(AsaError, match="its folder is not there"):
+        asa("--held-out", predictions, "--page", tmp_path / "none" / "voting.md")
+
+
 def test_one_source_is_named(predictions, tmp_path):
     with pytest.raises(AsaError, match="name journals with marks, or --held-out FILE"):
         asa("--json")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a sweep of the voting found, for people: the table that is printed, and the page with its picture.
+
+Takes a sweep, makes text. It measures nothing.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+from asa.decide.filters import Method
+from calibration.voting_sweep import MOST_ERROR_PCT, MOST_MEDIAN_S, Chosen, Sweep
+
+HEAD = ("method", "setting", "median s", "P95 s", "missed", "error %", "lost %", "flaps/min", "us")
+
+
+def rows(found: Sweep) -> Iterator[tuple[str, ...]]:
+    """Each method at its best, in the columns of `HEAD`."""
+    return (_row(method, chosen) for method, chosen in found.chosen.items())
+
+
+def words(found: Sweep) -> list[str]:
+    """What is chosen on what, how each method compares with the paper's, and which becomes the default; lines."""
+    lines = [
+        f"set on {found.validation} sessions, reported on {found.reported} others, {found.reported_changes} changes"
+    ]
+    for method, chosen in found.chosen.items():
+        if chosen.against_paper_pct is not None:
+            more, low, high = chosen.against_paper_pct
+            lines.append(
+                f"{method}: {more:+.2f} % of the ticks lost ({low:+.2f} to {high:+.2f}) against the paper's voting"
+            )
+    clear = f"clearly better than {Method.TIME_WEIGHTED}" if found.default is found.best else "not clearly better"
+    told = "the paper's own" if found.best is Method.TIME_WEIGHTED else clear
+    return [*lines, f"best by the rule: {found.best}, {told}; the default is {found.default}"]
+
+
+def page(found: Sweep, sources: Sequence[str], picture: str, *, command: str) -> str:
+    """Markdown. `sources`: what the sessions are; `picture`: its file's name."""
+    best = found.chosen[found.default].reported
+    reached = (
+        f"The default reaches a median of {_shown(best.median_s)} s (goal {MOST_MEDIAN_S:g}) at an error rate of "
+        f"{_shown(best.error_pct)} % (goal {MOST_ERROR_PCT:g}): the paper's best points (Figure 7)."
+    )
+    lines = [
+        "# Voting: how soon it follows a change, and how often it is wrong",
+        "",
+        f"Written by `{command}` itself; do not edit.",
+        "",
+        "Each method is set on half of the sessions and reported on the others. *median*, *P95*: from a true change",
+        "until the right class stands for good; *missed*: changes that were never followed; *error*: ticks on a wrong",
+        "class once a change is over; *lost*: all ticks on a wrong class, and what flaps cost; *us*: per tick.",
+        "",
+        f"- when: {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}",
+        *(f"- {source}" for source in sources),
+        "",
+        reached,
+        "",
+        f"![response delay and error rate]({picture})",
+        "",
+        _line(HEAD),
+        "| --- | --- |" + " ---: |" * (len(HEAD) - 2),
+        *(_line(row) for row in rows(found)),
+        "",
+        *(f"- {line}" for line in words(found)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(method: str, chosen: Chosen) -> tuple[str, ...]:
+    one = chosen.reported
+    setting = " ".join(f"{name}={value:g}" for name, value in chosen.point.parameters.items())
+    numbers = (one.median_s, one.p95_s, one.missed, one.error_pct, one.lost_pct, one.flaps_per_min)
+    return str(method), setting, *(_shown(value) for value in numbers), f"{chosen.tick_us:.0f}"
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
