@@ -8,8 +8,8 @@ the reader (`models.evaluation` does) and writes no file (`models.export` makes 
 libraries, so the agent never imports this module. One thread each, so that the sums always run in the same order.
 
 The machine is one of least squares (Suykens and Vandewalle 1999), one class against the rest, over at most
-`Recipe.vectors` rows that all classes share (Nystroem's way): all rows are learnt from, while the time of a prediction
-has a bound.
+`Recipe.vectors` means of rows that all classes share (Nystroem's way, by k-means: Zhang, Tsang and Kwok 2008) and the
+`Recipe.columns` columns that tell the classes best: all rows are learnt from, the time of a prediction has a bound.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from models.artefact import Array
-from models.runtime_numpy import FARTHEST
+from models.runtime_numpy import FARTHEST, UNSEEN
 
-TRAINING = 10
+TRAINING = 11
 """Of how a model is trained: what was kept of another number is not used. Change it when figures would change."""
 
 _GRID = 20  # weights are multiples of 1 / 20
 # The members are there for each other's blind spots (paper 3.3), and a handful of validation sessions cannot show that
 # one of them has none. Chosen after free weights had done worse on held-out sessions: README.md, Limits of today.
 _LEAST = 0.2
-_UNSEEN = 1e30  # scale of a column that never moved in training: what it shows later says nothing
 _JITTER = 1e-3  # added to the vectors' own kernel, so that vectors close together do not get huge opposite weights
 _AT_ONCE = 2048  # rows whose kernel is in memory
 _STEEP = (-3.0, 0.0)  # sigmoid of a class that held-out folds say nothing about
@@ -53,9 +53,10 @@ class Recipe:
     forest_trees: int = 100
     forest_depth: int = 10
     forest_leaf: int = 5  # rows, at least
-    penalty: float = 50.0  # the machine's C
-    spread: float = 0.2  # the machine's gamma is spread / features
+    penalty: float = 200.0  # the machine's C
+    spread: float = 0.1  # the machine's gamma is spread / the mean square of what it sees
     vectors: int = 1000  # of a machine, at most
+    columns: int = 250  # that it sees, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ class Rows:
     weight: Array  # float64 (n,)
     fold: Array  # intp (n,), inner fold; rows of one session share it
     classes: int
+    whole: Array | None = None  # intp (n,): the whole label, where `y` is a part of it; what heads share goes by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,7 @@ def fit(rows: Rows, recipe: Recipe, seed: int) -> Fitted:
 def train(rows: Rows, use: Array, recipe: Recipe, seed: int) -> Members:
     """Train the three members on the rows that `use` (bool, (n,)) selects."""
     x, y, weight = rows.x[use], rows.y[use], rows.weight[use]
+    whole = y if rows.whole is None else rows.whole[use]
     fill = _medians(x)
     filled = np.where(np.isnan(x), fill, x)
     booster = xgboost.train(
@@ -208,10 +211,12 @@ def train(rows: Rows, use: Array, recipe: Recipe, seed: int) -> Members:
     ).fit(filled, y, sample_weight=weight)
     mean = filled.mean(axis=0, dtype=np.float64)
     deviation = filled.std(axis=0, dtype=np.float64)
-    scale = np.where(deviation > 1e-6, deviation, _UNSEEN)
+    scale = np.where(deviation > 1e-6, deviation, UNSEEN)
     z = ((filled - mean) / scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
-    gamma = recipe.spread / x.shape[1]
-    vectors = z[_chosen(weight, recipe.vectors, seed)]
+    dull = np.argsort(-_telling(z, whole, weight), kind="stable")[recipe.columns :]
+    scale[dull], z[:, dull] = UNSEEN, 0.0
+    gamma = recipe.spread / max(1e-9, float(np.average(np.einsum("nf,nf->n", z, z, dtype=np.float64), weights=weight)))
+    vectors = _vectors(z, whole, weight, recipe.vectors, seed)
     coefficients, intercept = _machine(z, vectors, y, weight, rows.classes, gamma, recipe.penalty)
     return Members(
         booster=booster,
@@ -253,12 +258,28 @@ def _medians(x: Array) -> Array:
     return np.asarray(np.nanmedian(known, axis=0), dtype=np.float32)
 
 
-def _chosen(weight: Array, most: int, seed: int) -> Array:
-    # rows that become vectors: the rarer a row's class and place, the likelier
+def _telling(z: Array, y: Array, weight: Array) -> Array:
+    # of each column: variance of the classes' means over variance within the classes
+    classes = np.unique(y)
+    shares = np.array([weight[y == one].sum() for one in classes])
+    means = np.array([np.average(z[y == one], axis=0, weights=weight[y == one]) for one in classes])
+    place = np.searchsorted(classes, y)
+    within = np.average((z - means[place]) ** 2, axis=0, weights=weight)
+    between = np.average((means - np.average(means, axis=0, weights=shares)) ** 2, axis=0, weights=shares)
+    return np.asarray(between / np.maximum(within, 1e-6))
+
+
+def _vectors(z: Array, y: Array, weight: Array, most: int, seed: int) -> Array:
+    # means of a class's rows that lie together; as many of each class as its rows count
     if len(weight) <= most:
-        return np.arange(len(weight))
-    chance = np.random.default_rng(seed)
-    return np.sort(chance.choice(len(weight), size=most, replace=False, p=weight / weight.sum()))
+        return z
+    made = []
+    for one in np.unique(y):
+        own = y == one
+        count = min(int(own.sum()), max(1, int(most * weight[own].sum() / weight.sum())))
+        groups = MiniBatchKMeans(count, random_state=seed, batch_size=1024, n_init=1, max_iter=20)
+        made.append(groups.fit(z[own], sample_weight=weight[own]).cluster_centers_)
+    return np.concatenate(made).astype(np.float32)
 
 
 def _kernel(z: Array, vectors: Array, gamma: float) -> Array:

@@ -135,8 +135,8 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         parts = names.parts
         truths = tuple(names.factors[rows.y].T)
         heads = tuple(
-            # one seed: their machines share the vectors that it draws, and the runtime has one kernel to evaluate
-            ensemble.fit(replace(rows, y=truth, classes=len(part.classes)), recipe, seed)
+            # their machines share columns and vectors, by whole labels and one seed: the runtime evaluates one kernel
+            ensemble.fit(replace(rows, y=truth, classes=len(part.classes), whole=rows.y), recipe, seed)
             for truth, part in zip(truths, parts, strict=True)
         )
         columns = places(parts, names.classes)

@@ -29,17 +29,18 @@ struct head {
 	const double *base;
 	const double *boosted_leaf;
 	const float *forest_leaf; // rows of `classes`
-	const double *mean;
+	const int32_t *columns; // the features that the kernel is made of
+	const double *mean; // of each of them, as `scale`
 	const double *scale;
-	const float *vectors; // rows of `features`
+	const float *vectors; // rows of `seen`
 	const double *squares; // |v|^2 of each vector
 	const double *coefficients; // a row of `vectors_count` for each class
 	const double *intercept;
 	const double *sigmoid; // pairs
-	float *z; // room for `features`
+	float *z; // room for `seen`
 	double *kernel; // room for `vectors_count`, shared by all heads
 	double gamma;
-	int32_t trees, classes, features, vectors_count;
+	int32_t trees, classes, features, seen, vectors_count;
 	int32_t leads; // fills `kernel`; the others find there what the leading head left for the same frame
 	uint32_t leaf;
 };
@@ -117,13 +118,13 @@ static double softmax(double *margins, int32_t classes)
 #endif
 
 IN_ANY_ORDER
-static void products(const float *rows, int32_t count, const float *z, int32_t features, double *out)
+static void products(const float *rows, int32_t count, const float *z, int32_t seen, double *out)
 {
 	for (int32_t s = 0; s < count; s++) {
-		const float *row = rows + (int64_t)s * features;
+		const float *row = rows + (int64_t)s * seen;
 		float sum = 0.0f;
 
-		for (int32_t f = 0; f < features; f++)
+		for (int32_t f = 0; f < seen; f++)
 			sum += row[f] * z[f];
 		out[s] = sum;
 	}
@@ -146,13 +147,13 @@ static void fill_kernel(const struct head *h, const float *filled)
 {
 	double square = 0.0;
 
-	for (int32_t f = 0; f < h->features; f++) {
-		double z = (filled[f] - h->mean[f]) / h->scale[f];
+	for (int32_t f = 0; f < h->seen; f++) {
+		double z = (filled[h->columns[f]] - h->mean[f]) / h->scale[f];
 
 		h->z[f] = (float)(z > FARTHEST ? FARTHEST : z < -FARTHEST ? -FARTHEST : z);
 		square += (double)h->z[f] * h->z[f];
 	}
-	products(h->vectors, h->vectors_count, h->z, h->features, h->kernel);
+	products(h->vectors, h->vectors_count, h->z, h->seen, h->kernel);
 	for (int32_t s = 0; s < h->vectors_count; s++) {
 		double distance = h->squares[s] + square - 2.0 * h->kernel[s];
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from asa.core.errors import ModelError
 from models.artefact import MEMBERS, Array, Artefact, Head
+from models.runtime_numpy import seen
 
 SOURCE = Path(__file__).with_name("members.c")
 LIBRARY = Path(__file__).with_name("members.so")
@@ -37,6 +38,7 @@ _POINTERS = (
     "base",
     "boosted_leaf",
     "forest_leaf",
+    "columns",
     "mean",
     "scale",
     "vectors",
@@ -53,7 +55,7 @@ class _CHead(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("gamma", ctypes.c_double),
-        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "vectors_count", "leads")),
+        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "seen", "vectors_count", "leads")),
         ("leaf", ctypes.c_uint32),
     )
 
@@ -134,14 +136,17 @@ class CompiledMembers:
 
 def _shared(head: Head) -> dict[str, Array]:
     machine = head.machine
+    columns = seen(machine)
+    vectors = machine.vectors[:, columns]
     return _contiguous(
         {
-            "mean": machine.mean,
-            "scale": machine.scale,
-            "vectors": machine.vectors,
-            "squares": np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64),
-            "z": np.zeros(len(machine.mean), dtype=np.float32),
-            "kernel": np.zeros(len(machine.vectors)),
+            "columns": columns,
+            "mean": machine.mean[columns],
+            "scale": machine.scale[columns],
+            "vectors": vectors,
+            "squares": np.einsum("sf,sf->s", vectors, vectors, dtype=np.float64),
+            "z": np.zeros(len(columns), dtype=np.float32),
+            "kernel": np.zeros(len(vectors)),
         }
     )
 
@@ -176,6 +181,7 @@ def _structure(arrays: Mapping[str, Array], head: Head, *, leads: bool) -> _CHea
         trees=len(head.trees.root),
         classes=len(head.trees.base),
         features=len(head.machine.mean),
+        seen=len(arrays["columns"]),
         vectors_count=len(head.machine.vectors),
         leads=leads,
         leaf=3 * len(head.machine.mean),

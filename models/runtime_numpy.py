@@ -15,6 +15,9 @@ from models.trees import spread
 FARTHEST = 1e12
 """Standard deviations from the mean beyond which a value is no farther: sums of squares stay finite in float32."""
 
+UNSEEN = 1e30
+"""Scale from which on a column is left out of the kernel: it never moved in training, or tells nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
@@ -79,19 +82,26 @@ class _Walk:
         return self._node
 
 
+def seen(machine: Machine) -> Array:
+    """The columns that the kernel is made of, int32, rising."""
+    return np.flatnonzero(machine.scale < UNSEEN).astype(np.int32)
+
+
 class _Kernel:
     """What the heads' support vector machines share."""
 
     def __init__(self, machine: Machine) -> None:
-        self._mean, self._scale = machine.mean, machine.scale
-        self._vectors = machine.vectors  # float32: distances keep six digits, of which the kernel needs four
-        self._squares = np.einsum("sf,sf->s", machine.vectors, machine.vectors, dtype=np.float64)
+        self._columns = seen(machine)
+        self._mean, self._scale = machine.mean[self._columns], machine.scale[self._columns]
+        # float32: distances keep six digits, of which the kernel needs four
+        self._vectors = np.ascontiguousarray(machine.vectors[:, self._columns])
+        self._squares = np.einsum("sf,sf->s", self._vectors, self._vectors, dtype=np.float64)
         self._gamma = float(machine.gamma[0])
         self.kinship = 0.0  # of the last frame
 
     def near(self, filled: Array) -> Array:
         """The kernel's value for each vector, (S,)."""
-        z = ((filled - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
+        z = ((filled[self._columns] - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
         wide = z.astype(np.float64)
         # einsum, not @: BLAS would wake its threads for a product this small
         distances = self._squares + wide @ wide - 2.0 * np.einsum("sf,f->s", self._vectors, z)

@@ -70,8 +70,8 @@ def model_file(model: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def factors(rows: Rows) -> tuple[Fitted, Fitted]:
     """Two heads over the same rows: what is in front, what works behind."""
     recipe = Recipe(rounds=6, forest_trees=8)
-    front = dataclasses.replace(rows, y=rows.y % 2, classes=len(FRONT))
-    behind = dataclasses.replace(rows, y=np.minimum(rows.y, 2), classes=len(BEHIND))
+    front = dataclasses.replace(rows, y=rows.y % 2, classes=len(FRONT), whole=rows.y)
+    behind = dataclasses.replace(rows, y=np.minimum(rows.y, 2), classes=len(BEHIND), whole=rows.y)
     return ensemble.fit(front, recipe, seed=3), ensemble.fit(behind, recipe, seed=3)
 
 

@@ -9,6 +9,7 @@ import pytest
 from models import ensemble, export
 from models.artefact import Artefact
 from models.ensemble import Fitted, Recipe, Rows
+from models.runtime_numpy import UNSEEN
 
 SMALL = Recipe(rounds=4, forest_trees=8)
 
@@ -80,3 +81,29 @@ def test_a_column_that_was_never_seen_says_nothing_to_the_machine(fitted: Fitted
     known, shown = fitted.members.scores(rows.x[:20]), fitted.members.scores(later)
     assert shown == pytest.approx(known, abs=1e-9)
     assert fitted.members.kinship(later) == pytest.approx(fitted.members.kinship(rows.x[:20]), abs=1e-9)
+
+
+def test_the_machine_sees_the_columns_that_tell_the_classes(rows: Rows):
+    x = rows.x.copy()
+    x[:, 5], x[:, 6] = rows.y, 100.0 * np.random.default_rng(1).normal(size=len(x))
+    told = dataclasses.replace(rows, x=x)
+    members = ensemble.train(told, np.ones(len(rows.y), dtype=bool), dataclasses.replace(SMALL, columns=20), seed=1)
+    seen = members.scale < UNSEEN
+    assert seen.sum() == 20
+    assert (seen[5], seen[6]) == (True, False)
+    assert not members.vectors[:, ~seen].any()
+    moved = x.copy()
+    moved[:, ~seen] += 1e6
+    assert np.array_equal(members.scores(moved), members.scores(x))
+
+
+def test_vectors_are_means_of_a_classs_rows(rows: Rows):
+    few = dataclasses.replace(SMALL, vectors=30)
+    weight = np.where(rows.y == 0, 5.0, 1.0)
+    members = ensemble.train(dataclasses.replace(rows, weight=weight), np.ones(len(rows.y), dtype=bool), few, seed=1)
+    z = members.standardised(rows.x)
+    nearest = np.array([((z - vector) ** 2).sum(axis=1).argmin() for vector in members.vectors])
+    of_class = np.bincount(rows.y[nearest], minlength=rows.classes)
+    assert 25 <= len(members.vectors) <= 30
+    assert of_class.min() > 0
+    assert of_class.argmax() == 0  # the more its rows count, the more it has
