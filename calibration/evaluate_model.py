@@ -34,6 +34,7 @@ QUICK = Recipe(rounds=15, forest_trees=30, vectors=300)
 
 _QUICK_FOLDS, _QUICK_PROGRAMS = 2, 2
 _CURVE_FOLDS = 2
+_SESSION_FOLDS = 2  # of whole sessions, which are easier than whole seeds: enough to say by how much
 _LAB = "the lab"  # all of its guests together
 _WORST = 20
 
@@ -140,9 +141,7 @@ def curve_tasks(data: Dataset, fold: Array, kind: Kind) -> dict[tuple[int, int],
 
 
 def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
-    most = _QUICK_FOLDS if options.quick else None
-
-    def judged(fold: Array, name: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> HeldOut:
+    def judged(fold: Array, name: str, most: int | None, kinds: tuple[Kind, ...] = tuple(Kind)) -> HeldOut:
         return evaluation.hold_out(
             data,
             fold,
@@ -157,17 +156,17 @@ def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
             most=most,
         )
 
-    by_sessions = evaluation.by_sessions(data)
+    most, by_sessions = _QUICK_FOLDS if options.quick else None, evaluation.by_sessions(data)
     try:
         by_seeds = evaluation.by_seeds(data)
     except ModelError:
-        found = judged(by_sessions, "sessions, fold")
+        found = judged(by_sessions, "sessions, fold", most)
         return Splits(base=found, sessions=found, words="whole sessions", seeds=False)
-    base = judged(by_seeds, "seeds, fold")
+    base = judged(by_seeds, "seeds, fold", most)
     if np.array_equal(by_seeds, by_sessions):
         return Splits(base=base, sessions=base, words="whole seeds", seeds=True)
     kind = Counter(base.kinds).most_common(1)[0][0]
-    sessions = judged(by_sessions, "sessions, fold", (kind,))
+    sessions = judged(by_sessions, "sessions, fold", _SESSION_FOLDS, (kind,))
     return Splits(base=base, sessions=sessions, words="whole seeds", seeds=True)
 
 
