@@ -51,10 +51,10 @@ bench-switch: setup ## what a switch takes, each way, in the lab, into docs/swit
 bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
 	@$(ASA) bench laptop
 
-bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, and how soon and how rightly voting follows recorded sequences (nothing else may run)
+bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, and how soon and how rightly voting follows recorded sequences, into docs/voting.md (nothing else may run)
 	@$(ASA) bench recognition
 	sequences=(models/recordings/sequences/*.journal.xz)
-	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting "$${sequences[@]}" --json
+	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting "$${sequences[@]}" --page docs/voting.md
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
 	@$(ASA) bench scale
@@ -133,4 +133,5 @@ recordings: setup ## record the simple loads anew, here and in the lab, into bui
 train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)
 	@mkdir -p build
 	$(ASA) train --card docs/model-card.md --held-out build/held-out.npz
-	$(ASA) evaluate model --page docs/recognition.md
+	sequences=(models/recordings/sequences/*.journal.xz)
+	$(ASA) evaluate model --sequences "$${sequences[@]}" --page docs/recognition.md
