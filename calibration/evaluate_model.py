@@ -34,7 +34,6 @@ QUICK = Recipe(rounds=15, forest_trees=30, vectors=300)
 
 _QUICK_FOLDS, _QUICK_PROGRAMS = 2, 2
 _CURVE_FOLDS = 2
-_SESSION_FOLDS = 2  # of whole sessions, which are easier than whole seeds: enough to say by how much
 _LAB = "the lab"  # all of its guests together
 _WORST = 20
 
@@ -121,7 +120,7 @@ def place_tasks(data: Dataset, kind: Kind) -> dict[str, Task]:
 
 
 def curve_tasks(data: Dataset, fold: Array, kind: Kind) -> dict[tuple[int, int], Task]:
-    """By (sessions of each label that are learnt from, fold): one, twice as many, and so on up to all of a fold.
+    """By (sessions of each label and place that are learnt from, fold): one, twice as many, and so on up to all.
 
     Of sessions of one sort alone, the best there is (`evaluation.judged`): others would blur what a session brings.
     """
@@ -141,7 +140,9 @@ def curve_tasks(data: Dataset, fold: Array, kind: Kind) -> dict[tuple[int, int],
 
 
 def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
-    def judged(fold: Array, name: str, most: int | None, kinds: tuple[Kind, ...] = tuple(Kind)) -> HeldOut:
+    most = _QUICK_FOLDS if options.quick else None
+
+    def away(fold: Array, name: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> HeldOut:
         return evaluation.hold_out(
             data,
             fold,
@@ -156,17 +157,17 @@ def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
             most=most,
         )
 
-    most, by_sessions = _QUICK_FOLDS if options.quick else None, evaluation.by_sessions(data)
+    by_sessions = evaluation.by_sessions(data)
     try:
         by_seeds = evaluation.by_seeds(data)
     except ModelError:
-        found = judged(by_sessions, "sessions, fold", most)
+        found = away(by_sessions, "sessions, fold")
         return Splits(base=found, sessions=found, words="whole sessions", seeds=False)
-    base = judged(by_seeds, "seeds, fold", most)
+    base = away(by_seeds, "seeds, fold")
     if np.array_equal(by_seeds, by_sessions):
         return Splits(base=base, sessions=base, words="whole seeds", seeds=True)
     kind = Counter(base.kinds).most_common(1)[0][0]
-    sessions = judged(by_sessions, "sessions, fold", _SESSION_FOLDS, (kind,))
+    sessions = away(by_sessions, "sessions, fold", (kind,))
     return Splits(base=base, sessions=sessions, words="whole seeds", seeds=True)
 
 
@@ -259,7 +260,7 @@ def _reasons(data: Dataset, found: Mapping[Name, float | None]) -> dict[Name, st
         Name.UNKNOWN: "too few labels to keep a program out",
         Name.PLACE_DROP: f"all recordings are of {data.places()[0]!r}",
         Name.HOST: "no recordings of two programs on the host",
-        Name.OLDER: "all recordings tell what single processes do",
+        Name.OLDER: "no recordings of two programs on the host from before single processes were told",
         Name.LAB: "no recordings of two programs in the lab",
         Name.FACTORED: parts,
         Name.REACTION: "too few sessions, or no sound model, to make sequences of",

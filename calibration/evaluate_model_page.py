@@ -37,7 +37,9 @@ def _intro(result: Result, command: str) -> list[str]:
         "",
         "Every figure is per tick, and of ticks that the model it speaks of has not learnt from: whole seeds of the",
         "scenarios' parameters are kept away from training and from every choice (weights, temperature, threshold of",
-        "the unknown, flat or factored), which are made on inner folds.",
+        "the unknown, flat or factored), which are made on inner folds. Where nothing else is said, it is of real",
+        "programs whose recordings tell what single processes do, as the agent sees it; older recordings and the lab's",
+        "stand-ins are learnt from too, and have figures of their own.",
         "",
         f"- made: {result.made}, in {result.took_s / 60:.0f} minutes, seed {result.seed}",
         f"- data: {result.rows} rows of {sum(result.sessions.values())} sessions, SHA-256 `{result.dataset_sha256}`",
@@ -109,7 +111,7 @@ def _learning(result: Result, pictures: Mapping[str, str]) -> list[str]:
         "## What more data would bring",
         "",
         *_picture(pictures, "learning"),
-        *_table(("sessions of each label", "28 scenarios, %", "all labels, %"), rows),
+        *_table(("sessions of each label and place", "28 scenarios, %", "all labels, %"), rows),
     ]
 
 

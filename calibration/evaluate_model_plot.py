@@ -70,7 +70,7 @@ def _learning(axis: Axes, result: Result) -> None:
         if known:
             axis.plot(*zip(*known, strict=True), "o-", color=colour, markersize=3, label=name)
     axis.set_xticks([one.sessions for one in result.curve])
-    axis.set_xlabel("sessions of each label to learn from")
+    axis.set_xlabel("sessions of each label and place to learn from")
     axis.set_ylabel(f"accuracy per tick, % ({result.held_out} held out)")
     if result.curve:
         axis.legend()

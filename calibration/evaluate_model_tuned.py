@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What fine-tuning is worth: two labelled sessions a label of a machine, or of seeds, that the base model never saw.
 
-The base set is all other places; where all recordings are of one place, other seeds. `models.finetune` decides as it
-does for a user, whether the tuned model is kept; what is in use afterwards is judged on the remaining sessions.
+The base set is all other places of its sort; where there are none, other seeds, and what other places have of them:
+the last three seeds take turns to judge. `models.finetune` decides as it does for a user, whether the tuned model is
+kept; what is in use afterwards is judged on the remaining sessions.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 
 import joblib
@@ -54,18 +56,25 @@ def deals(data: Dataset) -> dict[str, tuple[Array, Array, Array]]:
     """By what judges: rows of the base set, own rows and rows to judge by, bool (n,); none where data are too few."""
     place = np.array([session.place for session in data.sessions])
     lab = np.array([session.in_lab for session in data.sessions])
-    made = {}
+    made: dict[str, tuple[Array, Array, Array]] = {}
     for name in data.places():
         here, away = np.flatnonzero(place == name), np.flatnonzero(place != name)
-        alike = away[lab[away] == lab[here[0]]]  # stand-ins are no base for real programs, nor these for them
-        parts = {name: _machine(data, here.tolist(), alike.tolist())}
-        if parts[name] is None:
-            parts = {f"{name}, seed {seed}": one for seed, one in _seeds(data, here.tolist(), away.tolist()).items()}
-        for words, one in parts.items():
-            base, own, test = (np.isin(data.session, part) for part in one or ([], [], []))
-            counted = test & evaluation.pairs(data)
-            if counted.any() and len(np.unique(data.y[base])) == len(data.classes):
-                made[words] = (base, own & evaluation.running(data), counted)
+        alike = away[lab[away] == lab[here[0]]]  # stand-ins alone are no base for real programs, nor these for them
+        machine = _machine(data, here.tolist(), alike.tolist())
+        seeds = _seeds(data, here.tolist(), away.tolist())
+        found = _sound(data, {name: machine} if machine is not None else {})
+        made |= found or _sound(data, {f"{name}, seed {seed}": one for seed, one in seeds.items()})
+    return made
+
+
+def _sound(data: Dataset, parts: Mapping[str, "_Parts"]) -> dict[str, tuple[Array, Array, Array]]:
+    # rows of those deals whose base set has all classes and that have something to judge by
+    made = {}
+    for words, one in parts.items():
+        base, own, test = (np.isin(data.session, part) for part in one)
+        counted = test & evaluation.pairs(data)
+        if counted.any() and len(np.unique(data.y[base])) == len(data.classes):
+            made[words] = (base, own & evaluation.running(data), counted)
     return made
 
 

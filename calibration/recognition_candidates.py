@@ -67,7 +67,8 @@ NEEDS: dict[Candidate, Need] = {
 
 
 def frames_of(model: Artefact) -> list[FeatureFrame]:
-    """Frames that the model has seen in training: its support vectors, in the features' own units."""
+    """Frames like those of training: the model's vectors in the features' own units, the mean in columns that these
+    leave out."""
     machine = model.heads[0].machine
     chosen = np.linspace(0, len(machine.vectors) - 1, _FRAMES).astype(int)
     values = machine.vectors[chosen] * machine.scale + machine.mean

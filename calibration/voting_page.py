@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from asa.decide.filters import Method
+from calibration.voting_score import HOLD_S
 from calibration.voting_sweep import MOST_ERROR_PCT, MOST_MEDIAN_S, Chosen, Sweep
 
 HEAD = ("method", "setting", "median s", "P95 s", "missed", "error %", "lost %", "flaps/min", "us")
@@ -34,12 +35,12 @@ def words(found: Sweep) -> list[str]:
     return [*lines, f"best by the rule: {found.best}, {told}; the default is {found.default}"]
 
 
-def page(found: Sweep, sources: Sequence[str], picture: str, *, command: str) -> str:
-    """Markdown. `sources`: what the sessions are; `picture`: its file's name."""
+def page(found: Sweep, sources: Sequence[str], picture: str, *, allowed_s: float, command: str) -> str:
+    """Markdown. `sources`: what the sessions are; `allowed_s`: as of the sweep; `picture`: its file's name."""
     best = found.chosen[found.default].reported
     reached = (
-        f"The default reaches a median of {_shown(best.median_s)} s (goal {MOST_MEDIAN_S:g}) at an error rate of "
-        f"{_shown(best.error_pct)} % (goal {MOST_ERROR_PCT:g}): the paper's best points (Figure 7)."
+        f"By the default: a median of {_shown(best.median_s)} s at an error rate of {_shown(best.error_pct)} %. "
+        f"Goals, the paper's best points (Figure 7): {MOST_MEDIAN_S:g} s and {MOST_ERROR_PCT:g} %."
     )
     lines = [
         "# Voting: how soon it follows a change, and how often it is wrong",
@@ -47,8 +48,9 @@ def page(found: Sweep, sources: Sequence[str], picture: str, *, command: str) ->
         f"Written by `{command}` itself; do not edit.",
         "",
         "Each method is set on half of the sessions and reported on the others. *median*, *P95*: from a true change",
-        "until the right class stands for good; *missed*: changes that were never followed; *error*: ticks on a wrong",
-        "class once a change is over; *lost*: all ticks on a wrong class, and what flaps cost; *us*: per tick.",
+        f"until the right class stands, and goes on to for {HOLD_S:g} s; *missed*: changes that were never followed;",
+        f"*error*: ticks on a wrong class, of those later than {allowed_s:g} s after a change; *lost*: all ticks on a",
+        "wrong class, and what flaps cost; *us*: per tick.",
         "",
         f"- when: {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}",
         *(f"- {source}" for source in sources),

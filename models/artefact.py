@@ -152,7 +152,7 @@ class Machine:
     """
 
     mean: Array  # float64 (F,): z = float32((x - mean) / scale)
-    scale: Array  # float64 (F,)
+    scale: Array  # float64 (F,); `runtime_numpy.UNSEEN` and more: the column is left out
     vectors: Array  # float32 (S, F), in z
     coefficients: Array  # float64 (K, S)
     intercept: Array  # float64 (K,)

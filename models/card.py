@@ -41,7 +41,8 @@ class Figure:
 
 def accuracy_table(data: Dataset, held_out: HeldOut, settings: Voting) -> list[str]:
     """Markdown table: accuracy per tick on held-out rows in which all of the label works: by member, by kind of model,
-    without each source, and after the vote; of all rows, by place, and of pairs by the seed that was held out."""
+    without each source, and after the vote; of all rows, by place, and of pairs: by the seed that was held out, and
+    those of real programs whose recordings tell what single processes do (`evaluation.judged`)."""
     asked = _asked(data, evaluation.running(data) & (held_out.fold >= 0))
     masks = list(asked.values())
     lines = [_row("per tick, %", *asked), _rule(len(masks) + 1)]
@@ -73,7 +74,7 @@ def _asked(data: Dataset, use: Array) -> dict[str, Array]:
     found |= {f"pairs, seed {one}": pairs & (seed == one) for one in alone.tolist()}
     others = pairs & ~np.isin(seed, alone)
     found |= {"pairs, a seed each": others} if others.any() else {}
-    return found | {"pairs of real programs, all sources": pairs & evaluation.judged(data)}
+    return found | {"pairs of accuracy_base_28_pct": pairs & evaluation.judged(data)}
 
 
 def confusion_table(data: Dataset, table: Array) -> list[str]:

@@ -189,10 +189,10 @@ def pairs(data: Dataset) -> Array:
 
 
 def judged(data: Dataset) -> Array:
-    """Those of `running` that the first figures are made of, bool (n,): real programs, recorded with all that the agent
-    reads. Stand-ins (the lab's) and older recordings count where there are no others."""
+    """Those of `running` that the first figures are made of, bool (n,): no stand-ins, and recordings that tell what
+    single processes do. Stand-ins and older recordings count where there are no others."""
     use = running(data)
-    for better in (~in_place(data, lambda session: session.in_lab), data.knows_processes()):
+    for better in (~data.tier_is("lab"), data.knows_processes()):
         use = use & better if (use & better).any() else use
     return np.asarray(use)
 

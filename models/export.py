@@ -13,7 +13,7 @@ import numpy as np
 
 from asa.core.errors import ModelError
 from models.artefact import Array, Artefact, Head, Header, Machine, Trees
-from models.ensemble import Fitted, Members
+from models.ensemble import Fitted, Members, Space
 
 
 class _Forest:
@@ -68,9 +68,9 @@ def to_artefact(fitted: Fitted, header: Header) -> Artefact:
 
 def factored_artefact(fitted: Sequence[Fitted], header: Header) -> Artefact:
     """Arrays of one ensemble a head, in the order of `header.parts`; all trained on the same rows' features."""
-    first = fitted[0].members
+    first = fitted[0].members.space
     for name in ("fill", "mean", "scale", "vectors", "gamma"):
-        if any(not np.array_equal(getattr(first, name), getattr(other.members, name)) for other in fitted):
+        if any(not np.array_equal(getattr(first, name), getattr(other.members.space, name)) for other in fitted):
             raise ModelError(f"the heads differ in {name}, which they share: train them on the same rows, by one seed")
     heads = [
         Head(trees=_trees(one.members, len(part.classes)), machine=_machine(one, first))
@@ -80,7 +80,7 @@ def factored_artefact(fitted: Sequence[Fitted], header: Header) -> Artefact:
 
 
 def _trees(members: Members, classes: int) -> Trees:
-    forest = _Forest(len(members.fill))
+    forest = _Forest(len(members.space.fill))
     base, boosted_leaf = _add_boosted(forest, members)
     forest_leaf = _add_forest(forest, members, classes)
     return Trees(
@@ -104,7 +104,7 @@ def _add_boosted(forest: _Forest, members: Members) -> tuple[Array, Array]:
     values = [np.array(tree["split_conditions"], dtype=np.float32) for tree in trees]  # at leaves: the leaf's margin
     ends = [np.array(tree["left_children"]) < 0 for tree in trees]
     leaves = np.unique(np.concatenate([value[end] for value, end in zip(values, ends, strict=True)]))
-    features = len(members.fill)
+    features = len(members.space.fill)
     for group, tree, value in zip(model["tree_info"], trees, values, strict=True):
         goes_left = np.array(tree["default_left"], dtype=bool)
         slot = np.array(tree["split_indices"]) + np.where(goes_left, 0, features)
@@ -126,7 +126,7 @@ def _add_forest(forest: _Forest, members: Members, classes: int) -> Array:
     start = 0
     for tree in trees:
         of_tree = rows[start : start + tree.node_count]
-        slot = tree.feature + 2 * len(members.fill)
+        slot = tree.feature + 2 * len(members.space.fill)
         forest.add(classes, tree.children_left, tree.children_right, slot, _strict(tree.threshold), of_tree)
         start += tree.node_count
     return table
@@ -139,7 +139,7 @@ def _strict(threshold: Array) -> Array:
     return np.asarray(np.nextafter(down, np.float32(np.inf)))
 
 
-def _machine(fitted: Fitted, shared: Members) -> Machine:
+def _machine(fitted: Fitted, shared: Space) -> Machine:
     return Machine(
         mean=shared.mean,
         scale=shared.scale,

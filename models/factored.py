@@ -124,8 +124,9 @@ def labels_of(data: Dataset) -> Labels:
 
 def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Model:
     """Train one kind of model on rows with whole labels. Raises ModelError where the labels have no such factors."""
+    known = ensemble.spaces(rows, recipe, seed)  # heads share them: the runtime evaluates one kernel
     if kind is Kind.FLAT:
-        heads: tuple[Fitted, ...] = (ensemble.fit(rows, recipe, seed),)
+        heads: tuple[Fitted, ...] = (ensemble.fit(rows, known, recipe, seed),)
         parts: tuple[Part, ...] = (Part(name=WHOLE, classes=names.classes, weights=()),)
         truths = (rows.y,)
         columns = np.arange(len(names.classes))
@@ -135,8 +136,7 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
         parts = names.parts
         truths = tuple(names.factors[rows.y].T)
         heads = tuple(
-            # their machines share columns and vectors, by whole labels and one seed: the runtime evaluates one kernel
-            ensemble.fit(replace(rows, y=truth, classes=len(part.classes), whole=rows.y), recipe, seed)
+            ensemble.fit(replace(rows, y=truth, classes=len(part.classes)), known, recipe, seed)
             for truth, part in zip(truths, parts, strict=True)
         )
         columns = places(parts, names.classes)

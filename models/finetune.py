@@ -51,7 +51,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """On rows of sessions that were held out, each label in each place counting the same."""
+    """On rows of sessions that were held out, weighed as `Dataset.balanced` does."""
 
     accuracy_pct: float
     log_loss: float

@@ -20,7 +20,7 @@ import joblib
 import numpy as np
 
 from asa.core.errors import ModelError
-from models import ensemble, factored, features
+from models import dataset, ensemble, factored, features
 from models.artefact import MEMBERS, Array, Score
 from models.dataset import Dataset, deal
 from models.ensemble import Recipe, Rows
@@ -132,7 +132,8 @@ def run(
 def key_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> str:
     """Hash of all that an outcome depends on."""
     facts = (ensemble.TRAINING, features.SCHEMA, data.sha256, data.classes, recipe, seed, task.kinds, task.hidden)
-    total = hashlib.sha256(repr((facts, task.by_rows, MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE)).encode())
+    settings = (MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE, dataset.OLD_WORTH, dataset.STAND_IN_WORTH)
+    total = hashlib.sha256(repr((facts, task.by_rows, settings)).encode())
     for mask in (task.train, task.test):
         total.update(np.packbits(mask).tobytes() + b"|")
     return total.hexdigest()[:32]
@@ -166,7 +167,7 @@ def rows_of(data: Dataset, use: Array) -> Rows:
     """Training rows that `use` (bool, (n,)) selects, dealt into inner folds by session.
 
     Where a label has one session, its thirds are the folds: a poor judge, but one that has seen no test row. Weights
-    make classes and places count alike among these rows, but for what follows. One row in `BLIND_EVERY` that knows what
+    are those of `Dataset.balanced` among these rows, but for what follows. One row in `BLIND_EVERY` that knows what
     eBPF tells stands there a second time without it, at the end.
     """
     sighted = Rows(

@@ -170,7 +170,10 @@ def _write(arguments: argparse.Namespace, result: "Result", found: "list[Figure]
         evaluate_model_plot.draw(path, what, result)
         pictures[what] = path.name
         _say(f"wrote {path}")
-    command = " ".join(["asa evaluate model", *(["--quick"] if result.quick else []), "--page", str(page)])
+    words = ["asa evaluate model", *(["--quick"] if result.quick else [])]
+    words += [f"--recordings {arguments.recordings}"] if arguments.recordings is not None else []
+    words += [f"--sequences {' '.join(map(str, arguments.sequences))}"] if arguments.sequences else []
+    command = " ".join([*words, "--page", str(page)])
     bench_output.put(page, evaluate_model_page.page(result, found, pictures, command=command))
     _say(f"wrote {page}")
 
@@ -192,7 +195,7 @@ def _print(result: "Result", found: "list[Figure]") -> None:
             print(f"without {one.name}: {one.left_out_pct:.2f} % there, {one.known_pct:.2f} % with it")
     for point in result.curve:
         if point.accuracy_40_pct is not None:
-            print(f"{point.sessions} sessions a label: {point.accuracy_40_pct:.2f} % of all labels")
+            print(f"{point.sessions} sessions a label and place: {point.accuracy_40_pct:.2f} % of all labels")
     words = ", ".join(f"{true} as {seen} {count}" for true, seen, count in result.worst[:8])
     print(f"taken for another, ticks: {words}")
     recall = ", ".join(f"{name} {share:.1f} %" for name, share, _ in evaluate_model_figures.recall_pct(result)[:8])

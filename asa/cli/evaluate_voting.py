@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     from calibration.voting_streams import deal
     from calibration.voting_sweep import sweep
 
-    if arguments.page is not None and not arguments.page.parent.is_dir():
-        raise AsaError(f"{arguments.page}: its folder is not there; make it, or name another place by --page")
+    if arguments.page is not None and (not arguments.page.parent.is_dir() or arguments.page.suffix != ".md"):
+        raise AsaError(f"{arguments.page}: no page (.md) in a folder that is there; name another place by --page")
     if bool(arguments.journals) == (arguments.held_out is not None):
         raise AsaError("nothing to judge by, or two things; name journals with marks, or --held-out FILE")
     validation, others = deal(_streams(arguments))
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         draw(arguments.plot, found)
         _say(f"wrote {arguments.plot}")
     if arguments.page is not None:
-        _write(arguments, found)
+        _write(arguments, found, allowed_s)
     if not arguments.json:
         bench_output.table(voting_page.HEAD, list(voting_page.rows(found)))
         print("\n".join(voting_page.words(found)))
@@ -124,21 +124,26 @@ def _streams(arguments: argparse.Namespace) -> "list[Stream]":
     return read(arguments.journals, Ensemble.load(arguments.model or paths.base_model()))
 
 
-def _write(arguments: argparse.Namespace, found: "Sweep") -> None:
+def _write(arguments: argparse.Namespace, found: "Sweep", allowed_s: float) -> None:
+    from asa import paths
     from asa.cli import bench_output
     from calibration import voting_page
     from calibration.voting_plot import draw
+    from models import versions
 
     page: Path = arguments.page
-    bench_output.writable(page)
     picture = page.with_suffix(".svg")
     draw(picture, found)
     if arguments.held_out is not None:
         sources = [f"sequences spliced from held-out sessions of {arguments.held_out}, seed {arguments.seed}"]
     else:
-        model = arguments.model.name if arguments.model is not None else "the package's"
-        sources = [f"recorded sequences: {', '.join(path.name for path in arguments.journals)}", f"model: {model}"]
-    bench_output.put(page, voting_page.page(found, sources, picture.name, command="asa evaluate voting"))
+        model: Path = arguments.model or paths.base_model()
+        sources = [
+            f"recorded sequences: {', '.join(path.name for path in arguments.journals)}",
+            f"model: {model.name}, SHA-256 {versions.hash_of(model)[:16]}",
+        ]
+    text = voting_page.page(found, sources, picture.name, allowed_s=allowed_s, command="asa evaluate voting")
+    bench_output.put(page, text)
     _say(f"wrote {page} and {picture}")
 
 

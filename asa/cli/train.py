@@ -250,9 +250,9 @@ def _figures(data: "Dataset", trained: "Trained", out: Path) -> "list[Figure]":
     from models.factored import Kind
 
     found = trained.held_out
-    judged = evaluation.running(data) & (found.fold >= 0)
+    held = evaluation.running(data) & (found.fold >= 0)
     lab = evaluation.in_place(data, lambda session: session.in_lab)
-    pairs, best = evaluation.pairs(data) & judged, evaluation.judged(data)
+    pairs, base = evaluation.pairs(data) & held, evaluation.judged(data)
 
     def accuracy(probabilities: Array | None, rows: Array) -> float | None:
         if probabilities is None or not rows.any():
@@ -260,16 +260,16 @@ def _figures(data: "Dataset", trained: "Trained", out: Path) -> "list[Figure]":
         return evaluation.accuracy_pct(probabilities[rows], data.y[rows])
 
     mean_ms, p99_ms = _inference_ms(data, out)
-    worst = float(np.nanmin(evaluation.recall_pct(evaluation.confusion(data, found.blended, judged))))
-    ece = evaluation.reliability(found.blended[judged], data.y[judged]).error
+    worst = float(np.nanmin(evaluation.recall_pct(evaluation.confusion(data, found.blended, held))))
+    ece = evaluation.reliability(found.blended[held], data.y[held]).error
     return [
-        Figure(name="accuracy_heldout_pct", value=accuracy(found.blended, judged), unit="%", goal=97.0),
-        Figure(name="accuracy_heldout_lab_pct", value=accuracy(found.blended, judged & lab), unit="%", goal=97.0),
-        Figure(name="accuracy_heldout_host_pct", value=accuracy(found.blended, judged & ~lab), unit="%", goal=97.0),
+        Figure(name="accuracy_heldout_pct", value=accuracy(found.blended, held), unit="%", goal=97.0),
+        Figure(name="accuracy_heldout_lab_pct", value=accuracy(found.blended, held & lab), unit="%", goal=97.0),
+        Figure(name="accuracy_heldout_host_pct", value=accuracy(found.blended, held & ~lab), unit="%", goal=97.0),
         Figure(name="accuracy_heldout_28_pct", value=accuracy(found.blended, pairs), unit="%", goal=97.0),
-        Figure(name="accuracy_base_28_pct", value=accuracy(found.blended, pairs & best), unit="%", goal=97.0),
-        Figure(name="accuracy_flat_pct", value=accuracy(found.of.get(Kind.FLAT), judged), unit="%"),
-        Figure(name="accuracy_factored_pct", value=accuracy(found.of.get(Kind.FACTORED), judged), unit="%"),
+        Figure(name="accuracy_base_28_pct", value=accuracy(found.blended, pairs & base), unit="%", goal=97.0),
+        Figure(name="accuracy_flat_pct", value=accuracy(found.of.get(Kind.FLAT), held), unit="%"),
+        Figure(name="accuracy_factored_pct", value=accuracy(found.of.get(Kind.FACTORED), held), unit="%"),
         Figure(name="accuracy_random_rows_pct", value=trained.random_rows_pct, unit="%"),
         Figure(name="worst_class_recall_pct", value=worst, unit="%"),
         Figure(name="ece", value=ece, unit=""),

@@ -204,6 +204,14 @@ def test_own_sessions_are_of_a_machine_that_the_base_never_saw():
     assert not evaluate_model_tuned.deals(forty(seeds=4, fronts=("", "web"), backs=("", "llm")))
 
 
+def test_a_machine_whose_like_lack_a_label_is_tuned_by_seeds():
+    data = forty(seeds=5, places=(HOST, OTHER, LAB), fronts=("", "web"), backs=("", "llm"))
+    labels = np.array([session.label for session in data.sessions])[data.session]
+    lab = evaluation.in_place(data, lambda session: session.in_lab)
+    found = evaluate_model_tuned.deals(data.select((labels != "web") | lab))
+    assert [name.partition(", seed")[0] for name in found] == [HOST] * 3 + [OTHER] * 3 + [LAB] * 3
+
+
 def test_a_seed_of_one_label_does_not_judge_tuning():
     data = forty(seeds=6, fronts=("", "web"), backs=("", "llm"))
     alone = np.array([session.seed == 5 and session.label != "web" for session in data.sessions])[data.session]

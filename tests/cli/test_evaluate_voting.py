@@ -70,7 +70,7 @@ def test_the_page_says_what_the_table_says(predictions, capsys, tmp_path):
     assert len(told) == 2
     assert all(f"- {line}" in text for line in told)
     assert str(predictions) in text
-    with pytest.raises(AsaError, match="its folder is not there"):
+    with pytest.raises(AsaError, match="no page"):
         asa("--held-out", predictions, "--page", tmp_path / "none" / "voting.md")
 
 

@@ -55,7 +55,8 @@ def shipped(tmp_path_factory):
                 )
             )
     data = dataset.assemble(recordings)
-    fitted = ensemble.fit(held_out.rows_of(data, np.ones(len(data.y), dtype=bool)), SMALL, 1)
+    rows = held_out.rows_of(data, np.ones(len(data.y), dtype=bool))
+    fitted = ensemble.fit(rows, ensemble.spaces(rows, SMALL, 1), SMALL, 1)
     head = Header(
         format=FORMAT,
         schema=features.SCHEMA,

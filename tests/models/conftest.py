@@ -51,7 +51,8 @@ def rows() -> Rows:
 
 @pytest.fixture(scope="session")
 def fitted(rows: Rows) -> Fitted:
-    return ensemble.fit(rows, Recipe(rounds=12, forest_trees=20), seed=3)
+    recipe = Recipe(rounds=12, forest_trees=20)
+    return ensemble.fit(rows, ensemble.spaces(rows, recipe, 3), recipe, seed=3)
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +71,10 @@ def model_file(model: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def factors(rows: Rows) -> tuple[Fitted, Fitted]:
     """Two heads over the same rows: what is in front, what works behind."""
     recipe = Recipe(rounds=6, forest_trees=8)
-    front = dataclasses.replace(rows, y=rows.y % 2, classes=len(FRONT), whole=rows.y)
-    behind = dataclasses.replace(rows, y=np.minimum(rows.y, 2), classes=len(BEHIND), whole=rows.y)
-    return ensemble.fit(front, recipe, seed=3), ensemble.fit(behind, recipe, seed=3)
+    front = dataclasses.replace(rows, y=rows.y % 2, classes=len(FRONT))
+    behind = dataclasses.replace(rows, y=np.minimum(rows.y, 2), classes=len(BEHIND))
+    known = ensemble.spaces(rows, recipe, 3)
+    return ensemble.fit(front, known, recipe, seed=3), ensemble.fit(behind, known, recipe, seed=3)
 
 
 @pytest.fixture(scope="session")

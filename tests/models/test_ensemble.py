@@ -14,15 +14,19 @@ from models.runtime_numpy import UNSEEN
 SMALL = Recipe(rounds=4, forest_trees=8)
 
 
+def fit(rows: Rows, seed: int) -> Fitted:
+    return ensemble.fit(rows, ensemble.spaces(rows, SMALL, seed), SMALL, seed)
+
+
 def arrays(model: Artefact) -> list[np.ndarray]:
     parts = (model.heads[0].trees, model.heads[0].machine)
     return [model.fill, *(getattr(part, field.name) for part in parts for field in dataclasses.fields(part))]
 
 
 def test_the_same_seed_gives_the_same_model(rows: Rows, model: Artefact):
-    first, second = (export.to_artefact(ensemble.fit(rows, SMALL, seed=5), model.header) for _ in range(2))
+    first, second = (export.to_artefact(fit(rows, seed=5), model.header) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(arrays(first), arrays(second), strict=True))
-    other = export.to_artefact(ensemble.fit(rows, SMALL, seed=6), model.header)
+    other = export.to_artefact(fit(rows, seed=6), model.header)
     assert len(other.heads[0].trees.slot) != len(first.heads[0].trees.slot)
 
 
@@ -53,9 +57,9 @@ def test_nothing_is_chosen_on_rows_that_trained_it(rows: Rows, monkeypatch: pyte
     predicted: list[np.ndarray] = []
     train, boosted = ensemble.train, ensemble.Members.boosted
 
-    def spy_train(rows_, use, recipe, seed):
+    def spy_train(rows_, use, space, recipe, seed):
         trained.append(rows_.x[use])
-        return train(rows_, use, recipe, seed)
+        return train(rows_, use, space, recipe, seed)
 
     def spy_boosted(self, x):
         predicted.append(x)
@@ -63,7 +67,7 @@ def test_nothing_is_chosen_on_rows_that_trained_it(rows: Rows, monkeypatch: pyte
 
     monkeypatch.setattr(ensemble, "train", spy_train)
     monkeypatch.setattr(ensemble.Members, "boosted", spy_boosted)
-    ensemble.fit(rows, SMALL, seed=1)
+    fit(rows, seed=1)
     assert len(predicted) == 3
     for known, asked in zip(trained, predicted, strict=False):
         assert len(known) + len(asked) == len(rows.x)
@@ -71,8 +75,8 @@ def test_nothing_is_chosen_on_rows_that_trained_it(rows: Rows, monkeypatch: pyte
 
 
 def test_a_column_without_a_value_is_filled_with_a_constant(fitted: Fitted):
-    assert fitted.members.fill[2] == 0.0
-    assert np.isfinite(fitted.members.fill).all()
+    assert fitted.members.space.fill[2] == 0.0
+    assert np.isfinite(fitted.members.space.fill).all()
 
 
 def test_a_column_that_was_never_seen_says_nothing_to_the_machine(fitted: Fitted, rows: Rows):
@@ -83,27 +87,48 @@ def test_a_column_that_was_never_seen_says_nothing_to_the_machine(fitted: Fitted
     assert fitted.members.kinship(later) == pytest.approx(fitted.members.kinship(rows.x[:20]), abs=1e-9)
 
 
+def test_a_folds_space_knows_nothing_of_the_fold(rows: Rows):
+    moved = rows.x.copy()
+    moved[rows.fold == 1] *= 3.0
+    first, second = (ensemble.spaces(one, SMALL, 1) for one in (rows, dataclasses.replace(rows, x=moved)))
+    assert len(first) == 4  # of three folds, and of all rows
+    same = [np.array_equal(one.vectors, other.vectors) for one, other in zip(first, second, strict=True)]
+    assert same == [False, True, False, False]
+
+
 def test_the_machine_sees_the_columns_that_tell_the_classes(rows: Rows):
     x = rows.x.copy()
     x[:, 5], x[:, 6] = rows.y, 100.0 * np.random.default_rng(1).normal(size=len(x))
-    told = dataclasses.replace(rows, x=x)
-    members = ensemble.train(told, np.ones(len(rows.y), dtype=bool), dataclasses.replace(SMALL, columns=20), seed=1)
-    seen = members.scale < UNSEEN
+    told, everything = dataclasses.replace(rows, x=x), np.ones(len(rows.y), dtype=bool)
+    few = dataclasses.replace(SMALL, columns=20)
+    space = ensemble.space(told, everything, few, seed=1)
+    seen = space.scale < UNSEEN
     assert seen.sum() == 20
     assert (seen[5], seen[6]) == (True, False)
-    assert not members.vectors[:, ~seen].any()
+    assert not space.vectors[:, ~seen].any()
+    members = ensemble.train(told, everything, space, few, seed=1)
     moved = x.copy()
     moved[:, ~seen] += 1e6
     assert np.array_equal(members.scores(moved), members.scores(x))
 
 
 def test_vectors_are_means_of_a_classs_rows(rows: Rows):
-    few = dataclasses.replace(SMALL, vectors=30)
-    weight = np.where(rows.y == 0, 5.0, 1.0)
-    members = ensemble.train(dataclasses.replace(rows, weight=weight), np.ones(len(rows.y), dtype=bool), few, seed=1)
+    few, everything = dataclasses.replace(SMALL, vectors=len(np.unique(rows.y))), np.ones(len(rows.y), dtype=bool)
+    space = ensemble.space(rows, everything, few, seed=1)
+    members = ensemble.train(rows, everything, space, SMALL, seed=1)
     z = members.standardised(rows.x)
-    nearest = np.array([((z - vector) ** 2).sum(axis=1).argmin() for vector in members.vectors])
-    of_class = np.bincount(rows.y[nearest], minlength=rows.classes)
-    assert 25 <= len(members.vectors) <= 30
-    assert of_class.min() > 0
-    assert of_class.argmax() == 0  # the more its rows count, the more it has
+    means = np.array([z[rows.y == one].mean(axis=0) for one in range(rows.classes)])
+    assert len(space.vectors) == rows.classes
+    for vector, mean, one in zip(space.vectors, means, range(rows.classes), strict=True):
+        to_rows = np.sqrt(((z[rows.y == one] - vector) ** 2).sum(axis=1))
+        assert np.sqrt(((mean - vector) ** 2).sum()) < 0.3 * to_rows.min()  # near the mean, and no row
+
+
+def test_a_class_whose_rows_count_more_has_more_vectors(rows: Rows):
+    few, everything = dataclasses.replace(SMALL, vectors=40), np.ones(len(rows.y), dtype=bool)
+    heavy = dataclasses.replace(rows, weight=np.where(rows.y == 0, 5.0, 1.0))
+    space = ensemble.space(heavy, everything, few, seed=1)
+    z = ensemble.train(heavy, everything, space, SMALL, seed=1).standardised(rows.x)
+    means = np.array([z[rows.y == one].mean(axis=0) for one in range(rows.classes)])
+    nearest = ((space.vectors[:, None, :] - means) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.bincount(nearest, minlength=rows.classes).tolist() == [25, 5, 5, 5]

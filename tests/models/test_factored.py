@@ -159,7 +159,7 @@ def test_a_temperature_makes_sure_what_is_right_and_unsure_what_is_not():
 def test_the_machine_has_no_more_vectors_than_it_may(models: dict[Kind, Model]):
     for model in models.values():
         for head in model.heads:
-            assert 0.8 * SMALL.vectors <= len(head.members.vectors) <= SMALL.vectors
+            assert 0.8 * SMALL.vectors <= len(head.members.space.vectors) <= SMALL.vectors
 
 
 def test_everything_is_trained_and_judged_in_one_go(data: Dataset, tmp_path):
