@@ -41,10 +41,6 @@ SETTLED = frozenset({Phase.BEFORE, Phase.RUNNING, Phase.AFTER})
 PHASES = tuple(Phase)
 """What `Dataset.phase` counts in."""
 
-STAND_IN_WORTH = 0.1
-"""The lab's stand-ins do what their programs do, roughly (docs/stand-ins.md). Counted like real programs they cost 1.6
-points of the pairs of seeds 5 and 6, held out; counted a tenth they cost 1.2 there and gain 0.8 of seeds 3 and 4."""
-
 # Parts of a sample that the first recordings did not have.
 _LATER = frozenset(
     {"suspended_ns", "probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}
@@ -101,13 +97,13 @@ class Dataset:
         return np.asarray(np.unique(self.y * len(places) + place, return_inverse=True)[1].reshape(-1))
 
     def balanced(self) -> Array:
-        """Weights (n,) with mean 1 under which every class in every place counts the same, stand-ins `STAND_IN_WORTH`.
+        """Weights (n,) with mean 1 under which every class in every place counts the same.
 
         Among its rows those of recordings that know nothing of single processes count `OLD_WORTH` as much as others.
         """
         cells = self.cells()
         worth = np.where(self.knows_processes(), 1.0, OLD_WORTH)
-        weight = worth / np.bincount(cells, weights=worth)[cells] * np.where(self.tier_is("lab"), STAND_IN_WORTH, 1.0)
+        weight = worth / np.bincount(cells, weights=worth)[cells]
         return np.asarray(weight / weight.mean())
 
     def knows_processes(self) -> Array:

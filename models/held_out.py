@@ -132,7 +132,7 @@ def run(
 def key_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> str:
     """Hash of all that an outcome depends on."""
     facts = (ensemble.TRAINING, features.SCHEMA, data.sha256, data.classes, recipe, seed, task.kinds, task.hidden)
-    settings = (MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE, dataset.OLD_WORTH, dataset.STAND_IN_WORTH)
+    settings = (MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE, dataset.OLD_WORTH)
     total = hashlib.sha256(repr((facts, task.by_rows, settings)).encode())
     for mask in (task.train, task.test):
         total.update(np.packbits(mask).tobytes() + b"|")

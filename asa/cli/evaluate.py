@@ -69,9 +69,10 @@ def _scenarios(arguments: argparse.Namespace) -> int:
     from scenarios.application import Tier
 
     folder = arguments.results or Path(calibration.__file__).parent / "results"
-    dataset = arguments.dataset or paths.base_model().parent.parent / "recordings" / "scenarios"
+    recordings = paths.base_model().parent.parent / "recordings"
+    places = [arguments.dataset] if arguments.dataset else [recordings / "scenarios", recordings / "stand-ins"]
     runs = evaluate_results.read(folder)
-    found = figures(runs, _facts(dataset))
+    found = figures(runs, _facts(places))
     lab = [run for run in runs if run.tier == Tier.LAB]
     sides = [
         (f"{EEVDF} against itself", compare(lab, (EEVDF, 1), (EEVDF, 2))),
@@ -89,13 +90,13 @@ def _scenarios(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(path: Path) -> "Sequence[Facts] | None":
+def _facts(places: Sequence[Path]) -> "Sequence[Facts] | None":
     from models import recorded, recorded_table
 
-    if path.is_dir():
-        journals = sorted(path.glob(f"*.journal{recorded.PACKED}"))
-        return recorded_table.facts(recorded_table.table(recorded.sessions(journals))) if journals else None
-    return recorded_table.read(path) if path.exists() else None
+    if len(places) == 1 and places[0].is_file():
+        return recorded_table.read(places[0])
+    journals = [path for folder in places for path in sorted(folder.glob(f"*.journal{recorded.PACKED}"))]
+    return recorded_table.facts(recorded_table.table(recorded.sessions(journals))) if journals else None
 
 
 def _print(found: "Sequence[Figure]", sides: "Sequence[tuple[str, Sequence[Compared]]]") -> None:

@@ -181,19 +181,6 @@ def test_rows_that_know_no_processes_count_less_but_their_label_does_not():
     assert sums == pytest.approx([sums[0]] * 2)
 
 
-def test_stand_ins_count_less_than_programs():
-    data = made_of({("cpu", "lab"): 3, ("cpu", "host"): 3, ("idle", "host"): 4})
-    played = tuple(dataclasses.replace(one, tier="lab" if one.in_lab else "real") for one in data.sessions)
-    weight = dataclasses.replace(data, sessions=played).balanced()
-    lab = np.array([session.in_lab for session in played])[data.session]
-    cpu = data.y == data.classes.index("cpu")
-    assert weight[lab].sum() == pytest.approx(dataset.STAND_IN_WORTH * weight[cpu & ~lab].sum())
-    assert weight[~cpu].sum() == pytest.approx(weight[cpu & ~lab].sum())
-    assert data.balanced()[lab].sum() == pytest.approx(
-        data.balanced()[cpu & ~lab].sum()
-    )  # simple loads are no stand-ins
-
-
 S = 1_000_000_000
 COURSE = (  # of a session of twelve seconds: from which second on what holds
     (0, Phase.BEFORE, "", ""),
