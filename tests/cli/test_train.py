@@ -106,6 +106,7 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
         "accuracy_heldout_lab_pct",
         "accuracy_heldout_host_pct",
         "accuracy_heldout_28_pct",
+        "accuracy_base_28_pct",
         "accuracy_flat_pct",
         "accuracy_factored_pct",
         "accuracy_random_rows_pct",
