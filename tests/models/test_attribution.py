@@ -71,7 +71,8 @@ def exported(booster, width):
 
     forest = export._Forest(width)
     fill = np.zeros(width, dtype=np.float32)
-    base, leaf = export._add_boosted(forest, SimpleNamespace(booster=booster, fill=fill))
+    shared = SimpleNamespace(booster=booster, space=SimpleNamespace(fill=fill))
+    base, leaf = export._add_boosted(forest, shared)
     made = Trees(
         slot=np.array(forest.slot, dtype=np.uint16),
         threshold=np.array(forest.threshold, dtype=np.float32),

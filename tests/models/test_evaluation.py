@@ -69,9 +69,9 @@ def test_no_prediction_comes_from_a_model_that_saw_its_session(data: Dataset, mo
     seen: list[set[bytes]] = []
     train = ensemble.train
 
-    def spy(rows, use, recipe, seed):
+    def spy(rows, use, space, recipe, seed):
         seen.append({row.tobytes() for row in rows.x[use]})
-        return train(rows, use, recipe, seed)
+        return train(rows, use, space, recipe, seed)
 
     monkeypatch.setattr(ensemble, "train", spy)
     said: list[str] = []
