@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 
+COMMA := ,
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 VENV := .venv
 ASA := $(VENV)/bin/asa
@@ -79,26 +80,74 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 	$(ASA) evaluate scenarios
 	exit $$failed
 
-FLEET := calibration/results/fleet
-QUICK_FLEET := --machine vm125,vm124 --scenario web+kernel,web+disk,office+kernel,office+disk --seconds 10 --warm-up 10 \
-	--scheduler eevdf,scx_simple,scx_bpfland,scx_flash,agent,loader-auto --jobs 2
-FULL_FLEET := --machine all --scenario all,changing --repeat 3 --seed 1 --jobs 2 \
-	--scheduler installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost \
-	$(if $(TABLES),--table $(TABLES))
+# What `make evaluate` plays. Unseen machines stand with the prototype whose table they begin with.
+ifneq ($(QUICK),)
+EVALUATION := build/evaluation
+PROTOTYPES := vm125
+UNSEEN := vm124:vm125
+SCENARIOS := web+kernel,web+disk,office+kernel,office+disk
+COSTS_BY := office+kernel
+SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
+COLUMNS := $(SCHEDULERS),agent
+STAGE_REPEAT := 1
+STAGE_SECONDS := 5
+ADAPT_MINUTES := 3
+FLEET := --repeat 1 --seconds 6 --warm-up 8
+else ifneq ($(FULL),)
+EVALUATION := build/evaluation-full
+PROTOTYPES := vm120 vm121 vm125 vm128
+UNSEEN := vm122:vm121 vm123:vm121 vm124:vm120 vm126:vm128 vm127:vm128 vm129:vm128
+SCENARIOS := all
+COSTS_BY := web+kernel,office+video,game+llm,audio+disk
+SCHEDULERS := all
+COLUMNS := installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
+STAGE_REPEAT := 3
+STAGE_SECONDS := 20
+ADAPT_MINUTES := 30
+FLEET := --repeat 3 --seconds 30 --warm-up 20
+else
+EVALUATION := calibration/results
+PROTOTYPES := vm120 vm125
+UNSEEN := vm122:vm120 vm124:vm120
+# of the four applications, by name, two with each of the loads, by name: archive and blender beside audio, and so on
+SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive
+COSTS_BY := audio+blender,office+llm
+SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
+COLUMNS := $(SCHEDULERS),agent,loader-auto
+STAGE_REPEAT := 2
+STAGE_SECONDS := 10
+ADAPT_MINUTES := 10
+FLEET := --repeat 2 --seconds 10 --warm-up 10
+endif
+PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
+STAGES := $(EVALUATION)/stages
+IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
-# 4: trials failed, and the page says so; whatever else went wrong, there would be a page of older runs
-evaluate: setup ## the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (days; TABLES=DIR: its table for each machine; QUICK=1: minutes, into build)
-	@failed=0
-	if [ -n "$(QUICK)" ]; then
-		mkdir -p build
-		$(ASA) fleet run --out build/fleet $(QUICK_FLEET) || failed=$$?
-		[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
-		$(ASA) evaluate fleet build/fleet --page build/evaluation.md
-	else
-		$(ASA) fleet run --out $(FLEET) $(FULL_FLEET) || failed=$$?
-		[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
-		$(ASA) evaluate fleet $(FLEET) --page docs/evaluation.md
-	fi
+# Stages 1 to 3 with seeds of their own, the model of what stage 1 recorded and of the shipped recordings of stand-ins,
+# then the fleet. A command that has done its part does nothing again. 4: trials failed, and the page says so
+evaluate: setup ## the three stages and the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (hours; QUICK=1: minutes, FULL=1: days, both into build)
+	@mkdir -p $(STAGES)/tables $(STAGES)/recordings
+	cp models/recordings/stand-ins/*.journal.xz $(STAGES)/recordings
+	table=$(STAGES)/tables
+	for machine in $(PROTOTYPES); do
+		$(ASA) calibrate prototype --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --repeat $(STAGE_REPEAT) --seconds $(STAGE_SECONDS) \
+			--seed 11 --record --folder $(STAGES)/$$machine-prototype --out $$table/$$machine.yaml
+		for one in $(STAGES)/$$machine-prototype/recordings/*; do cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
+		$(ASA) calibrate overhead --machine $$machine $(IN_LAB) --scenario $(COSTS_BY) --repeat 1 --seconds 15 \
+			--seed 12 --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
+	done
+	[ -e $(STAGES)/model.npz ] || $(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
+	for pair in $(UNSEEN); do
+		machine=$${pair%:*}
+		$(ASA) adapt --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --minutes $(ADAPT_MINUTES) --seconds $(STAGE_SECONDS) --seed 13 \
+			--folder $(STAGES)/$$machine-adapt --from $$table/$${pair#*:}.yaml --out $$table/$$machine.yaml
+	done
+	failed=0
+	machines="$$(echo $(PROTOTYPES) $(foreach pair,$(UNSEEN),$(firstword $(subst :, ,$(pair)))) | tr ' ' ,)"
+	$(ASA) fleet run --out $(EVALUATION)/fleet --machine $$machines --scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) \
+		--scheduler $(COLUMNS) $(FLEET) --seed 1 --jobs 2 --table $$table --model $(STAGES)/model.npz || failed=$$?
+	[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
+	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE)
 	exit $$failed
 
 bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)

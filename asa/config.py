@@ -24,6 +24,10 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Literal["time-weighted", "none", "mean", "majority", "smoothing", "markov", "change-point"],
         Meta(description="how the class that stands is made of the ticks' probabilities; time-weighted: the paper's"),
     ] = "time-weighted"
+    open_world: Annotated[
+        bool,
+        Meta(description="take what fits no class of the model for unknown; false: for the class that is nearest"),
+    ] = True
 
     # W; paper 5.5: 6 s
     window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 6.0

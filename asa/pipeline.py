@@ -152,7 +152,8 @@ def _vote(
 ) -> filters.Memory:
     before = before or filters.Memory()  # None: a gap, as with the features
     # what fits no class takes part as the class `unknown`: where it wins, the standing class stays
-    seen = None if judged is None else filters.open_world(judged.probabilities, fits=judged.known)
+    fits = judged is not None and (judged.known or not settings.open_world)
+    seen = None if judged is None else filters.open_world(judged.probabilities, fits=fits)
     return filters.of(Method(settings.method), settings).push(before, sample.monotonic_ns, seen, standing)
 
 

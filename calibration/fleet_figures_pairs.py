@@ -124,6 +124,12 @@ def foresight(block: Block, repeat: Repeat) -> float | None:
     return block.score(order[0], repeat) if order else None
 
 
+def drawn(block: Block, repeat: Repeat) -> float | None:
+    """A random router's, as expected: the mean of the schedulers that it would draw from; None of fewer than two."""
+    known = [score for name in block.statics if (score := block.score(name, repeat)) is not None]
+    return statistics.fmean(known) if len(known) > 1 else None
+
+
 def ranking(block: Block, repeats: Sequence[Repeat] | None = None) -> list[tuple[str, float]]:
     """Schedulers with their mean over these repeats, the best first; those with fewer than half of the runs are out."""
     wanted = block.repeats if repeats is None else repeats

@@ -100,6 +100,9 @@ def test_what_fits_no_class_switches_nothing(rules, session, method):
     assert all(one.switch_to is None and one.workload is None for one in strange)
     assert strange[-1].sentence == "what runs fits no class of the model"
     assert strange[-1].probabilities is not None
+    nearest = play(replace(rules, classifier=Estranged(0), voting=Voting(method=method, open_world=False)), session)
+    assert nearest[-1].workload == "cpu"
+    assert any(one.switch_to is not None for one in nearest)
 
 
 def test_a_session_is_recognised_and_switched_for_once(rules, session):

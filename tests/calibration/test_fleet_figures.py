@@ -91,7 +91,7 @@ def test_figures_of_a_fleet_whose_truth_is_known(fleet):
     assert found[Name.BEST_STATIC].detail.startswith("scx_lavd, 8 blocks")
     assert value[Name.LOADER_RULE] == pytest.approx(100.0 * (0.6 / 0.55 - 1.0))
     assert by_name(fleet)[Name.LOADER_RULE].detail.endswith("loader-auto held eevdf for 75 % of the time")
-    assert value[Name.RANDOM_ROUTER] == pytest.approx(20.0)
+    assert value[Name.RANDOM_ROUTER] == pytest.approx(100.0 * (0.6 / ((0.5 + 0.6 + 0.45) / 3.0) - 1.0))
     assert value[Name.UNSEEN] == pytest.approx(0.0, abs=1e-9)
     assert value[Name.ADAPT] == 21.5
     assert value[Name.CPU] == 0.5

@@ -178,7 +178,7 @@ class AgentProcess:
         (folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
         whole = {
             "table": str(folder / "table.yaml"),
-            "voting": {"threshold": 0.01},
+            "voting": {"threshold": 0.01, "open_world": False},
             "policy": {"cooldown_s": 0, "dwell_s": 0},
             "guard": {"baseline_s": 0},
             "quarantine": {"backoff_s": 3600.0},  # the guest may take as long as the 30 s of old

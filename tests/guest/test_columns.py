@@ -33,7 +33,8 @@ def controllers(tmp_path):
             }
         )
     )
-    settings = {"guard": {"baseline_s": 0}, "voting": {"threshold": 0.01}, "policy": {"cooldown_s": 0, "dwell_s": 0}}
+    voting = {"threshold": 0.01, "open_world": False}
+    settings = {"guard": {"baseline_s": 0}, "voting": voting, "policy": {"cooldown_s": 0, "dwell_s": 0}}
     given = Given(table=str(table), settings=settings, among=("scx_simple",))
     return Controllers(paths.default(), given, tmp_path / "scratch", [OWNER])
 

@@ -37,7 +37,7 @@ class Shadow:
         self.write_table(scheduler)
         settings = {
             "table": str(folder / "table.yaml"),
-            "voting": {"threshold": 0.01},
+            "voting": {"threshold": 0.01, "open_world": False},
             "policy": {"cooldown_s": 0, "dwell_s": 0},
             "switch": {"attach_limit_s": LIMIT_S, "trusted_owners": [OWNER]},
         }
