@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kept runs of `asa fleet run`: each machine's folder as blocks, a block being a scenario with all of its runs.
 
-Reads machine.json, the two tables and plan.json, scores the trials, and keeps all scores as one table. Compares
-nothing.
+Reads machine.json, the two tables and plan.json, and scores the trials. Compares nothing.
 
 A scenario that changes its phases in the course of a run is kept as a trial a phase, named `P1/1`, `P1/2` and so on;
 here it is one scenario, P1, whose score is the mean of its phases'.
@@ -11,7 +10,7 @@ here it is one scenario, P1, whose score is the mean of its phases'.
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -109,10 +108,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine's folder. `planned`, None when there is no plan beside the tables, and others count a trial a phase."""
+    """A machine's folders, one of each run.
+
+    `planned` is None when there is no plan beside the tables, and others count a trial a phase.
+    """
 
     facts: Facts
-    folder: Path
+    commands: tuple[str, ...]  # that recorded it
+    folders: tuple[Path, ...]
     blocks: tuple[Block, ...]
     planned: int | None
     trials: int
@@ -120,11 +123,11 @@ class Machine:
     disturbed: int
     began_ns: int | None  # CLOCK_REALTIME
     took_s: float
-    seed: int | None  # of the plan
+    seeds: tuple[int, ...]  # of the plans
     tiers: tuple[str, ...]
     kernels: tuple[str, ...]
     versions: tuple[str, ...]  # of asa
-    programs: Mapping[str, str]  # scheduler, or the agent -> version
+    programs: tuple[str, ...]  # scheduler, or the agent, with its version
 
 
 def is_static(column: str) -> bool:
@@ -133,63 +136,63 @@ def is_static(column: str) -> bool:
 
 
 def read(folder: Path) -> list[Machine]:
-    """All machines below it, by name. Raises AsaError for what is there and cannot be read, and when nothing is."""
-    found = [_machine(path.parent) for path in sorted(folder.glob(f"*/{MACHINE}"))]
+    """All machines below it, by name: of one run, or of runs that each have a folder there; what several runs have of a
+    machine is one. Raises AsaError for what is there and cannot be read, and when nothing is.
+    """
+    runs = (folder, *(path for path in sorted(folder.glob("*")) if path.is_dir() and not (path / MACHINE).exists()))
+    found: dict[str, Machine] = {}
+    for run in runs:
+        here = [_machine(path.parent) for path in sorted(run.glob(f"*/{MACHINE}"))]
+        names = [one.facts.name for one in here]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise AsaError(f"{run}: more than one folder is of machine {twice[0]!r}; keep one of them")
+        for one in here:
+            known = found.get(one.facts.name)
+            found[one.facts.name] = one if known is None else _both(known, one)
     if not found:
         raise AsaError(f"{folder}: holds no machine of a fleet (no */{MACHINE}); {_COMMAND}")
-    names = [one.facts.name for one in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise AsaError(f"{folder}: more than one folder is of machine {twice[0]!r}; keep one of them")
-    return found
+    return [machine for _, machine in sorted(found.items())]
 
 
-def write_scores(path: Path, machines: Sequence[Machine]) -> None:
-    """A Parquet table with a row a run: where, under which column, its score, and why there is none.
-
-    Raises AsaError when it cannot be written.
-    """
-    rows = [
-        {
-            "machine": machine.facts.name,
-            "prototype": machine.facts.prototype,
-            "scenario": block.scenario,
-            "label": block.label,
-            "run": repeat[0],
-            "repeat": repeat[1],
-            "column": column,
-            "score": run.score,
-            "held": run.chosen(),
-            "trouble": run.trouble,
-        }
-        for machine in machines
-        for block in machine.blocks
-        for column, runs in sorted(block.runs.items())
-        for repeat, run in sorted(runs.items())
-    ]
-    fresh = path.with_name(f".{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, _SCORES), fresh, compression="zstd")
-        fresh.replace(path)
-    except OSError as error:
-        raise AsaError(f"{path}: cannot be written: {error.strerror or error}; name another place by --page") from error
+def _both(one: Machine, other: Machine) -> Machine:
+    """A machine of two runs. Raises AsaError when they are of two machines of one name."""
+    first, second = one.facts, other.facts
+    longest = max((facts.adapt_minutes for facts in (first, second) if facts.adapt_minutes is not None), default=None)
+    facts = msgspec.structs.replace(first, adapt_minutes=longest)
+    if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command):
+        folders = f"{one.folders[0]} and {other.folders[0]}"
+        raise AsaError(f"{folders}: are of two machines of the name {first.name!r}; name the folder of one run")
+    planned = None if one.planned is None or other.planned is None else one.planned + other.planned
+    return Machine(
+        facts=facts,
+        commands=(*one.commands, *other.commands),
+        folders=(*one.folders, *other.folders),
+        blocks=_merged(one.blocks, other.blocks),
+        planned=planned,
+        trials=one.trials + other.trials,
+        failed=one.failed + other.failed,
+        disturbed=one.disturbed + other.disturbed,
+        began_ns=min((began for began in (one.began_ns, other.began_ns) if began is not None), default=None),
+        took_s=one.took_s + other.took_s,
+        seeds=(*one.seeds, *other.seeds),
+        tiers=tuple(sorted({*one.tiers, *other.tiers})),
+        kernels=tuple(sorted({*one.kernels, *other.kernels})),
+        versions=tuple(sorted({*one.versions, *other.versions})),
+        programs=tuple(sorted({*one.programs, *other.programs})),
+    )
 
 
-_SCORES = pa.schema(
-    [
-        ("machine", pa.string()),
-        ("prototype", pa.bool_()),
-        ("scenario", pa.string()),
-        ("label", pa.string()),
-        ("run", pa.string()),
-        ("repeat", pa.int16()),
-        ("column", pa.string()),
-        ("score", pa.float64()),
-        ("held", pa.string()),
-        ("trouble", pa.string()),
-    ]
-)
+def _merged(one: Sequence[Block], other: Sequence[Block]) -> tuple[Block, ...]:
+    """Runs of one scenario together: repeats of different runs are different ones."""
+    found = {(block.scenario, block.label): block for block in one}
+    for block in other:
+        known = found.setdefault((block.scenario, block.label), block)
+        if known is not block:
+            columns = dict.fromkeys((*known.runs, *block.runs))
+            runs = {column: {**known.runs.get(column, {}), **block.runs.get(column, {})} for column in columns}
+            found[block.scenario, block.label] = replace(known, runs=runs)
+    return tuple(sorted(found.values(), key=lambda block: _place(block.scenario)))
 
 
 def _machine(folder: Path) -> Machine:
@@ -205,7 +208,8 @@ def _machine(folder: Path) -> Machine:
     columns = {_column(row): row["scheduler_version"] for row in rows if row["scheduler_version"]}
     return Machine(
         facts=facts,
-        folder=folder,
+        commands=(facts.command,) if facts.command else (),
+        folders=(folder,),
         blocks=blocks,
         planned=planned,
         trials=len(rows),
@@ -213,11 +217,11 @@ def _machine(folder: Path) -> Machine:
         disturbed=outcomes.count(Outcome.DISTURBED),
         began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
         took_s=sum(row["took_s"] or 0.0 for row in rows),
-        seed=seed,
+        seeds=() if seed is None else (seed,),
         tiers=_distinct(rows, "tier"),
         kernels=_distinct(rows, "kernel"),
         versions=_distinct(rows, "asa_version"),
-        programs={name: version for name, version in columns.items() if name == AGENT or is_static(name)},
+        programs=tuple(f"{name} {version}" for name, version in columns.items() if name == AGENT or is_static(name)),
     )
 
 

@@ -128,21 +128,22 @@ _HOW = (
 def _made(machines: Sequence[Machine], made: Made) -> Iterator[str]:
     began = [machine.began_ns for machine in machines if machine.began_ns is not None]
     yield f"- this page: `{made.command}`, {_day(made.when_s)}, asa {made.version}"
-    for command in dict.fromkeys(machine.facts.command for machine in machines if machine.facts.command):
+    for command in dict.fromkeys(command for machine in machines for command in machine.commands):
         yield f"- recorded by: `{command}`"
     if began:
         hours = sum(machine.took_s for machine in machines) / 3600.0
         yield f"- recorded: {_day(min(began) / 1e9)} and later, {hours:.1f} hours of trials"
     for title, values in (
-        ("seed", sorted({str(machine.seed) for machine in machines if machine.seed is not None})),
+        ("seed", sorted({str(seed) for machine in machines for seed in machine.seeds})),
         ("tier", _distinct(machine.tiers for machine in machines)),
         ("kernel", _distinct(machine.kernels for machine in machines)),
         ("asa", _distinct(machine.versions for machine in machines)),
-        ("programs", _distinct([f"{name} {version}" for name, version in one.programs.items()] for one in machines)),
+        ("programs", _distinct(one.programs for one in machines)),
     ):
         if values:
             yield f"- {title}: {', '.join(values)}"
-    yield f"- raw data: {', '.join(sorted({f'`{machine.folder.parent}`' for machine in machines}))}, a folder a machine"
+    folders = sorted({f"`{path.parent}`" for machine in machines for path in machine.folders})
+    yield f"- raw data: {', '.join(folders)}, a folder a machine"
     if made.scores:
         yield f"- every run's score: [{made.scores}]({made.scores})"
     yield "- every figure here comes from these data by the first command; the curves of the scores: docs/scoring.svg"

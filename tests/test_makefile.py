@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`make evaluate` by the exit codes of `asa fleet run`: from which a page is made, and with which it ends."""
+"""`make evaluate`: its commands in order, and what comes of their exit codes."""
 
 import shutil
 import subprocess
@@ -10,19 +10,41 @@ import pytest
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
 echo "$1 $2" >> said
-[ "$1" = evaluate ] || exit CODE
+[ "$1 $2" != "FAILING" ] || exit CODE
+[ "$2" != prototype ] || {
+    folder=$(echo "$*" | sed 's/.*--folder \\([^ ]*\\).*/\\1/')
+    mkdir -p "$folder/recordings"
+    : > "$folder/recordings/one.journal.xz"
+}
 """
+STAGES = ["calibrate prototype", "calibrate overhead", "train --kind", "adapt --machine"]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed; apt-get install make")
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed; apt-get install make")
+def evaluate(folder, quick, failing, code):
+    """What was called, and make's exit code."""
+    asa = folder / "asa"
+    asa.write_text(ASA.replace("FAILING", failing).replace("CODE", str(code)))
+    asa.chmod(0o755)
+    known = folder / "models/recordings/stand-ins"
+    known.mkdir(parents=True, exist_ok=True)
+    (known / "known.journal.xz").touch()
+    words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return (folder / "said").read_text().splitlines(), done.returncode
+
+
 @pytest.mark.parametrize("quick", ["", "1"])
 @pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2), (130, False, 2)])
 def test_a_page_is_made_of_what_was_played_now(tmp_path, quick, code, page, ends):
-    asa = tmp_path / "asa"
-    asa.write_text(ASA.replace("CODE", str(code)))
-    asa.chmod(0o755)
-    words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    said = (tmp_path / "said").read_text().splitlines()
-    assert said == ["fleet run", *(["evaluate fleet"] if page else [])]
-    assert done.returncode == ends  # 2 is make's own, for any code but 0
+    said, ended = evaluate(tmp_path, quick, "fleet run", code)
+    assert said == [*STAGES, "fleet run", *(["evaluate fleet"] if page else [])]
+    assert ended == ends  # 2 is make's own, for any code but 0
+
+
+def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables(tmp_path):
+    said, ended = evaluate(tmp_path, "1", "adapt --machine", 1)
+    assert (said, ended) == (STAGES, 2)
+    kept = tmp_path / "build/evaluation/stages/recordings"
+    assert {path.name for path in kept.iterdir()} == {"known.journal.xz", "vm125-one.journal.xz"}

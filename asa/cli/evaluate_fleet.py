@@ -36,7 +36,11 @@ def register(actions: "Commands") -> None:
         "fleet", help="the agent against EEVDF, every scheduler and other rules", description=_TEXT, epilog=_MORE
     )
     command.add_argument(
-        "folder", type=Path, nargs="?", metavar="FOLDER", help="what `asa fleet run` kept (default: the package's)"
+        "folder",
+        type=Path,
+        nargs="?",
+        metavar="FOLDER",
+        help="what `asa fleet run` kept, or a folder of several (default: the package's)",
     )
     command.add_argument("--page", type=Path, metavar="FILE", help="write the whole evaluation there (Markdown)")
     command.add_argument(
@@ -73,7 +77,7 @@ def _write(arguments: argparse.Namespace, folder: Path, machines: "list[Machine]
     import asa
     from asa.cli import bench_output
     from asa.core.errors import AsaError
-    from calibration import fleet_figures_read, fleet_figures_windows, fleet_page, fleet_plots
+    from calibration import fleet_figures_windows, fleet_page, fleet_plots, fleet_scores
 
     page: Path = arguments.page
     bench_output.writable(page)
@@ -82,7 +86,7 @@ def _write(arguments: argparse.Namespace, folder: Path, machines: "list[Machine]
     windows = fleet_figures_windows.read(folder)
     names = fleet_plots.draw(beside, machines, windows)
     scores = beside / "scores.parquet"
-    fleet_figures_read.write_scores(scores, machines)
+    fleet_scores.write(scores, machines)
     made = fleet_page.Made(
         command=_command(arguments),
         when_s=time.time(),

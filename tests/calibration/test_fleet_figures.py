@@ -63,9 +63,9 @@ def fleet(tmp_path_factory):
 
 def test_planted_scores_come_out(fleet):
     found = fleet_figures_read.read(fleet)
-    assert [(one.facts.name, one.trials, one.planned, one.failed, one.seed) for one in found] == [
-        ("p1", one_trials := 4 * 6 * 3 + 3 * 6, one_trials, 0, 4),
-        ("u1", one_trials, one_trials, 0, 4),
+    assert [(one.facts.name, one.trials, one.planned, one.failed, one.seeds) for one in found] == [
+        ("p1", one_trials := 4 * 6 * 3 + 3 * 6, one_trials, 0, (4,)),
+        ("u1", one_trials, one_trials, 0, (4,)),
     ]
     for one in steady(found):
         if AGENT not in one.runs:
@@ -343,6 +343,26 @@ def test_a_table_without_a_column_two_of_one_name_and_nothing(tmp_path):
     (folder / "machine.json").rename(tmp_path / "aside")
     machine(tmp_path / "p3", planted, columns=("eevdf",), scenarios="S1", repeats=1)
     with pytest.raises(AsaError, match="more than one folder is of machine 'p3'"):
+        fleet_figures_read.read(tmp_path)
+
+
+def test_runs_of_one_machine_are_its_repeats(tmp_path):
+    """One run has three repeats of a scenario, another two of it and of one more; together they are five."""
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held, command="first")
+    more = {"record": held, "name": "p1", "command": "second", "adapt_minutes": 3.0}
+    other = machine(tmp_path / "2/p1-again", planted, columns=COLUMNS, scenarios="S1,S9", repeats=2, **more)
+    [found] = fleet_figures_read.read(tmp_path)
+    assert (found.commands, found.seeds, found.facts.adapt_minutes) == (("first", "second"), (4, 4), 3.0)
+    assert found.folders == (tmp_path / "1/p1", other)
+    [alone, beside] = [fleet_figures_read.read(tmp_path / name)[0] for name in "12"]
+    assert (found.trials, found.planned) == (alone.trials + beside.trials, alone.planned + beside.planned)
+    blocks = {block.label: block for block in found.blocks if AGENT in block.runs}
+    counts = {label: {name: len(runs) for name, runs in block.runs.items()} for label, block in blocks.items()}
+    assert counts["game+archive"] == dict.fromkeys(COLUMNS[:4], 5) | dict.fromkeys(COLUMNS[4:], 2)
+    assert list(counts.values()).count(dict.fromkeys(COLUMNS, 2)) == 1
+    facts = json.loads((other / "machine.json").read_text()) | {"cpus": 8}
+    (other / "machine.json").write_text(json.dumps(facts))
+    with pytest.raises(AsaError, match="are of two machines of the name 'p1'"):
         fleet_figures_read.read(tmp_path)
 
 

@@ -39,11 +39,12 @@ def test_a_mean_of_nothing_has_no_figure_in_a_hundred():
 
 def named(one):
     """All figures of a machine that has this block alone."""
-    unknown = ("planned", "began_ns", "seed")
-    empty = {"tiers": (), "kernels": (), "versions": (), "programs": {}, "failed": 0, "disturbed": 0, "took_s": 0.0}
+    unknown = ("planned", "began_ns")
+    empty = dict.fromkeys(("commands", "seeds", "tiers", "kernels", "versions", "programs"), ())
+    empty |= dict.fromkeys(("failed", "disturbed", "took_s"), 0)
     machine = Machine(
         facts=Facts(name="m", cpus=4, prototype=True),
-        folder=Path("m"),
+        folders=(Path("m"),),
         blocks=(one,),
         trials=9,
         **dict.fromkeys(unknown),
