@@ -29,11 +29,10 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="take what fits no class of the model for unknown; false: for the class that is nearest"),
     ] = True
 
-    # W; paper 5.5: 6 s
-    window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 6.0
-    # theta; the paper gives no value, this is a first choice that nothing was tuned on
-    threshold: Annotated[Share, Meta(description="share of the votes that a class must have to win")] = 0.3
-    # alpha; as above
+    # W, theta, alpha: what `asa evaluate voting` chose on three recorded sequences (docs/voting.md); the paper gives
+    # W alone, 6 s (5.5)
+    window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 4.0
+    threshold: Annotated[Share, Meta(description="share of the votes that a class must have to win")] = 0.5
     decay: Annotated[
         float,
         Meta(
@@ -41,7 +40,7 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             le=1.0,
             description="weight of a vote, compared with the one a second after it; 1: all votes count the same",
         ),
-    ] = 0.8
+    ] = 0.6
     # of the other methods; first choices, that `asa evaluate voting` chose nothing of yet
     memory_s: Annotated[
         float, Meta(gt=0.0, le=600.0, description="smoothing: after so long a tick counts for 1/e of what it did")

@@ -12,11 +12,13 @@ from calibration.voting_score import HOLD_S
 from calibration.voting_sweep import MOST_ERROR_PCT, MOST_MEDIAN_S, Chosen, Sweep
 
 HEAD = ("method", "setting", "median s", "P95 s", "missed", "error %", "lost %", "flaps/min", "us")
+_SHIPPED = "as shipped"
 
 
 def rows(found: Sweep) -> Iterator[tuple[str, ...]]:
-    """Each method at its best, in the columns of `HEAD`."""
-    return (_row(method, chosen) for method, chosen in found.chosen.items())
+    """Each method at its best, and what is shipped, in the columns of `HEAD`."""
+    yield from (_row(method, chosen) for method, chosen in found.chosen.items())
+    yield _row(_SHIPPED, found.shipped)
 
 
 def words(found: Sweep) -> list[str]:
@@ -24,7 +26,7 @@ def words(found: Sweep) -> list[str]:
     lines = [
         f"set on {found.validation} sessions, reported on {found.reported} others, {found.reported_changes} changes"
     ]
-    for method, chosen in found.chosen.items():
+    for method, chosen in (*found.chosen.items(), (_SHIPPED, found.shipped)):
         if chosen.against_paper_pct is not None:
             more, low, high = chosen.against_paper_pct
             lines.append(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from asa.config import Voting
 from asa.core.errors import ModelError
 from asa.decide import filters
 from asa.decide.filters import Filter, Memory, Method
@@ -70,10 +71,12 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """All of it. `best` is what the rule chose over all methods, `default` what comes of it."""
+    """All of it. `best` is what the rule chose over all methods, `default` what comes of it; `shipped` is what an agent
+    without settings of its own does."""
 
     points: tuple[Point, ...]
     chosen: Mapping[Method, Chosen]
+    shipped: Chosen
     best: Method
     default: Method
     validation: int  # streams
@@ -104,38 +107,49 @@ def sweep(
     for name, streams in (("to choose by", validation), ("to report on", others)):
         if not changes(streams):
             raise ModelError(f"{len(streams)} sessions {name}, no change of the workload in them; record sequences")
+
+    def judged(method: Method, values: Mapping[str, float]) -> Point:
+        found = voting_score.judge(filters.make(method, **values), validation, allowed_s=allowed_s, key=key)
+        return Point(method=method, parameters=values, score=found)
+
+    def reported(point: Point) -> list[Tally]:
+        return [voting_score.tally(point.make(), stream, allowed_s=allowed_s, key=key) for stream in others]
+
     points = []
     for method in methods:
-        for values in settings(method):
-            rule = filters.make(method, **values)
-            found = voting_score.judge(rule, validation, allowed_s=allowed_s, key=key)
-            points.append(Point(method=method, parameters=values, score=found))
+        points += [judged(method, values) for values in settings(method)]
         say(f"{method}: {sum(one.method is method for one in points)} settings on {len(validation)} sessions")
     at_best = {method: choose([one for one in points if one.method is method]) for method in methods}
-    tallies = {
-        method: [voting_score.tally(point.make(), stream, allowed_s=allowed_s, key=key) for stream in others]
-        for method, point in at_best.items()
-    }
+    tallies = {method: reported(point) for method, point in at_best.items()}
     paper = tallies.get(Method.TIME_WEIGHTED)
-    chosen = {
-        method: Chosen(
+
+    def chose(point: Point, found: Sequence[Tally]) -> Chosen:
+        return Chosen(
             point=point,
-            reported=voting_score.score(tallies[method]),
+            reported=voting_score.score(found),
             tick_us=tick_us(point.make(), others),
-            against_paper_pct=_against(tallies[method], paper),
+            against_paper_pct=_against(found, paper),
         )
-        for method, point in at_best.items()
-    }
+
+    chosen = {method: chose(point, tallies[method]) for method, point in at_best.items()}
+    shipped = judged(Method(Voting().method), shipped_parameters())
     best = choose(list(at_best.values())).method
     return Sweep(
         points=tuple(points),
         chosen=chosen,
+        shipped=chose(shipped, reported(shipped)),
         best=best,
         default=best if clearly_better(chosen, best) else Method.TIME_WEIGHTED,
         validation=len(validation),
         reported=len(others),
         reported_changes=chosen[best].reported.changes,
     )
+
+
+def shipped_parameters() -> dict[str, float]:
+    """Of the method that an agent without settings uses."""
+    settings = Voting()
+    return {name: getattr(settings, name) for name in filters.parameters(Method(settings.method))}
 
 
 def choose(points: Sequence[Point]) -> Point:

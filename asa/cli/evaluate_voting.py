@@ -159,6 +159,8 @@ def _lines(found: "Sweep") -> list[dict[str, object]]:
     best = found.chosen[found.default].reported
     made.append(_figure("reaction_median_s", best.median_s, "s", MOST_MEDIAN_S))
     made.append(_figure("voting_error_pct", best.error_pct, "%", MOST_ERROR_PCT))
+    made.append(_figure("reaction_shipped_median_s", found.shipped.reported.median_s, "s", MOST_MEDIAN_S))
+    made.append(_figure("voting_shipped_error_pct", found.shipped.reported.error_pct, "%", MOST_ERROR_PCT))
     return made
 
 
