@@ -127,7 +127,7 @@ IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 # Stages 1 to 3 with seeds of their own, the model of what stage 1 recorded and of the shipped recordings of stand-ins,
 # then the fleet. A command that has done its part does nothing again. 4: trials failed, and the page says so
 evaluate: setup ## the three stages and the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
-	@mkdir -p $(STAGES)/tables $(STAGES)/recordings
+	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	cp models/recordings/stand-ins/*.journal.xz $(STAGES)/recordings
 	table=$(STAGES)/tables
 	for machine in $(PROTOTYPES); do
@@ -148,6 +148,7 @@ evaluate: setup ## the three stages and the agent beside every scheduler on the 
 	$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines --scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) \
 		--scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 --table $$table --model $(STAGES)/model.npz || failed=$$?
 	[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
+	$(ASA) evaluate voting --all --json models/recordings/sequences/*.journal.xz > $(EVALUATION)/fleet/voting.jsonl
 	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE)
 	exit $$failed
 

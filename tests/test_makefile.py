@@ -39,7 +39,7 @@ def evaluate(folder, quick, failing, code):
 @pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2), (130, False, 2)])
 def test_a_page_is_made_of_what_was_played_now(tmp_path, quick, code, page, ends):
     said, ended = evaluate(tmp_path, quick, "fleet run", code)
-    assert said == [*STAGES, "fleet run", *(["evaluate fleet"] if page else [])]
+    assert said == [*STAGES, "fleet run", *(["evaluate voting", "evaluate fleet"] if page else [])]
     assert ended == ends  # 2 is make's own, for any code but 0
 
 

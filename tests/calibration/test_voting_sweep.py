@@ -3,12 +3,14 @@
 
 import pytest
 
+from asa.config import Voting
 from asa.core.errors import AsaError, ModelError
 from asa.decide.filters import Method, make
 from calibration import voting_sweep
+from calibration.voting_page import rows
 from calibration.voting_score import Score, judge
 from calibration.voting_streams import deal, simulate
-from calibration.voting_sweep import Chosen, Point, choose, clearly_better, curve, settings, sweep
+from calibration.voting_sweep import Chosen, Point, choose, clearly_better, curve, settings, shipped_parameters, sweep
 
 
 def score(median_s=2.0, error_pct=1.0, lost_pct=5.0, p95_s=4.0):
@@ -92,6 +94,20 @@ def test_what_is_reported_is_of_the_other_sessions(found):
     best = result.chosen[Method.SMOOTHING]
     assert best.reported == judge(best.point.make(), others)
     assert best.point.score == judge(best.point.make(), validation)
+
+
+def test_what_is_shipped_is_judged_beside_them(found):
+    streams, result = found
+    _, others = deal(streams)
+    default, shipped = Voting(), result.shipped
+    assert shipped.point.method == default.method
+    assert shipped.point.parameters == {name: getattr(default, name) for name in ("window_s", "threshold", "decay")}
+    assert shipped.reported == judge(shipped.point.make(), others)
+    assert [row[0] for row in rows(result)] == [*result.chosen, "as shipped"]
+
+
+def test_the_defaults_are_a_setting_that_was_tried():
+    assert shipped_parameters() in list(settings(Method.TIME_WEIGHTED))
 
 
 def test_a_session_on_both_sides_is_refused(found):
