@@ -113,11 +113,11 @@ UNSEEN := vm122:vm120
 SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive
 COSTS_BY := audio+blender,office+llm
 SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
-COLUMNS := $(SCHEDULERS),agent,loader-auto
+COLUMNS := $(SCHEDULERS),agent
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
-ADAPT_MINUTES := 10
-FLEET := --repeat 1 --seconds 10 --warm-up 10
+ADAPT_MINUTES := 8
+FLEET := --repeat 1 --seconds 10 --warm-up 15
 endif
 SEED ?= 1
 PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
