@@ -112,12 +112,12 @@ PROTOTYPES := vm120
 UNSEEN := vm122:vm120
 # of the four applications, by name, two with each of the loads, by name: archive and blender beside audio, and so on
 SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive
-COSTS_BY := audio+blender,office+llm
+COSTS_BY := office+llm
 SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
 COLUMNS := $(SCHEDULERS),agent
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
-ADAPT_MINUTES := 8
+ADAPT_MINUTES := 6
 FLEET := --repeat 1 --seconds 10 --warm-up 15
 endif
 SEED ?= 1

@@ -115,13 +115,15 @@ class Fleet:
             raise
 
     def tasks(self) -> list[Task]:
-        """What is left, failed trials again. First the first repeat on all machines: a small picture of the whole."""
+        """What is left, failed trials again: repeat by repeat and scenario by scenario, each on all machines, so that
+        what was played is a small picture of the whole wherever it ends.
+        """
         found = [
-            self._task(machine, trials)
+            (trials[0].repeat, place, self._task(machine, trials))
             for machine in self._request.machines
-            for trials in _together(self._folders[machine.name].left())
+            for place, trials in enumerate(_together(self._folders[machine.name].left()))
         ]
-        return sorted(found, key=lambda task: task.trials[0].repeat)
+        return [task for *_, task in sorted(found, key=lambda one: one[:2])]
 
     def keep(self, played: Played) -> None:
         """Raises AsaError when the disk is full."""
@@ -242,12 +244,15 @@ def _connected(address: str) -> Iterator[Any]:
 
 
 def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:
-    """Those of one repeat and scenario, in the plan's order; applications alone together, since each is one trial."""
+    """Those of one repeat and scenario, in the plan's order. Applications alone are together, since each is one trial,
+    and first, since others are compared with them.
+    """
     found: dict[tuple[int, str], list[Trial]] = {}
     for trial in trials:
         pair = trial.interactive and trial.background
         found.setdefault((trial.repeat, trial.label if pair else ""), []).append(trial)
-    return [tuple(group) for group in found.values()]
+    ordered = sorted(found, key=lambda key: (key[0], key[1] != ""))
+    return [tuple(found[key]) for key in ordered]
 
 
 def _content(files: Mapping[str, Path], machine: Machine) -> bytes:

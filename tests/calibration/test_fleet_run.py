@@ -63,6 +63,9 @@ def test_a_task_is_a_scenario_of_a_repeat_on_a_machine_with_all_its_columns(tmp_
         tasks = fleet.tasks()
     assert len(tasks) == 2 * 2 * (2 + 1)  # machines, repeats; pairs, and game, archive, blender alone together
     assert [task.trials[0].repeat for task in tasks] == [1] * 6 + [2] * 6
+    assert [task.machine.name for task in tasks] == ["vm120", "vm125"] * 6  # wherever it ends, alike on both
+    for first in (tasks[0], tasks[1], tasks[6], tasks[7]):  # what others are compared with
+        assert not any("+" in trial.label for trial in first.trials)
     for task in tasks:
         pair = "+" in task.trials[0].label
         assert len({(trial.repeat, trial.label) for trial in task.trials}) == (1 if pair else 3)
