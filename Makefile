@@ -129,33 +129,42 @@ IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 # then the fleet. A command that has done its part does nothing again. 4: trials failed, and the page says so
 evaluate: setup ## the three stages and the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
 	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
-	cp models/recordings/stand-ins/*.journal.xz $(STAGES)/recordings
 	table=$(STAGES)/tables
+	left() { # of a stage that a clone has, there are the tables alone
+		[ ! -e "$(STAGES)/$$1/trials.parquet" ] || [ -d "$(STAGES)/$$1/trials" ]
+	}
 	for machine in $(PROTOTYPES); do
-		$(ASA) calibrate prototype --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --repeat $(STAGE_REPEAT) --seconds $(STAGE_SECONDS) \
-			--seed 11 --record --folder $(STAGES)/$$machine-prototype --out $$table/$$machine.yaml
-		for one in $(STAGES)/$$machine-prototype/recordings/*; do cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
-		[ -n "$(COSTS_BY)" ] || continue
-		$(ASA) calibrate overhead --machine $$machine $(IN_LAB) --scenario $(COSTS_BY) --repeat 1 --seconds 15 \
-			--seed 12 --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
+		if left $$machine-prototype; then
+			$(ASA) calibrate prototype --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --repeat $(STAGE_REPEAT) \
+				--seconds $(STAGE_SECONDS) --seed 11 --record --folder $(STAGES)/$$machine-prototype --out $$table/$$machine.yaml
+			for one in $(STAGES)/$$machine-prototype/recordings/*; do cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
+		fi
+		if [ -n "$(COSTS_BY)" ] && left $$machine-overhead; then
+			$(ASA) calibrate overhead --machine $$machine $(IN_LAB) --scenario $(COSTS_BY) --repeat 1 --seconds 15 \
+				--seed 12 --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
+		fi
 	done
-	[ -e $(STAGES)/model.npz ] || $(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
+	if [ ! -e $(STAGES)/model.npz ]; then
+		cp models/recordings/stand-ins/*.journal.xz $(STAGES)/recordings
+		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
+	fi
 	for pair in $(UNSEEN); do
 		machine=$${pair%:*}
 		if [ -z "$(ADAPT_MINUTES)" ]; then
 			cp $$table/$${pair#*:}.yaml $$table/$$machine.yaml
-			continue
+		elif left $$machine-adapt; then
+			$(ASA) adapt --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --minutes $(ADAPT_MINUTES) --seconds $(STAGE_SECONDS) \
+				--seed 13 --folder $(STAGES)/$$machine-adapt --from $$table/$${pair#*:}.yaml --out $$table/$$machine.yaml
 		fi
-		$(ASA) adapt --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --minutes $(ADAPT_MINUTES) --seconds $(STAGE_SECONDS) --seed 13 \
-			--folder $(STAGES)/$$machine-adapt --from $$table/$${pair#*:}.yaml --out $$table/$$machine.yaml
 	done
 	failed=0
 	machines="$$(echo $(PROTOTYPES) $(foreach pair,$(UNSEEN),$(firstword $(subst :, ,$(pair)))) | tr ' ' ,)"
-	$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines --scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) \
-		--scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 --table $$table --model $(STAGES)/model.npz || failed=$$?
+	$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines \
+		--scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) --scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 \
+		--table $$table --model $(STAGES)/model.npz || failed=$$?
 	[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
 	$(ASA) evaluate voting --all --json models/recordings/sequences/*.journal.xz > $(EVALUATION)/fleet/voting.jsonl
-	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE)
+	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
 	exit $$failed
 
 bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)
