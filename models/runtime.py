@@ -50,6 +50,7 @@ class Ensemble:
         self._features = len(model.fill)
         # by slot; the last one is the leaves'
         self._inputs = np.zeros(3 * self._features + 1, dtype=np.float32)
+        self._low, self._high, self._filled = self._inputs[:-1].reshape(3, self._features)
         function = None if library is None else runtime_compiled.load(library)
         self.engine: Engine
         if function is None:
@@ -116,11 +117,10 @@ class Ensemble:
             raise ModelError(f"frame of schema {frame.schema!r}: the model knows {self.schema!r}; derive it again")
         values = np.array(frame.values, dtype=np.float64).astype(np.float32)  # None becomes NaN
         missing = np.isnan(values)
-        low, high, filled = self._inputs[:-1].reshape(3, self._features)
-        low[:] = high[:] = filled[:] = values
-        if missing.any():
-            low[missing], high[missing] = -np.inf, np.inf
-            np.copyto(filled, self._fill, where=missing)
+        self._low[:] = self._high[:] = self._filled[:] = values
+        np.copyto(self._low, -np.inf, where=missing)
+        np.copyto(self._high, np.inf, where=missing)
+        np.copyto(self._filled, self._fill, where=missing)
 
 
 def _normalised(shares: Array) -> tuple[float, ...]:

@@ -50,7 +50,7 @@ def _made(fields: Fields) -> Rates:
     if len(every) != len(_UNKNOWN):
         return Rates(**fields)  # raises TypeError with the name that is no field's
     made: Rates = object.__new__(Rates)
-    made.__dict__.update(every)
+    object.__setattr__(made, "__dict__", every)
     return made
 
 

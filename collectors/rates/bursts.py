@@ -43,8 +43,11 @@ def turned(old: ProcessBursts, new: ProcessBursts) -> list[Turns]:
     found = []
     for pid, now_ns, now_turns, now_involuntary in new.processes:
         _, was_ns, was_turns, was_involuntary = before.get(pid, _NOTHING)
-        ns, turns, involuntary = now_ns - was_ns, now_turns - was_turns, now_involuntary - was_involuntary
-        if turns > 0 and ns >= 0 and involuntary >= 0:  # what went back began anew: unknown
+        turns = now_turns - was_turns
+        if turns <= 0:  # most of them
+            continue
+        ns, involuntary = now_ns - was_ns, now_involuntary - was_involuntary
+        if ns >= 0 and involuntary >= 0:  # what went back began anew: unknown
             found.append(Turns(ns, turns, involuntary, pid))
     return sorted(found, reverse=True)
 

@@ -2,11 +2,13 @@
 """Means and percentiles of what a histogram grew by between two samples. Pure."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from operator import sub
+from typing import TypeAlias
 
 from collectors.ebpf.layout import OCTAVE_FIRST_LOG2, OCTAVE_SLOTS, percentile_ns
-from collectors.rates.arithmetic import Fields, ratio, share
+from collectors.rates.arithmetic import Fields
 
 
 def grown(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | None:
@@ -14,13 +16,12 @@ def grown(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | N
     if old is None or new is None or len(old) != len(new):
         return None
     slots = list(map(sub, new, old))
-    return None if min(slots, default=0) < 0 else slots
+    return None if slots and min(slots) < 0 else slots
 
 
 def mean_us(time_ns: int | None, events: int | None) -> float | None:
     """Mean time an event in us; None of nothing."""
-    mean_ns = ratio(time_ns, events)
-    return None if mean_ns is None else mean_ns / 1e3
+    return None if time_ns is None or not events else time_ns / events / 1e3
 
 
 def spread(
@@ -32,27 +33,45 @@ def spread(
     """
     if slots is None or len(slots) > len(starts):
         return {}
-    fields: Fields = {f"{name}_mean_us": mean_us(time_ns, sum(slots))}
-    below = list(accumulate(slots)) if percents else []
-    for percent in percents:
-        value_ns = percentile_ns(slots, starts, percent / 100, below)
-        fields[f"{name}_p{percent}_us"] = None if value_ns is None else value_ns / 1e3
+    mean, others = _spread_names(name, percents)
+    if not others:
+        return {mean: mean_us(time_ns, sum(slots))}
+    below = list(accumulate(slots))
+    fields: Fields = {mean: mean_us(time_ns, below[-1] if below else 0)}
+    for share_below, percentile in others:
+        value_ns = percentile_ns(slots, starts, share_below, below)
+        fields[percentile] = None if value_ns is None else value_ns / 1e3
     return fields
 
 
-def shares(name: str, slots: Sequence[int] | None, ends: Mapping[str, int]) -> Fields:
-    """Parts of all events in wide bins of an OCTAVE histogram that grew by `slots`.
+@cache  # of a dozen; made for each tick they were a tenth of all rates
+def _spread_names(name: str, percents: tuple[int, ...]) -> tuple[str, tuple[tuple[float, str], ...]]:
+    return f"{name}_mean_us", tuple((percent / 100, f"{name}_p{percent}_us") for percent in percents)
 
-    `ends`: a bin's name -> log2 of the ns at which it ends, rising; what is longer than all of them is in `longer`.
-    """
+
+Bins: TypeAlias = tuple[tuple[tuple[int, str], ...], str]
+"""Wide bins of an OCTAVE histogram: the slot after each one's last with the field of its share, and the rest's."""
+
+
+def bins(name: str, ends: Mapping[str, int]) -> Bins:
+    """`ends`: a bin's name -> log2 of the ns at which it ends, rising; what is longer than all is in `longer`."""
+    known = tuple((log2 - OCTAVE_FIRST_LOG2, f"{name}_{part}_share") for part, log2 in ends.items())
+    return known, f"{name}_longer_share"
+
+
+def shares(slots: Sequence[int] | None, wide: Bins) -> Fields:
+    """Parts of all events in wide bins of an OCTAVE histogram that grew by `slots`."""
     if slots is None or len(slots) != OCTAVE_SLOTS:
         return {}
-    below = [0, *accumulate(slots)]
+    known, longer = wide
+    below = list(accumulate(slots))
+    whole, before = below[-1], 0
+    if not whole:
+        return dict.fromkeys((*(field for _, field in known), longer))
     fields: Fields = {}
-    before = 0
-    for part, log2 in ends.items():
-        reached = below[log2 - OCTAVE_FIRST_LOG2 + 1]
-        fields[f"{name}_{part}_share"] = share(reached - before, below[-1])
+    for last, field in known:
+        reached = below[last]
+        fields[field] = (reached - before) / whole
         before = reached
-    fields[f"{name}_longer_share"] = share(below[-1] - before, below[-1])
+    fields[longer] = (whole - before) / whole
     return fields

@@ -11,7 +11,7 @@ from operator import add
 from asa.core.sample import ProbeCounters
 from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
 from collectors.rates.arithmetic import Fields, growth, rate, ratio, share, total
-from collectors.rates.histogram import grown, mean_us, shares, spread
+from collectors.rates.histogram import bins, grown, mean_us, shares, spread
 
 _NET_TX, _NET_RX = 2, 3  # places in ProbeCounters.softirqs
 
@@ -41,16 +41,18 @@ SLEEP_ENDS_LOG2 = {
 }
 """Bins of sleeps, likewise; finest around a frame (16.7 ms at 60 Hz)."""
 
+_BURST_BINS, _SLEEP_BINS = bins("burst", BURST_ENDS_LOG2), bins("sleep", SLEEP_ENDS_LOG2)
+
 
 def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     """Everything of ProbeCounters."""
-    return (
-        _scheduling(old, new, elapsed_s)
-        | _waits(old, new, elapsed_s)
-        | _interrupts(old, new, elapsed_s)
-        | _devices(old, new, elapsed_s)
-        | _network(old, new, elapsed_s)
-    )
+    return {
+        **_scheduling(old, new, elapsed_s),
+        **_waits(old, new, elapsed_s),
+        **_interrupts(old, new, elapsed_s),
+        **_devices(old, new, elapsed_s),
+        **_network(old, new, elapsed_s),
+    }
 
 
 def _scheduling(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
@@ -86,9 +88,9 @@ def _waits(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
     elapsed_ns = elapsed_s * 1e9
     return {
         **spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
-        **shares("burst", bursts, BURST_ENDS_LOG2),
+        **shares(bursts, _BURST_BINS),
         **spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
-        **shares("sleep", sleeps, SLEEP_ENDS_LOG2),
+        **shares(sleeps, _SLEEP_BINS),
         "sleep_s_per_s": rate(old.sleep_ns, new.sleep_ns, elapsed_ns),
         "blocked_per_s": rate(old.blocked, new.blocked, elapsed_s),
         "blocked_mean_us": mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),

@@ -33,8 +33,9 @@ def cpu(old: CpuCounters, new: CpuCounters, elapsed_s: float) -> Fields:
         "forks_per_s": rate(old.forks, new.forks, elapsed_s),
         "interrupts_per_s": rate(old.interrupts, new.interrupts, elapsed_s),
     }
+    kinds = min(len(old.softirqs), len(new.softirqs))
     for place, name in _SOFTIRQS.items():
-        if place < min(len(old.softirqs), len(new.softirqs)):
+        if place < kinds:
             fields[name] = rate(old.softirqs[place], new.softirqs[place], elapsed_s)
     before, now = dict(old.cores), dict(new.cores)
     if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
