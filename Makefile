@@ -110,7 +110,7 @@ else
 EVALUATION := calibration/results
 PROTOTYPES := vm120
 UNSEEN := vm122:vm120
-# of the four applications, by name, two with each of the loads, by name: archive and blender beside audio, and so on
+# by the alphabet: each application with the next two of the loads, which begin anew at their end
 SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive
 COSTS_BY := office+llm
 SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
@@ -127,24 +127,24 @@ IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
 # Stages 1 to 3 with seeds of their own, the model of what stage 1 recorded and of the shipped recordings of stand-ins,
 # then the fleet. A command that has done its part does nothing again. 4: trials failed, and the page says so
-evaluate: setup ## the three stages and the agent beside every scheduler on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
+evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
 	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables
-	left() { # of a stage that a clone has, there are the tables alone
-		[ ! -e "$(STAGES)/$$1/trials.parquet" ] || [ -d "$(STAGES)/$$1/trials" ]
+	left() { # of a stage that is kept a clone has tables, and no trials to go on from
+		[ ! -e "$$table/$$machine.yaml" ] || [ ! -e "$(STAGES)/$$1/trials.parquet" ] || [ -d "$(STAGES)/$$1/trials" ]
 	}
 	for machine in $(PROTOTYPES); do
 		if left $$machine-prototype; then
 			$(ASA) calibrate prototype --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --repeat $(STAGE_REPEAT) \
 				--seconds $(STAGE_SECONDS) --seed 11 --record --folder $(STAGES)/$$machine-prototype --out $$table/$$machine.yaml
-			for one in $(STAGES)/$$machine-prototype/recordings/*; do cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
+			for one in $(STAGES)/$$machine-prototype/recordings/*; do [ ! -e "$$one" ] || cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
 		fi
 		if [ -n "$(COSTS_BY)" ] && left $$machine-overhead; then
 			$(ASA) calibrate overhead --machine $$machine $(IN_LAB) --scenario $(COSTS_BY) --repeat 1 --seconds 15 \
 				--seed 12 --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
 		fi
 	done
-	if [ ! -e $(STAGES)/model.npz ]; then
+	if [ ! -e $(STAGES)/model.md ]; then # written last
 		cp models/recordings/stand-ins/*.journal.xz $(STAGES)/recordings
 		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
 	fi
@@ -157,13 +157,18 @@ evaluate: setup ## the three stages and the agent beside every scheduler on the 
 				--seed 13 --folder $(STAGES)/$$machine-adapt --from $$table/$${pair#*:}.yaml --out $$table/$$machine.yaml
 		fi
 	done
-	failed=0
+	sequences=(models/recordings/sequences/*.journal.xz)
+	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting --all --json "$${sequences[@]}" > $(EVALUATION)/fleet/voting.jsonl
+	failed=0 played=($(EVALUATION)/fleet/seed-$(SEED)/*/trials.parquet)
 	machines="$$(echo $(PROTOTYPES) $(foreach pair,$(UNSEEN),$(firstword $(subst :, ,$(pair)))) | tr ' ' ,)"
-	$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines \
-		--scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) --scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 \
-		--table $$table --model $(STAGES)/model.npz || failed=$$?
+	if [ -e "$${played[0]}" ] && [ ! -d "$$(dirname "$${played[0]}")/trials" ]; then
+		echo "$(EVALUATION)/fleet/seed-$(SEED): whole, and kept; SEED=N plays more"
+	else
+		$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines \
+			--scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) --scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 \
+			--table $$table --model $(STAGES)/model.npz || failed=$$?
+	fi
 	[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
-	$(ASA) evaluate voting --all --json models/recordings/sequences/*.journal.xz > $(EVALUATION)/fleet/voting.jsonl
 	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
 	exit $$failed
 

@@ -29,8 +29,8 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="take what fits no class of the model for unknown; false: for the class that is nearest"),
     ] = True
 
-    # W, theta, alpha: what `asa evaluate voting` chose on three recorded sequences (docs/voting.md); the paper gives
-    # W alone, 6 s (5.5)
+    # W, in which standbys follow what comes up, too; theta; alpha: what `asa evaluate voting` chose on three recorded
+    # sequences (docs/voting.md). The paper gives W alone, 6 s (5.5)
     window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 4.0
     threshold: Annotated[Share, Meta(description="share of the votes that a class must have to win")] = 0.5
     decay: Annotated[

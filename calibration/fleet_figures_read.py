@@ -48,6 +48,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     command: str = ""  # that recorded it
     adapt_minutes: float | None = None  # of machine time, that `asa adapt` took
+    # what its agent was given, files by their hashes
+    table: str | None = None
+    model: str | None = None
+    shipped_tables: str | None = None
+    shipped_model: str | None = None
+    settings: dict[str, Any] = {}
 
 
 class Controlled(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,13 +162,13 @@ def read(folder: Path) -> list[Machine]:
 
 
 def _both(one: Machine, other: Machine) -> Machine:
-    """A machine of two runs. Raises AsaError when they are of two machines of one name."""
+    """A machine of two runs. Raises AsaError when they are of two machines of one name, or of two agents."""
     first, second = one.facts, other.facts
     longest = max((facts.adapt_minutes for facts in (first, second) if facts.adapt_minutes is not None), default=None)
     facts = msgspec.structs.replace(first, adapt_minutes=longest)
-    if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command):
+    if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command, note=first.note):
         folders = f"{one.folders[0]} and {other.folders[0]}"
-        raise AsaError(f"{folders}: are of two machines of the name {first.name!r}; name the folder of one run")
+        raise AsaError(f"{folders}: are of two machines of the name {first.name!r}, or of two agents; name one of them")
     planned = None if one.planned is None or other.planned is None else one.planned + other.planned
     return Machine(
         facts=facts,

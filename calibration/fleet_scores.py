@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All scores of a fleet's kept runs as one table."""
+"""All scores of a fleet's kept runs as one Parquet table, a row a run. It scores nothing itself."""
 
 from collections.abc import Sequence
 from pathlib import Path

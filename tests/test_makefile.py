@@ -13,7 +13,7 @@ echo "$1 $2" >> said
 [ "$1 $2" != "FAILING" ] || exit CODE
 [ "$2" != prototype ] || {
     folder=$(echo "$*" | sed 's/.*--folder \\([^ ]*\\).*/\\1/')
-    mkdir -p "$folder/recordings"
+    mkdir -p "$folder/recordings" "$folder/trials"
     : > "$folder/recordings/one.journal.xz"
     : > "$(echo "$*" | sed 's/.*--out \\([^ ]*\\).*/\\1/')"
 }
@@ -34,6 +34,8 @@ def evaluate(folder, quick, failing, code):
     known = folder / "models/recordings/stand-ins"
     known.mkdir(parents=True, exist_ok=True)
     (known / "known.journal.xz").touch()
+    (known.parent / "sequences").mkdir(exist_ok=True)
+    (known.parent / "sequences/one.journal.xz").touch()
     words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     return (folder / "said").read_text().splitlines(), done.returncode
@@ -43,7 +45,7 @@ def evaluate(folder, quick, failing, code):
 @pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2), (130, False, 2)])
 def test_a_page_is_made_of_what_was_played_now(tmp_path, quick, code, page, ends):
     said, ended = evaluate(tmp_path, quick, "fleet run", code)
-    assert said == [*STAGES[quick], "fleet run", *(["evaluate voting", "evaluate fleet"] if page else [])]
+    assert said == [*STAGES[quick], "evaluate voting", "fleet run", *(["evaluate fleet"] if page else [])]
     assert ended == ends  # 2 is make's own, for any code but 0
 
 
@@ -52,3 +54,21 @@ def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables
     assert (said, ended) == (STAGES[""], 2)
     kept = tmp_path / "calibration/results/stages/recordings"
     assert {path.name for path in kept.iterdir()} == {"known.journal.xz", "vm120-one.journal.xz"}
+
+
+def test_what_a_clone_has_is_not_played_again(tmp_path):
+    """A stage's tables without its trials, as Git has them; then the fleet's, too."""
+    stages = tmp_path / "calibration/results/stages"
+    for name in ("vm120-prototype", "vm120-overhead", "vm122-adapt", "tables"):
+        (stages / name).mkdir(parents=True)
+        (stages / name / "trials.parquet").touch()
+    for name in ("tables/vm120.yaml", "model.md"):
+        (stages / name).touch()
+    said, ended = evaluate(tmp_path, "", "nothing", 1)  # of vm122 there is no table: it was cut off before that
+    assert (said, ended) == (["adapt --machine", "evaluate voting", "fleet run", "evaluate fleet"], 0)
+    (stages / "tables/vm122.yaml").touch()
+    played = tmp_path / "calibration/results/fleet/seed-1/vm120"
+    played.mkdir(parents=True)
+    (played / "trials.parquet").touch()
+    (tmp_path / "said").unlink()
+    assert evaluate(tmp_path, "", "nothing", 1) == (["evaluate voting", "evaluate fleet"], 0)

@@ -14,6 +14,21 @@ from scenarios.application import Tier
 from scenarios.runner_plan import CONTROLLER, Asked, Outcome, Result, Series, make, split
 
 ALONE = 100.0
+COLUMNS = ("eevdf", "scx_lavd", "scx_bpfland", "agent", "loader-auto", "random")
+MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_bpfland": 0.45, "agent": 0.6, "loader-auto": 0.55, "random": 0.5}
+
+
+def planted(label, column, repeat):
+    """The same for all scenarios; repeats differ, alike for all columns."""
+    return MEANS[column] + 0.01 * (repeat - 2)
+
+
+def held(label, column, repeat):
+    if column == "loader-auto":
+        return {"held_s": {"scx_lavd": 5.0, "eevdf": 15.0}}
+    if not column.startswith("agent"):
+        return None
+    return {"held_s": {"scx_lavd": 18.0, "eevdf": 2.0}, "classes": {label: 19, "idle": 1}, "cpu_pct": 0.5}
 
 
 def sample(metric, score):

@@ -1,38 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kept runs of a fleet become figures: scores that were planted come out, and what is missing is said."""
 
-import json
 import math
 import random
 
 import pyarrow.parquet as pq
 import pytest
-from fleet_runs import machine
+from fleet_runs import COLUMNS, MEANS, held, machine, planted
 
-from asa.core.errors import AsaError
 from calibration import fleet_figures_pairs as by
-from calibration import fleet_figures_read, fleet_figures_tables, fleet_figures_windows
+from calibration import fleet_figures_read, fleet_figures_tables
 from calibration.controllers import AGENT
 from calibration.fleet_figures import GOALS, Name, controlled, figures, latencies, phases, steady
 from calibration.fleet_figures_read import Block, Run
 from calibration.scoring.table import APPLICATIONS
 
 SCENARIOS = "S1,S9,S16,S22"
-COLUMNS = ("eevdf", "scx_lavd", "scx_bpfland", "agent", "loader-auto", "random")
-MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_bpfland": 0.45, "agent": 0.6, "loader-auto": 0.55, "random": 0.5}
-
-
-def planted(label, column, repeat):
-    """The same for all scenarios; repeats differ, alike for all columns."""
-    return MEANS[column] + 0.01 * (repeat - 2)
-
-
-def held(label, column, repeat):
-    if column == "loader-auto":
-        return {"held_s": {"scx_lavd": 5.0, "eevdf": 15.0}}
-    if not column.startswith("agent"):
-        return None
-    return {"held_s": {"scx_lavd": 18.0, "eevdf": 2.0}, "classes": {label: 19, "idle": 1}, "cpu_pct": 0.5}
 
 
 def by_name(folder):
@@ -311,85 +294,6 @@ def test_ranks_take_equals_as_equal():
     assert by.rank(0.5, (0.5, 0.5 + by.FLOOR / 2.0)) == 1
     assert by.rank(0.5, (0.6, 0.7)) == 3
     assert by.score_ranks([block({"a": (0.6,), "agent": (None,)})], AGENT) == [math.inf]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("machine.json", "{", "machine.json: "),
-        ("machine.json", '{"name": "p1", "cpus": "4", "prototype": true}', "Expected `int`, got `str`"),
-        ("plan.json", "no", "plan.json: "),
-        ("trials.parquet", "no", "holds no tables of a run"),
-    ],
-)
-def test_what_cannot_be_read_is_named(tmp_path, name, text, says):
-    folder = machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1)
-    (folder / name).write_text(text)
-    with pytest.raises(AsaError, match=f"p1.*{says}"):
-        fleet_figures_read.read(tmp_path)
-
-
-def test_a_table_without_a_column_two_of_one_name_and_nothing(tmp_path):
-    with pytest.raises(AsaError, match="holds no machine of a fleet"):
-        fleet_figures_read.read(tmp_path)
-    folder = machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1)
-    (folder / "plan.json").unlink()
-    assert fleet_figures_read.read(tmp_path)[0].planned is None
-    table = pq.read_table(folder / "trials.parquet").drop_columns(["kernel"])
-    pq.write_table(table, folder / "trials.parquet")
-    with pytest.raises(AsaError, match=r"trials\.parquet: lacks kernel"):
-        fleet_figures_read.read(tmp_path)
-    machine(tmp_path / "p2", planted, columns=("eevdf",), scenarios="S1", repeats=1, name="p3")
-    (folder / "machine.json").rename(tmp_path / "aside")
-    machine(tmp_path / "p3", planted, columns=("eevdf",), scenarios="S1", repeats=1)
-    with pytest.raises(AsaError, match="more than one folder is of machine 'p3'"):
-        fleet_figures_read.read(tmp_path)
-
-
-def test_runs_of_one_machine_are_its_repeats(tmp_path):
-    """One run has three repeats of a scenario, another two of it and of one more; together they are five."""
-    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held, command="first")
-    more = {"record": held, "name": "p1", "command": "second", "adapt_minutes": 3.0}
-    other = machine(tmp_path / "2/p1-again", planted, columns=COLUMNS, scenarios="S1,S9", repeats=2, **more)
-    [found] = fleet_figures_read.read(tmp_path)
-    assert (found.commands, found.seeds, found.facts.adapt_minutes) == (("first", "second"), (4, 4), 3.0)
-    assert found.folders == (tmp_path / "1/p1", other)
-    [alone, beside] = [fleet_figures_read.read(tmp_path / name)[0] for name in "12"]
-    assert (found.trials, found.planned) == (alone.trials + beside.trials, alone.planned + beside.planned)
-    blocks = {block.label: block for block in found.blocks if AGENT in block.runs}
-    counts = {label: {name: len(runs) for name, runs in block.runs.items()} for label, block in blocks.items()}
-    assert counts["game+archive"] == dict.fromkeys(COLUMNS[:4], 5) | dict.fromkeys(COLUMNS[4:], 2)
-    assert list(counts.values()).count(dict.fromkeys(COLUMNS, 2)) == 1
-    facts = json.loads((other / "machine.json").read_text()) | {"cpus": 8}
-    (other / "machine.json").write_text(json.dumps(facts))
-    with pytest.raises(AsaError, match="are of two machines of the name 'p1'"):
-        fleet_figures_read.read(tmp_path)
-
-
-def test_a_record_that_is_none_is_named(tmp_path):
-    strange = {"held_s": {"scx_lavd": "long"}}
-    machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1, record=lambda *_: strange)
-    with pytest.raises(AsaError, match=r"p1: trial 001-game\+archive-agent: no record of a controller"):
-        fleet_figures_read.read(tmp_path)
-
-
-def test_windows_of_the_voting(tmp_path):
-    assert fleet_figures_windows.read(tmp_path) == []
-
-    def line(window_s, half_life_s=2.0, **more):
-        score = {"median_s": window_s / 2.0, "p95_s": window_s, "error_pct": 1.0}
-        parameters = {"window_s": window_s, "half_life_s": half_life_s}
-        return json.dumps({"method": "time-weighted", "parameters": parameters, "validation": score, **more})
-
-    other = json.dumps({"method": "none", "parameters": {}, "validation": {"median_s": None}})
-    figure = json.dumps({"name": "reaction_median_s", "value": 4.0})
-    lines = [line(8.0), line(4.0), line(4.0, half_life_s=9.0), other, line(8.0, reported={"median_s": 4.0}), figure]
-    (tmp_path / "voting.jsonl").write_text("\n".join(lines))
-    found = [(one.window_s, one.median_s, one.chosen) for one in fleet_figures_windows.read(tmp_path)]
-    assert found == [(4.0, 2.0, False), (8.0, 4.0, True)]
-    (tmp_path / "voting.jsonl").write_text("no")
-    with pytest.raises(AsaError, match=r"voting\.jsonl: "):
-        fleet_figures_windows.read(tmp_path)
 
 
 def test_the_goals_are_those_that_were_asked_for():

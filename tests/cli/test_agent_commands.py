@@ -188,7 +188,7 @@ def test_doctor_names_a_rival(env, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("voting: {window: 6}", "voting.window: 6 is not accepted; allowed: one of the keys method, window_s"),
+        ("voting: {window: 6}", "voting.window: 6 is not accepted; allowed: one of the keys method, open_world"),
         ("interval_s: soon", "interval_s: 'soon' is not accepted"),
         ("table: /nowhere/t.yaml", "/nowhere/t.yaml: 'No such file or directory'"),
         ("model: /nowhere/m.npz", "/nowhere/m.npz"),
