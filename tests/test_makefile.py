@@ -11,6 +11,7 @@ MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
 echo "$1 $2" >> said
 [ "$1 $2" != "FAILING" ] || exit CODE
+[ "$1" != record ] || touch calibration/results/stages/idle/idle.journal.xz
 [ "$2" != prototype ] || {
     folder=$(echo "$*" | sed 's/.*--folder \\([^ ]*\\).*/\\1/')
     mkdir -p "$folder/recordings" "$folder/trials"
@@ -19,8 +20,8 @@ echo "$1 $2" >> said
 }
 """
 STAGES = {
-    "": ["calibrate prototype", "calibrate overhead", "train --kind", "adapt --machine"],
-    "1": ["calibrate prototype", "train --kind"],
+    "": ["calibrate prototype", "calibrate overhead", "record --scenario", "train --kind", "adapt --machine"],
+    "1": ["calibrate prototype"],
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed; apt-get install make")
@@ -31,11 +32,9 @@ def evaluate(folder, quick, failing, code):
     asa = folder / "asa"
     asa.write_text(ASA.replace("FAILING", failing).replace("CODE", str(code)))
     asa.chmod(0o755)
-    known = folder / "models/recordings/stand-ins"
-    known.mkdir(parents=True, exist_ok=True)
-    (known / "known.journal.xz").touch()
-    (known.parent / "sequences").mkdir(exist_ok=True)
-    (known.parent / "sequences/one.journal.xz").touch()
+    for name in ("models/recordings/sequences", "calibration/results/stages/idle"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "models/recordings/sequences/one.journal.xz").touch()
     words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     return (folder / "said").read_text().splitlines(), done.returncode
@@ -53,7 +52,7 @@ def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables
     said, ended = evaluate(tmp_path, "", "adapt --machine", 1)
     assert (said, ended) == (STAGES[""], 2)
     kept = tmp_path / "calibration/results/stages/recordings"
-    assert {path.name for path in kept.iterdir()} == {"known.journal.xz", "vm120-one.journal.xz"}
+    assert {path.name for path in kept.iterdir()} == {"idle.journal.xz", "vm120-one.journal.xz"}
 
 
 def test_what_a_clone_has_is_not_played_again(tmp_path):
