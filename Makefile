@@ -93,8 +93,8 @@ ADAPT_MINUTES :=
 SCHEDULERS := eevdf,scx_bpfland,scx_flash
 COLUMNS := $(SCHEDULERS),agent
 STAGE_REPEAT := 1
-STAGE_SECONDS := 3
-FLEET := --repeat 1 --seconds 3 --warm-up 7
+STAGE_SECONDS := 2
+FLEET := --repeat 1 --seconds 3 --warm-up 4
 else ifneq ($(FULL),)
 EVALUATION := build/evaluation-full
 PROTOTYPES := vm120 vm121 vm125 vm128

@@ -8,7 +8,7 @@ nothing new was measured; of any other machine's only the order of belief is use
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -28,6 +28,7 @@ TRANSFER = 0.05
 
 A standard deviation of score; a first choice, measured on nothing."""
 _SAVER = "for battery saver, not played: "
+_ELSEWHERE = "not played here: "
 _Z = 1.96  # standard errors from the middle of a 95 % interval to its end
 
 
@@ -93,23 +94,28 @@ def refined(
     measured: Measured,
     *,
     begun: TableFile | None,
+    carries: bool = False,
 ) -> TableFile:
     """Stage 3's: each class that was played ranked by that and by what was expected; the others as they were.
 
     `begun` is the table when the campaign began: its figures count beside the new runs. Those of `before`, the one that
-    is to be replaced, do not: it may have been made of the same runs.
+    is to be replaced, do not: it may have been made of the same runs. With `carries` the first table of `prior` is gone
+    afterwards: its order of what was not played stays, without figures, which are of another machine.
     """
     known, ranked = cells(played), rank(played)
     noise = spread(known.values())
     frugal, same = _frugal(prior), kept(begun, machine, measured)
     classes = {}
     for label, own in ranked.items():
+        if len(own[0].of) == 1 and prior.ranking(label):
+            continue  # what one pair shows is as much of the other application in it
         (fresh,) = to_classes({label: own}, frugal).values()
         old = [] if same is None else same.classes.get(str(label), [])
         blocks = {block: row for name in own[0].of or (label,) for block, row in known[name].items()}
         classes[str(label)] = _merged(fresh, own, old, blocks, noise)
         classes[str(label)] += _carried(prior, label, classes[str(label)])
-    return _file(classes, before, machine, measured)
+    ours = classes.keys() | (set() if same is None else same.classes.keys())
+    return _file({**(_elsewhere(prior, ours) if carries else {}), **classes}, before, machine, measured)
 
 
 def gains(entries: Sequence[Entry], more: float) -> dict[SchedulerName, Expected]:
@@ -266,6 +272,23 @@ def _carried(prior: MappingTable, label: str, there: Sequence[Entry]) -> list[En
         for entry in prior.ranking(Workload(label))
         if entry.efficient and entry.name not in names
     ]
+
+
+def _elsewhere(prior: MappingTable, known: Collection[str]) -> dict[str, list[Entry]]:
+    """The order of the first table's other classes."""
+    return {
+        str(label): [
+            Entry(
+                scheduler=entry.scheduler,
+                mode=entry.mode,
+                why=f"{_ELSEWHERE}{entry.why.removeprefix(_ELSEWHERE)}",
+                efficient=entry.efficient,
+            )
+            for entry in ranking
+        ]
+        for label, ranking in prior.rankings.items()
+        if label != IDLE and label not in known
+    }
 
 
 def _frugal(prior: MappingTable) -> set[str]:

@@ -234,7 +234,10 @@ def generalize(
         setup.keep(stages.whole(found, wanted.asked), results)
         played = setup.played(found.run, results)
         machine, measured = setup.machine(), setup.measured(results)
-        file = stages_table.refined(played, setup.before, setup.prior, machine, measured, begun=found.before)
+        carries = setup.old is not None or arguments.prior is not None
+        file = stages_table.refined(
+            played, setup.before, setup.prior, machine, measured, begun=found.before, carries=carries
+        )
         code = setup.finish(file, results, _told(found), stages_table.kept(found.before, machine, measured))
         if adapts:
             adapted.write(setup.out, minutes_of(found))

@@ -218,6 +218,30 @@ def test_refining_weighs_new_runs_against_old_ones(tmp_path):
     assert "game" not in fresh.classes
 
 
+def test_what_was_not_played_here_stays_in_the_order_of_the_table_that_goes(tmp_path):
+    """A hasty campaign plays one pair: what the other machine's table says of the rest is not lost, nor outdone."""
+    old = {
+        "idle": [entry("scx_a")],
+        "web": [entry("scx_b", 0.9, runs=8), entry("eevdf", 0.8, runs=8)],
+        "web+video": [entry("scx_c", 0.9, low=0.8, high=1.0, runs=2), entry("eevdf", 0.8, runs=2)],
+    }
+    prior = mapping(old, prior="other", rest=mapping({"archive": [entry("scx_c")]}, prior="shipped"))
+
+    def refined(**more):
+        found = stages_table.refined(trials(), None, prior, MACHINE, MEASURED, begun=None, **more)
+        return written(found, tmp_path).classes
+
+    found = refined(carries=True)
+    assert found.keys() == {"idle", "web+archive", "web", "web+video"}  # archive: by the table behind, as before
+    assert [(one.name, one.score, one.runs) for one in found["web"]] == [("scx_b", None, None), (EEVDF, None, None)]
+    assert found["web+video"][0].why == "not played here: test"
+    assert [one.name for one in found["idle"]] == [EEVDF]
+    again = mapping(found, prior="other")
+    other = stages_table.refined(trials(), None, again, MACHINE, MEASURED, begun=None, carries=True)
+    assert other.classes["web+video"][0].why == "not played here: test"
+    assert refined().keys() == {"idle", "web+archive"}  # the first table stays behind this one
+
+
 def test_beliefs_take_figures_of_the_class_and_the_order_of_any():
     classes = {"web+archive": [entry("scx_b", 0.8, low=0.78, high=0.82, runs=5), entry("eevdf", 0.7, runs=5)]}
     rest = mapping({"office": [entry("scx_c"), entry("scx_a")]}, measured=None, prior="none")
