@@ -86,9 +86,9 @@ class Newest:
 class TimeWeighted:
     """The paper's Algorithm 1, `asa.decide.voting`."""
 
-    window_s: float = 4.0
-    threshold: float = 0.5
-    decay: float = 0.6
+    window_s: float = 6.0
+    threshold: float = 0.3
+    decay: float = 0.8
 
     def push(
         self, memory: Memory, now_ns: int, probabilities: Probabilities | None, standing: Workload | None
@@ -103,7 +103,7 @@ class TimeWeighted:
 class Mean:
     """The class with the largest mean probability in the window, however small it is."""
 
-    window_s: float = 4.0
+    window_s: float = 6.0
 
     def push(
         self, memory: Memory, now_ns: int, probabilities: Probabilities | None, standing: Workload | None
@@ -119,7 +119,7 @@ class Mean:
 class Majority:
     """The class that was the most probable one at most ticks of the window; confidence is the share of those."""
 
-    window_s: float = 4.0
+    window_s: float = 6.0
 
     def push(
         self, memory: Memory, now_ns: int, probabilities: Probabilities | None, standing: Workload | None

@@ -30,7 +30,7 @@ class Bench:
         if shares:
             values = tuple(shares.get(str(name), 0.0) for name in (A, B, C, D, IDLE))
             probabilities = Probabilities(classes=(A, B, C, D, IDLE), values=values)
-        self.state = observe(self.state, probabilities, self.now_s * S, window_s=4.0)
+        self.state = observe(self.state, probabilities, self.now_s * S, window_s=6.0)
         self.state = choose(
             self.state,
             now_ns=self.now_s * S,
