@@ -2,7 +2,7 @@
 """How fast and how surely the voting follows a change: recorded sequences where there are some, else spliced ones.
 
 Spliced sequences are of predictions for held-out seeds, each side of the sweep with sessions of its own. The figures
-are those of the method that the sweep makes the default (`calibration.voting_sweep`).
+are those of the settings that are shipped (`calibration.voting_sweep`).
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,9 @@ def figures(
     quick: bool,
     tell: Tell,
 ) -> dict[Name, float | None]:
-    """Median delay in s and error rate in per cent; None where there are too few sessions to make sequences of."""
+    """Median delay in s and error rate in per cent of the voting that is shipped; None where there are too few sessions
+    to make sequences of.
+    """
     tell("voting", 0.0)
     try:
         streams = (
@@ -50,7 +52,7 @@ def figures(
         )
     except ModelError:
         return {Name.REACTION: None, Name.VOTING_ERROR: None}
-    reported = swept.chosen[swept.default].reported
+    reported = swept.shipped.reported
     return {Name.REACTION: reported.median_s, Name.VOTING_ERROR: reported.error_pct}
 
 

@@ -156,11 +156,9 @@ def _lines(found: "Sweep") -> list[dict[str, object]]:
         body |= {"validation": _plain(chosen.point.score), "reported": _plain(chosen.reported)}
         against = None if chosen.against_paper_pct is None else [round(one, 4) for one in chosen.against_paper_pct]
         made.append(body | {"tick_us": round(chosen.tick_us, 2), "lost_pct_against_paper": against})
-    best = found.chosen[found.default].reported
-    made.append(_figure("reaction_median_s", best.median_s, "s", MOST_MEDIAN_S))
-    made.append(_figure("voting_error_pct", best.error_pct, "%", MOST_ERROR_PCT))
-    made.append(_figure("reaction_shipped_median_s", found.shipped.reported.median_s, "s", MOST_MEDIAN_S))
-    made.append(_figure("voting_shipped_error_pct", found.shipped.reported.error_pct, "%", MOST_ERROR_PCT))
+    shipped = found.shipped.reported
+    made.append(_figure("reaction_median_s", shipped.median_s, "s", MOST_MEDIAN_S))
+    made.append(_figure("voting_error_pct", shipped.error_pct, "%", MOST_ERROR_PCT))
     return made
 
 
