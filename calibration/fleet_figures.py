@@ -36,6 +36,8 @@ class Name(StrEnum):
     WIN = "win_pct"
     LOSS = "loss_pct"
     WORSE = "significantly_worse_pct"
+    CHOICE = "choice_improvement_pct"
+    BURDEN = "agent_burden_points"
     GEOMETRIC = "geometric_improvement_pct"
     POINTS = "mean_difference_points"
     HINDSIGHT = "regret_hindsight_pct"
@@ -105,6 +107,12 @@ GOALS: Mapping[Name, Goal] = {
     Name.WIN: Goal(unit="%", what=f"{_RUNS}: ahead by more than {MARGIN:g}"),
     Name.LOSS: Goal(unit="%", what=f"{_RUNS}: behind by more than {MARGIN:g}, or failed"),
     Name.WORSE: Goal(unit="%", what="of the agent's runs: in blocks that are behind EEVDF at 5 %"),
+    Name.CHOICE: Goal(
+        unit="%", what="the scheduler that the agent held, played without it, above EEVDF: what choosing is worth"
+    ),
+    Name.BURDEN: Goal(
+        unit="points", what="the agent less that scheduler, hundredths: what its work and its switches cost"
+    ),
     Name.GEOMETRIC: Goal(unit="%", what="geometric mean of the blocks' ratios agent to EEVDF, above 1"),
     Name.POINTS: Goal(unit="points", what="the agent's score less EEVDF's, mean, hundredths"),
     Name.HINDSIGHT: Goal(
@@ -234,6 +242,8 @@ def _means(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     scores = f": {statistics.fmean(ends[::2]):.3f} against {statistics.fmean(ends[1::2]):.3f}" if ends else ""
     return [
         _estimate(Name.IMPROVEMENT, by.gain(against), why, f"{count}{scores}{effect}"),
+        _estimate(Name.CHOICE, by.gain(by.pairs(blocks, AGENT, by.of_column(EEVDF), by.held)), why, count),
+        _estimate(Name.BURDEN, by.points(by.pairs(blocks, AGENT, by.held)), why, count),
         _estimate(Name.GEOMETRIC, by.geometric(against), why, f"{count}; scores below {by.LEAST_SCORE:g} as that"),
         _estimate(Name.POINTS, by.points(against), why, count),
         _over(Name.LOADER_RULE, blocks, LOADER),

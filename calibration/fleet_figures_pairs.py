@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from calibration.controllers import AGENT
 from calibration.fleet_figures_read import Block, Repeat
 from calibration.paired import LEAST_PAIRS, LEVEL, Paired, holm, paired
 
@@ -74,14 +75,17 @@ class Estimate:
     high: float | None = None
 
 
-def pairs(blocks: Iterable[Block], column: str, reference: Reference) -> list[Pairs]:
-    """Of each block in which both played. A run without a reference is left out; `unmatched` counts them."""
+def pairs(blocks: Iterable[Block], column: str, reference: Reference, instead: Reference | None = None) -> list[Pairs]:
+    """Of each block in which both played. A run without a reference is left out; `unmatched` counts them.
+
+    `instead` of the column's own score: that of another run, left out where there is none.
+    """
     found = []
     for block in blocks:
         ours, theirs, lost = [], [], 0
         for repeat in sorted(block.runs.get(column, {})):
-            other, own = reference(block, repeat), block.score(column, repeat)
-            if other is None:
+            other, own = reference(block, repeat), (instead or of_column(column))(block, repeat)
+            if other is None or (instead is not None and own is None):
                 continue
             if own is None:
                 lost += 1
@@ -109,6 +113,13 @@ def held_share(blocks: Iterable[Block], column: str, scheduler: str) -> float | 
 def of_column(name: str) -> Reference:
     """That column's own run in the same repeat."""
     return lambda block, repeat: block.score(name, repeat)
+
+
+def held(block: Block, repeat: Repeat) -> float | None:
+    """Of the scheduler that the agent held the longest in that repeat, its own run in it."""
+    run = block.runs.get(AGENT, {}).get(repeat)
+    name = None if run is None else run.chosen()
+    return None if name is None else block.score(name, repeat)
 
 
 def hindsight(block: Block, repeat: Repeat) -> float | None:

@@ -66,6 +66,8 @@ def test_figures_of_a_fleet_whose_truth_is_known(fleet):
     assert value[Name.IMPROVEMENT] == pytest.approx(20.0)
     assert value[Name.GEOMETRIC] == pytest.approx(20.0)
     assert value[Name.POINTS] == pytest.approx(10.0)
+    assert value[Name.CHOICE] == pytest.approx(20.0)  # it held scx_lavd, whose equal it is
+    assert value[Name.BURDEN] == pytest.approx(0.0, abs=1e-9)
     assert value[Name.BETTER] == 100.0  # equal differences: the floor of the deviation makes them sure
     assert value[Name.WORSE] == 0.0
     assert value[Name.TOP1] == value[Name.TOP3] == value[Name.SCORE1] == 100.0
@@ -98,6 +100,7 @@ def test_a_regret_and_a_worse_choice_come_out(tmp_path):
     machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=SCENARIOS, record=record)
     found = by_name(tmp_path)
     assert found[Name.TOP1].value == 75.0
+    assert found[Name.CHOICE].value == pytest.approx(100.0 * ((3 * 0.6 + 0.45) / 4 / 0.5 - 1.0))
     assert found[Name.TOP3].value == 100.0
     assert found[Name.REGRET].value == pytest.approx(100.0 * 0.15 / 2.4)
     assert found[Name.HINDSIGHT].value == pytest.approx(100.0 * 0.15 / 2.4)
