@@ -126,7 +126,8 @@ PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
 STAGES := $(EVALUATION)/stages
 IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
-# Stages 1 to 3 with seeds of their own, a model of what stage 1 recorded and of a machine at rest, then the fleet. A command that has done its part does nothing again. 4: trials failed, and the page says so
+# Stages 1 to 3 with seeds of their own, a model of what stage 1 recorded and of a machine at rest, then the fleet. A command that has
+# done its part does nothing again. 4: trials failed, and the page says so
 evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
 	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables

@@ -236,18 +236,20 @@ def _rates(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
 def _means(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     why = missing(blocks, AGENT, EEVDF)
     count = f"{len(against)} blocks"
+    choices = by.pairs(blocks, AGENT, by.of_column(EEVDF), by.held)
+    burdens = by.pairs(blocks, AGENT, by.held)
     test = by.over_blocks(against)
     effect = "" if test is None or test.effect is None else f"; d of pairs {test.effect:+.2f}, p = {test.p:.2g}"
     ends = [statistics.fmean(side) for one in against if one.ours for side in (one.ours, one.theirs)]
     scores = f": {statistics.fmean(ends[::2]):.3f} against {statistics.fmean(ends[1::2]):.3f}" if ends else ""
     return [
         _estimate(Name.IMPROVEMENT, by.gain(against), why, f"{count}{scores}{effect}"),
-        _estimate(Name.CHOICE, by.gain(by.pairs(blocks, AGENT, by.of_column(EEVDF), by.held)), why, count),
-        _estimate(Name.BURDEN, by.points(by.pairs(blocks, AGENT, by.held)), why, count),
+        _estimate(Name.CHOICE, by.gain(choices), why, f"{len(choices)} blocks"),
+        _estimate(Name.BURDEN, by.points(burdens), why, f"{len(burdens)} blocks"),
         _estimate(Name.GEOMETRIC, by.geometric(against), why, f"{count}; scores below {by.LEAST_SCORE:g} as that"),
         _estimate(Name.POINTS, by.points(against), why, count),
         _over(Name.LOADER_RULE, blocks, LOADER),
-        _router(blocks),
+        _oracle(Name.RANDOM_ROUTER, blocks, by.drawn, by.gain, ""),
     ]
 
 
@@ -256,13 +258,6 @@ def _over(name: Name, blocks: Sequence[Block], column: str) -> Figure:
     share = by.held_share(blocks, column, EEVDF)  # a rule whose scheduler loads for most of a window is not yet judged
     held = "" if share is None else f"; {column} held {EEVDF} for {100.0 * share:.0f} % of the time"
     return _estimate(name, by.gain(found), missing(blocks, AGENT, column), f"{len(found)} blocks{held}")
-
-
-def _router(blocks: Sequence[Block]) -> Figure:
-    found = by.pairs(blocks, AGENT, by.drawn)
-    schedulers = {name for block in blocks for name in block.statics}
-    why = missing(blocks, AGENT) if len(schedulers) > 1 else "no two schedulers were played to draw from"
-    return _estimate(Name.RANDOM_ROUTER, by.gain(found), why, f"{len(found)} blocks, of {len(schedulers)} schedulers")
 
 
 def _ranks(blocks: Sequence[Block]) -> list[Figure]:

@@ -81,10 +81,11 @@ def pairs(blocks: Iterable[Block], column: str, reference: Reference, instead: R
     `instead` of the column's own score: that of another run, left out where there is none.
     """
     found = []
+    ours_of = instead or of_column(column)
     for block in blocks:
         ours, theirs, lost = [], [], 0
         for repeat in sorted(block.runs.get(column, {})):
-            other, own = reference(block, repeat), (instead or of_column(column))(block, repeat)
+            other, own = reference(block, repeat), ours_of(block, repeat)
             if other is None or (instead is not None and own is None):
                 continue
             if own is None:

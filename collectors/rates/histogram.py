@@ -45,7 +45,7 @@ def spread(
     return fields
 
 
-@cache  # of a dozen; made for each tick they were a tenth of all rates
+@cache  # a dozen, the same in each tick
 def _spread_names(name: str, percents: tuple[int, ...]) -> tuple[str, tuple[tuple[float, str], ...]]:
     return f"{name}_mean_us", tuple((percent / 100, f"{name}_p{percent}_us") for percent in percents)
 

@@ -381,9 +381,9 @@ def test_a_failing_trial_is_not_covered_up_by_its_agent(agent):
 
 @pytest.mark.parametrize("variant", ["", *ABLATIONS])
 def test_settings_are_the_agents(variant):
-    made = settings(Job(variant=variant, owners=(0, 1000), settings={"interval_s": 2.0, "voting": {"window_s": 5.0}}))
+    made = settings(Job(variant=variant, owners=(0, 1000), settings={"interval_s": 2.0, "voting": {"window_s": 4.0}}))
     found = yamlfile.loads(json.dumps(made), config.Settings, "asa.yaml")
-    assert (found.interval_s, found.voting.window_s) == (2.0, 5.0)
+    assert (found.interval_s, found.voting.window_s) == (2.0, 4.0)
     assert found.switch.trusted_owners == (0, 1000)
     plain = yamlfile.loads(json.dumps(settings(Job(settings={"interval_s": 2.0}))), config.Settings, "asa.yaml")
     changed = [key for key in ("voting", "policy", "guard") if getattr(found, key) != getattr(plain, key)]

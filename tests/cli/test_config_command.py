@@ -95,12 +95,12 @@ def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
 
 
 def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
-    place.write_text("# mine\nvoting:\n  window_s: 5\nswitch: {trusted_owners: [1000], gate: off}\nmodel: 'a #b: c'\n")
+    place.write_text("# mine\nvoting:\n  window_s: 4\nswitch: {trusted_owners: [1000], gate: off}\nmodel: 'a #b: c'\n")
     code, said, _ = asa(capsys, "show")
     assert code == 0
-    assert f"  window_s: 5.0  # a number above 0, up to 600; {place}:3, default {config.Voting().window_s}\n" in said
+    assert f"  window_s: 4.0  # a number above 0, up to 600; {place}:3, default 6.0\n" in said
     assert f"  gate: 'off'  # auto, off; {place}:4, default auto\n" in said
-    assert f"  decay: {config.Voting().decay}  # a number above 0, up to 1; default\n" in said
+    assert "  decay: 0.8  # a number above 0, up to 1; default\n" in said
     again = tmp_path / "again.yaml"
     again.write_text(said)
     assert config.load(again) == config.load(place)
@@ -118,14 +118,7 @@ def test_settings_for_programs(place, capsys):
     place.write_text("voting: {decay: 0.5}\n")
     rows = {row["key"]: row for row in json.loads(asa(capsys, "show", "--json")[1])["settings"]}
     row = rows["voting.decay"]
-    default = config.Voting().decay
-    assert (row["value"], row["default"], row["source"], row["file"], row["line"]) == (
-        0.5,
-        default,
-        "file",
-        str(place),
-        1,
-    )
+    assert (row["value"], row["default"], row["source"], row["file"], row["line"]) == (0.5, 0.8, "file", str(place), 1)
     assert (rows["interval_s"]["source"], rows["interval_s"]["line"]) == ("default", None)
 
 

@@ -36,7 +36,7 @@ def predictions(tmp_path, monkeypatch):
     return path
 
 
-def test_lines_have_every_method_and_the_figures(predictions, capsys):
+def test_lines_have_every_method_and_the_two_figures(predictions, capsys):
     assert asa("--held-out", predictions, "--json") == 0
     first = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["method"] for line in first[:-2]] == list(Method)

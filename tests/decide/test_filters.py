@@ -181,7 +181,7 @@ def test_the_papers_voting_is_that_of_the_voting_module():
 def test_a_majority_counts_ticks_and_not_how_sure_they_are():
     barely = distribution(0.34, 0.33, 0.33)
     ticks = seconds(barely, barely, barely, SURE_B, SURE_B)
-    assert votes(make(Method.MAJORITY, window_s=6.0), ticks)[-1] == Vote(workload=A, confidence=0.6)
+    assert votes(make(Method.MAJORITY), ticks)[-1] == Vote(workload=A, confidence=0.6)
     assert votes(make(Method.MEAN), ticks)[-1].workload == B
 
 
