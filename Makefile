@@ -119,7 +119,7 @@ COLUMNS := $(SCHEDULERS),agent
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
 ADAPT_MINUTES := 6
-FLEET := --repeat 1 --seconds 10 --warm-up 15
+FLEET := --repeat 1 --seconds 10 --warm-up 30
 endif
 SEED ?= 1
 PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
@@ -147,7 +147,9 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	done
 	if [ -z "$(QUICK)" ] && [ ! -e $(STAGES)/model.md ]; then # the card is written last
 		$(ASA) record --scenario idle --sessions 2 --for 20 --seed 14 --scheduler eevdf --in-lab $(STAGES)/idle
-		cp $(STAGES)/idle/*.journal.xz $(STAGES)/recordings
+		# stage 1 plays few seeds, which differ in threads, sizes and think times: more of them, to know a class by
+		$(ASA) record --scenario $(SCENARIOS) --sessions 3 --for 10 --seed 15 --scheduler $(SCHEDULERS) --in-lab $(STAGES)/more --jobs 2
+		cp $(STAGES)/{idle,more}/*.journal.xz $(STAGES)/recordings
 		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
 	fi
 	for pair in $(UNSEEN); do

@@ -237,6 +237,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Everything a user may set. `table` and `model` default to what the package ships."""
 
     interval_s: Annotated[float, Meta(ge=0.1, le=5.0, description="time between two looks at the machine")] = 1.0
+    realtime: Annotated[
+        bool,
+        Meta(
+            description="whether `asa run` as root goes before all ordinary tasks, so that no scheduler can starve it; "
+            "false: an ordinary process, as the daemon of a user is"
+        ),
+    ] = True
     voting: Voting = Voting()
     policy: PolicySettings = PolicySettings()
     switch: SwitchSettings = SwitchSettings()

@@ -43,9 +43,11 @@ ABLATIONS: Mapping[str, Settings] = {
 }
 """What the agent lacks, by name: settings."""
 
-DEFAULTS: Settings = {"guard": {"baseline_s": 0}}
-"""Settings of a run that names none: as shipped, but for the time that a class which is met first stays on EEVDF. That
-is 20 s once in an agent's life, longer than a trial is."""
+DEFAULTS: Settings = {"guard": {"baseline_s": 0}, "standby": {"count": 0}, "realtime": False}
+"""Settings of a run that names none: as shipped, but for what a short trial of an agent that has just started in an
+emulated guest would show too large. A class which is met first stays on EEVDF for 20 s, and standbys load (seconds of
+processor time there): each once in an agent's life, or at a change of use. A tick takes so long there that nothing
+else would run on that CPU for several frames; so it is of ordinary priority, as in the daemon of a user on a laptop."""
 
 COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
     *("setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m", "asa.cli"),

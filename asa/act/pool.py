@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Schedulers that are loaded but not attached: the standbys, and the one that a switch waits for.
 
-Standbys load one after the other, at ordinary priority, so that keeping them costs no switch its time.
+Standbys load one after the other, behind ordinary tasks, so that keeping them costs no switch its time.
 """
 
 import os

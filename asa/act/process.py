@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from asa.act.portfolio import Opened
-from asa.act.urgency import hurry
+from asa.act.urgency import Pace, set_pace
 from asa.core.errors import SchedulerError
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
@@ -32,7 +32,8 @@ class SchedulerProcess:
     ) -> None:
         """Start it; closes `opened.fd`. Raises SchedulerError when the kernel refuses to run the file.
 
-        `prepare` runs in the child, last before it becomes the scheduler. `urgent`: it loads ahead of others.
+        `prepare` runs in the child, last before it becomes the scheduler. `urgent`: it loads ahead of
+        others; else behind them.
         """
         self._log = self._pidfd = -1
         agent = os.getpid()
@@ -68,8 +69,7 @@ class SchedulerProcess:
         finally:
             os.close(opened.fd)
         self._pidfd = os.pidfd_open(self._child.pid)
-        if urgent:
-            hurry(self._child.pid, on=True)
+        set_pace(self._child.pid, Pace.HURRIED if urgent else Pace.PATIENT)
 
     def fileno(self) -> int:
         """Readable once the process has ended; -1 when that is known (`exit_code`): it stays readable for good."""
@@ -89,11 +89,11 @@ class SchedulerProcess:
 
     def settle(self) -> None:
         """It has loaded: from now on an ordinary process."""
-        hurry(self._child.pid, on=False)
+        set_pace(self._child.pid, Pace.ORDINARY)
 
     def urge(self) -> None:
         """It is wanted now: ahead of others until it settles."""
-        hurry(self._child.pid, on=True)
+        set_pace(self._child.pid, Pace.HURRIED)
 
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
@@ -101,7 +101,7 @@ class SchedulerProcess:
 
     def interrupt(self) -> None:
         """Ask it to end (SIGINT): it detaches, restores what it had set, and exits; hurried, or it may take long."""
-        hurry(self._child.pid, on=True)
+        set_pace(self._child.pid, Pace.HURRIED)
         self._signal(self._child.send_signal, signal.SIGINT)
 
     def kill(self) -> None:

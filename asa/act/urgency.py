@@ -5,14 +5,24 @@ The agent decides who schedules, so it must not depend on that scheduler: as a r
 sched_ext scheduler and above EEVDF (sched(7)), also above one that stalls. It needs a few milliseconds a second; the
 kernel's throttling of real-time tasks bounds a fault of ours. A scheduler's process is hurried only while it loads or
 ends: under a message storm an emulated guest took 20 s to load one, and an agent of ordinary priority got no tick in
-35 s (`make run`, phase wakeup).
+35 s (`make run`, phase wakeup). One that loads for a turn which may never come steps back instead: its processor time
+is taken from what the user does.
 """
 
 import os
 from contextlib import suppress
+from enum import IntEnum
 from pathlib import Path
 
-_HURRIED, _ORDINARY = -15, 0  # nice values
+
+class Pace(IntEnum):
+    """Of a scheduler's process: its nice value."""
+
+    HURRIED = -15  # somebody waits for it
+    ORDINARY = 0
+    PATIENT = 10  # nobody does; a tenth of an ordinary task's weight (sched(7)), so that it still comes to its end
+
+
 _LOWEST = 1  # real-time priority: every other real-time task goes first
 
 
@@ -25,9 +35,9 @@ def go_first() -> bool:
     return True
 
 
-def hurry(pid: int, *, on: bool) -> None:
-    """Nice value of all threads of a process: raised in priority, or ordinary. What is not allowed stays undone."""
+def set_pace(pid: int, pace: Pace) -> None:
+    """Of all threads of a process. What is not allowed stays undone."""
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, int(task.name), _HURRIED if on else _ORDINARY)
+                os.setpriority(os.PRIO_PROCESS, int(task.name), pace)

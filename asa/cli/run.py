@@ -111,7 +111,8 @@ def _run(arguments: argparse.Namespace) -> int:
             printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
         else:
             printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
-        go_first()
+        if assembly.settings.realtime:
+            go_first()
         agent = assembly.agent(printer.say, printer.decision)
         agent.run(arguments.limit_s)
     finally:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from asa.act.urgency import go_first, hurry
+from asa.act.urgency import Pace, go_first, set_pace
 
 FIRST = (
     "import os, subprocess, sys\n"
@@ -26,15 +26,14 @@ def test_the_agent_goes_first_and_its_children_do_not():
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test")
-def test_hurried_and_ordinary():
+def test_hurried_ordinary_and_patient():
     child = subprocess.Popen(["sleep", "60"])
-    hurry(child.pid, on=True)
-    assert os.getpriority(os.PRIO_PROCESS, child.pid) == -15
-    hurry(child.pid, on=False)
-    assert os.getpriority(os.PRIO_PROCESS, child.pid) == 0
+    for pace, nice in ((Pace.HURRIED, -15), (Pace.PATIENT, 10), (Pace.ORDINARY, 0)):
+        set_pace(child.pid, pace)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == nice
     child.kill()
     child.wait()
-    hurry(child.pid, on=True)  # one that has gone is no error
+    set_pace(child.pid, Pace.HURRIED)  # one that has gone is no error
 
 
 def test_what_is_not_allowed_is_no_error(monkeypatch):

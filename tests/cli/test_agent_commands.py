@@ -230,6 +230,22 @@ def test_settings_are_read_again_and_bad_ones_refused(env, tmp_path):
     assert process.wait(10) == 0
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test")
+@pytest.mark.parametrize("realtime", [True, False])
+def test_root_s_agent_goes_before_ordinary_tasks_unless_told_not_to(env, tmp_path, realtime):
+    path = tmp_path / "asa.yaml"
+    path.write_text(f"interval_s: 0.2\nrealtime: {realtime}\n")
+    words = [sys.executable, "-m", "asa.cli", "run", "--observe", "--config", str(path), "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout is not None
+        while "decision" not in (line := process.stdout.readline()):
+            assert line
+        policy = os.sched_getscheduler(process.pid) & ~os.SCHED_RESET_ON_FORK
+        process.send_signal(signal.SIGINT)
+    assert policy == (os.SCHED_RR if realtime else os.SCHED_OTHER)
+
+
 HUNG_UP = """
 import signal, sys
 from dataclasses import replace

@@ -40,6 +40,7 @@ from asa.act import settings
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
+from asa.act.urgency import Pace
 from asa.core.decision import EEVDF, ExitKind, SchedulerName, SwitchOutcome, Way
 from asa.core.errors import SchedulerError
 
@@ -339,6 +340,15 @@ def test_standbys_are_loaded_for_the_processors_there_are(switcher, second_cpu):
     events_until(switcher, lambda: switcher.standbys() and switcher.standbys()[0].ready)
     assert pid_of(FLASH) != before
     assert switched(switcher, FLASH).way is Way.STANDBY
+
+
+def test_a_standby_loads_behind_ordinary_tasks_and_serves_as_one(switcher):
+    switched(switcher, SIMPLE)
+    switcher.keep_ready((FLASH,))
+    assert os.getpriority(os.PRIO_PROCESS, pid_of(FLASH)) == Pace.PATIENT
+    events_until(switcher, lambda: switcher.standbys()[0].ready)
+    assert switched(switcher, FLASH).way is Way.STANDBY
+    assert os.getpriority(os.PRIO_PROCESS, pid_of(FLASH)) == Pace.ORDINARY
 
 
 def test_a_standby_that_dies_is_replaced_without_a_word(switcher):
