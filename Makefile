@@ -121,14 +121,15 @@ STAGE_SECONDS := 10
 ADAPT_MINUTES := 6
 FLEET := --repeat 1 --seconds 10 --warm-up 30
 endif
-SEED ?= 1
+# seed 1 is what the lab's agent and its settings were developed with; none of it is reported
+SEED ?= 2
 PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
 STAGES := $(EVALUATION)/stages
 IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
 # Stages 1 to 3 with seeds of their own, a model of what stage 1 recorded and of a machine at rest, then the fleet. A command that has
 # done its part does nothing again. 4: trials failed, and the page says so
-evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=2: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
+evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=3: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
 	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables
 	left() { # of a stage that is kept a clone has tables, and no trials to go on from
@@ -148,7 +149,7 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	if [ -z "$(QUICK)" ] && [ ! -e $(STAGES)/model.md ]; then # the card is written last
 		$(ASA) record --scenario idle --sessions 2 --for 20 --seed 14 --scheduler eevdf --in-lab $(STAGES)/idle
 		# stage 1 plays few seeds, which differ in threads, sizes and think times: more of them, to know a class by
-		$(ASA) record --scenario $(SCENARIOS) --sessions 3 --for 10 --seed 15 --scheduler $(SCHEDULERS) --in-lab $(STAGES)/more --jobs 2
+		$(ASA) record --scenario $(SCENARIOS) --sessions 6 --for 10 --seed 15 --scheduler $(SCHEDULERS) --in-lab $(STAGES)/more --jobs 2
 		cp $(STAGES)/{idle,more}/*.journal.xz $(STAGES)/recordings
 		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
 	fi

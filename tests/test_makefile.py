@@ -11,7 +11,11 @@ MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
 echo "$1 $2" >> said
 [ "$1 $2" != "FAILING" ] || exit CODE
-[ "$1" != record ] || touch calibration/results/stages/idle/idle.journal.xz
+[ "$1" != record ] || {
+    folder=$(echo "$*" | sed 's/.*--in-lab \\([^ ]*\\).*/\\1/')
+    mkdir -p "$folder"
+    : > "$folder/${folder##*/}.journal.xz"
+}
 [ "$2" != prototype ] || {
     folder=$(echo "$*" | sed 's/.*--folder \\([^ ]*\\).*/\\1/')
     mkdir -p "$folder/recordings" "$folder/trials"
@@ -20,7 +24,7 @@ echo "$1 $2" >> said
 }
 """
 STAGES = {
-    "": ["calibrate prototype", "calibrate overhead", "record --scenario", "train --kind", "adapt --machine"],
+    "": ["calibrate prototype", "calibrate overhead", *["record --scenario"] * 2, "train --kind", "adapt --machine"],
     "1": ["calibrate prototype"],
 }
 
@@ -32,8 +36,7 @@ def evaluate(folder, quick, failing, code):
     asa = folder / "asa"
     asa.write_text(ASA.replace("FAILING", failing).replace("CODE", str(code)))
     asa.chmod(0o755)
-    for name in ("models/recordings/sequences", "calibration/results/stages/idle"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "models/recordings/sequences").mkdir(parents=True, exist_ok=True)
     (folder / "models/recordings/sequences/one.journal.xz").touch()
     words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
@@ -52,7 +55,7 @@ def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables
     said, ended = evaluate(tmp_path, "", "adapt --machine", 1)
     assert (said, ended) == (STAGES[""], 2)
     kept = tmp_path / "calibration/results/stages/recordings"
-    assert {path.name for path in kept.iterdir()} == {"idle.journal.xz", "vm120-one.journal.xz"}
+    assert {path.name for path in kept.iterdir()} == {"idle.journal.xz", "more.journal.xz", "vm120-one.journal.xz"}
 
 
 def test_what_a_clone_has_is_not_played_again(tmp_path):
@@ -66,7 +69,7 @@ def test_what_a_clone_has_is_not_played_again(tmp_path):
     said, ended = evaluate(tmp_path, "", "nothing", 1)  # of vm122 there is no table: it was cut off before that
     assert (said, ended) == (["adapt --machine", "evaluate voting", "fleet run", "evaluate fleet"], 0)
     (stages / "tables/vm122.yaml").touch()
-    played = tmp_path / "calibration/results/fleet/seed-1/vm120"
+    played = tmp_path / "calibration/results/fleet/seed-2/vm120"
     played.mkdir(parents=True)
     (played / "trials.parquet").touch()
     (tmp_path / "said").unlink()
