@@ -24,7 +24,7 @@ class Folder:
     """A run's folder, locked. A context."""
 
     def __init__(self, path: Path, asked: Asked, make: Callable[[str], Plan]) -> None:
-        """Begin a run by `make(name)`, or go on with the one that is there.
+        """Begin a run by `make(name)`, or go on with the one that is there, also with more repeats of it.
 
         Raises AsaError when it holds another plan, another run works there, or it cannot be written.
         """
@@ -94,7 +94,11 @@ class Folder:
             return plan
         except (OSError, msgspec.DecodeError) as error:
             raise AsaError(f"{path}: is no plan of a run: {error}; name another folder by --out") from error
-        if plan.asked != asked or plan.trials != make(plan.run).trials:
+        wanted = make(plan.run)
+        if _adds_repeats(plan, wanted):
+            write(path, wanted)
+            return wanted
+        if plan.asked != asked or plan.trials != wanted.trials:
             differing = [
                 f"{name} {getattr(plan.asked, name)!r}"
                 for name in Asked.__struct_fields__
@@ -103,6 +107,12 @@ class Folder:
             has = f" of {', '.join(differing)}" if differing else ""
             raise AsaError(f"{self.path}: holds another plan{has}; name another folder by --out")
         return plan
+
+
+def _adds_repeats(plan: Plan, wanted: Plan) -> bool:
+    fewer = msgspec.structs.replace(wanted.asked, repeats=plan.asked.repeats)
+    more = wanted.asked.repeats > plan.asked.repeats
+    return more and plan.asked == fewer and plan.trials == wanted.trials[: len(plan.trials)]
 
 
 def played(path: Path) -> set[str]:

@@ -62,13 +62,13 @@ def register(commands: "Commands") -> None:
     prototype = stages.add_parser("prototype", help="stage 1: every scheduler through the scenarios")
     add_common(prototype, schedulers="all")
     prototype.add_argument(
-        "--repeat", type=_count, default=3, metavar="N", help="each with other parameters (default: 3)"
+        "--repeat", type=_count, default=3, metavar="N", help="each with other parameters; may grow (default: 3)"
     )
     prototype.set_defaults(run=_prototype)
     overhead = stages.add_parser("overhead", help="stage 2: what it costs to decide and to switch")
     add_common(overhead, schedulers="ranked", scenario="web+kernel,office+video,game+llm,audio+disk")
     overhead.add_argument(
-        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters (default: 1)"
+        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
     )
     overhead.set_defaults(run=_overhead)
     generalize = stages.add_parser("generalize", help="stage 3: real switches, where a ranking is uncertain")

@@ -93,7 +93,7 @@ def _register_run(actions: "Commands") -> None:
         help="what they are played under (default: installed,controllers)",
     )
     command.add_argument(
-        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters (default: 1)"
+        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="decides order and parameters (default: 0)")
     command.add_argument(

@@ -147,7 +147,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path, log):
     with pytest.raises(AsaError, match=r"machine.json: holds a run of settings \{\}"):
         Fleet(out, request_of(tables=tables, settings={"interval_s": 2.0}))
     with pytest.raises(AsaError, match="holds another plan of repeats 2"):
-        Fleet(out, request_of(tables=tables, repeats=3))
+        Fleet(out, request_of(tables=tables, repeats=1))
     with pytest.raises(AsaError, match="it is to be given to the agent on vm120"):
         Fleet(tmp_path / "other", request_of(tables={"vm120": tmp_path / "none"}))
     facts = out / "vm120/machine.json"

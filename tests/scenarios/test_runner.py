@@ -258,6 +258,22 @@ def test_a_run_is_resumed(stage, tmp_path):
         assert one.left() == [begun.trials[1]]
 
 
+def test_a_run_is_given_more_repeats(stage, tmp_path):
+    short = changed(stage, seconds=0.05, warm_up_s=0.0, applications=toys())
+    with folder(tmp_path / "out") as one:
+        play_all(one.left(), short, one.keep)
+        begun = one.plan
+    with folder(tmp_path / "out", repeats=2) as one:
+        assert one.plan.trials[: len(begun.trials)] == begun.trials
+        assert one.left() == [trial for trial in one.plan.trials if trial.repeat == 2]
+    with folder(tmp_path / "out", repeats=2) as one:
+        assert len(one.results()) == len(begun.trials)
+    with pytest.raises(AsaError, match="holds another plan of repeats 2"):
+        folder(tmp_path / "out")
+    with pytest.raises(AsaError, match="holds another plan of repeats 2, seed 1"):
+        folder(tmp_path / "out", repeats=3, seed=2)
+
+
 def test_a_folder_of_another_run_is_refused(tmp_path):
     with folder(tmp_path / "out"), pytest.raises(AsaError, match="another run works there"):
         folder(tmp_path / "out")
