@@ -102,11 +102,12 @@ UNSEEN := vm122:vm121 vm123:vm121 vm124:vm120 vm126:vm128 vm127:vm128 vm129:vm12
 SCENARIOS := all
 COSTS_BY := web+kernel,office+video,game+llm,audio+disk
 SCHEDULERS := all
+RECORDED := eevdf,scx_bpfland,scx_flash,scx_simple
 COLUMNS := installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
 STAGE_REPEAT := 3
 STAGE_SECONDS := 20
 ADAPT_MINUTES := 30
-FLEET := --repeat 3 --seconds 30 --warm-up 20
+FLEET := --repeat 3 --seconds 30 --warm-up 30
 else
 EVALUATION := calibration/results
 PROTOTYPES := vm120
@@ -115,6 +116,7 @@ UNSEEN := vm122:vm120
 SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive
 COSTS_BY := office+llm
 SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
+RECORDED := $(SCHEDULERS)
 COLUMNS := $(SCHEDULERS),agent
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
@@ -127,10 +129,11 @@ PAGE := $(if $(QUICK)$(FULL),$(EVALUATION)/evaluation.md,docs/evaluation.md)
 STAGES := $(EVALUATION)/stages
 IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
-# Stages 1 to 3 with seeds of their own, a model of what stage 1 recorded and of a machine at rest, then the fleet. A command that has
+# Stages 1 to 3 with seeds of their own, 11 to 20, a model of what they recorded and of a machine at rest, then the fleet. A command that has
 # done its part does nothing again. 4: trials failed, and the page says so
 evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=3: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
-	@mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
+	@case "$(SEED)" in 1[1-9]|20) echo "make evaluate: SEED=$(SEED) is one that the stages learn from; name another" >&2; exit 2; esac
+	mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables
 	left() { # of a stage that is kept a clone has tables, and no trials to go on from
 		[ ! -e "$$table/$$machine.yaml" ] || [ ! -e "$(STAGES)/$$1/trials.parquet" ] || [ -d "$(STAGES)/$$1/trials" ]
@@ -149,7 +152,7 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	if [ -z "$(QUICK)" ] && [ ! -e $(STAGES)/model.md ]; then # the card is written last
 		$(ASA) record --scenario idle --sessions 2 --for 20 --seed 14 --scheduler eevdf --in-lab $(STAGES)/idle
 		# stage 1 plays few seeds, which differ in threads, sizes and think times: more of them, to know a class by
-		$(ASA) record --scenario $(SCENARIOS) --sessions 6 --for 10 --seed 15 --scheduler $(SCHEDULERS) --in-lab $(STAGES)/more --jobs 2
+		$(ASA) record --scenario $(SCENARIOS) --sessions 6 --for 10 --seed 15 --scheduler $(RECORDED) --in-lab $(STAGES)/more --jobs 2
 		cp $(STAGES)/{idle,more}/*.journal.xz $(STAGES)/recordings
 		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
 	fi

@@ -130,6 +130,7 @@ class Machine:
     began_ns: int | None  # CLOCK_REALTIME
     took_s: float
     seeds: tuple[int, ...]  # of the plans
+    lengths_s: tuple[float, float] | None  # window and warm-up of a trial, where a plan tells
     tiers: tuple[str, ...]
     kernels: tuple[str, ...]
     versions: tuple[str, ...]  # of asa
@@ -162,13 +163,18 @@ def read(folder: Path) -> list[Machine]:
 
 
 def _both(one: Machine, other: Machine) -> Machine:
-    """A machine of two runs. Raises AsaError when they are of two machines of one name, or of two agents."""
+    """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or of trials of
+    two lengths.
+    """
     first, second = one.facts, other.facts
     longest = max((facts.adapt_minutes for facts in (first, second) if facts.adapt_minutes is not None), default=None)
     facts = msgspec.structs.replace(first, adapt_minutes=longest)
     if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command, note=first.note):
         folders = f"{one.folders[0]} and {other.folders[0]}"
         raise AsaError(f"{folders}: are of two machines of the name {first.name!r}, or of two agents; name one of them")
+    if None not in (one.lengths_s, other.lengths_s) and one.lengths_s != other.lengths_s:
+        folders = f"{one.folders[0]} and {other.folders[0]}"
+        raise AsaError(f"{folders}: their trials have other windows, or other warm-ups; name one of them")
     planned = None if one.planned is None or other.planned is None else one.planned + other.planned
     return Machine(
         facts=facts,
@@ -182,6 +188,7 @@ def _both(one: Machine, other: Machine) -> Machine:
         began_ns=min((began for began in (one.began_ns, other.began_ns) if began is not None), default=None),
         took_s=one.took_s + other.took_s,
         seeds=(*one.seeds, *other.seeds),
+        lengths_s=one.lengths_s or other.lengths_s,
         tiers=tuple(sorted({*one.tiers, *other.tiers})),
         kernels=tuple(sorted({*one.kernels, *other.kernels})),
         versions=tuple(sorted({*one.versions, *other.versions})),
@@ -210,20 +217,22 @@ def _machine(folder: Path) -> Machine:
     except AsaError as error:
         raise AsaError(f"{folder}: {error}") from error
     outcomes = [row["outcome"] for row in rows]
-    planned, seed = _plan(folder / PLAN)
+    plan = _plan(folder / PLAN)
+    asked = plan.asked
     columns = {_column(row): row["scheduler_version"] for row in rows if row["scheduler_version"]}
     return Machine(
         facts=facts,
         commands=(facts.command,) if facts.command else (),
         folders=(folder,),
         blocks=blocks,
-        planned=planned,
+        planned=sum(1 if trial.get("then") is None else 2 for trial in plan.trials) or None,
         trials=len(rows),
         failed=outcomes.count(Outcome.FAILED),
         disturbed=outcomes.count(Outcome.DISTURBED),
         began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
         took_s=sum(row["took_s"] or 0.0 for row in rows),
-        seeds=() if seed is None else (seed,),
+        seeds=() if asked.seed is None else (asked.seed,),
+        lengths_s=None if asked.seconds is None or asked.warm_up_s is None else (asked.seconds, asked.warm_up_s),
         tiers=_distinct(rows, "tier"),
         kernels=_distinct(rows, "kernel"),
         versions=_distinct(rows, "asa_version"),
@@ -338,6 +347,8 @@ def _controlled(row: Mapping[str, Any]) -> tuple[Controlled, ...]:
 
 class _Asked(msgspec.Struct, frozen=True):
     seed: int | None = None
+    seconds: float | None = None
+    warm_up_s: float | None = None
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -345,11 +356,9 @@ class _Plan(msgspec.Struct, frozen=True):
     asked: _Asked = _Asked()
 
 
-def _plan(path: Path) -> tuple[int | None, int | None]:
-    if not path.exists():
-        return None, None
-    plan = _decoded(path, _Plan)
-    return sum(1 if trial.get("then") is None else 2 for trial in plan.trials) or None, plan.asked.seed
+def _plan(path: Path) -> _Plan:
+    plan: _Plan = _decoded(path, _Plan) if path.exists() else _Plan()
+    return plan
 
 
 def _decoded(path: Path, kind: type[Any]) -> Any:

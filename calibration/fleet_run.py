@@ -20,7 +20,7 @@ import msgspec
 
 from asa import paths
 from asa.core.errors import AsaError
-from calibration import adapted, bench_tables, controllers, fleet_task
+from calibration import adapted, bench_tables, controllers, controllers_agent, fleet_task
 from calibration.controllers import Given
 from calibration.fleet import Machine
 from calibration.fleet_task import Played, Task
@@ -97,6 +97,7 @@ class Fleet:
         Raises AsaError when `out` holds another run or tables alone, another one works there, or it cannot be written.
         """
         self._request = request
+        self._command = command
         self._folders: dict[str, Folder] = {}
         self._contents: dict[str, tuple[bytes, bytes]] = {}
         self._open = ExitStack()
@@ -109,7 +110,7 @@ class Fleet:
                 )
                 self._folders[machine.name] = folder
                 self._contents[machine.name] = _content(request.tables, machine), _content(request.models, machine)
-                _describe(folder.path / MACHINE, self._facts(machine, command))
+                _describe(folder.path / MACHINE, self._facts(machine))
         except BaseException:
             self._open.close()
             raise
@@ -127,8 +128,10 @@ class Fleet:
 
     def keep(self, played: Played) -> None:
         """Raises AsaError when the disk is full."""
+        folder = self._folders[played.machine]
         for result in played.results:
-            self._folders[played.machine].keep(result)
+            folder.keep(result)
+        _recorded_by(folder.path / MACHINE, self._command)
 
     def finish(self) -> list[Count]:
         """Write the tables of all machines. Raises AsaError."""
@@ -166,7 +169,7 @@ class Fleet:
             model=model,
         )
 
-    def _facts(self, machine: Machine, command: str) -> dict[str, object]:
+    def _facts(self, machine: Machine) -> dict[str, object]:
         table, model = self._contents[machine.name]
         path = self._request.tables.get(machine.name)
         minutes = None if path is None else adapted.read(path, table)
@@ -183,11 +186,11 @@ class Fleet:
             "memory_mb": machine.memory_mb,
             "prototype": machine.prototype,
             "note": machine.note,
-            "command": command,
+            "command": self._command,
             "table": hashlib.sha256(table).hexdigest() if table else None,
             "model": hashlib.sha256(model).hexdigest() if model else None,
             **shipped,
-            "settings": dict(self._request.settings),
+            "settings": dict(self._request.settings or (controllers_agent.DEFAULTS if agents else {})),
         }
 
 
@@ -289,3 +292,9 @@ def _describe(path: Path, facts: Mapping[str, object]) -> None:
         raise AsaError(f"{path}: holds a run of {', '.join(differing)}; name another folder by --out")
     if known.get(_ADAPT) != facts.get(_ADAPT, known.get(_ADAPT)):
         runner_folder.write(path, known | {_ADAPT: facts[_ADAPT]})
+
+
+def _recorded_by(path: Path, command: str) -> None:
+    known = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    if known.get("command") != command:  # with more repeats than the first
+        runner_folder.write(path, known | {"command": command})

@@ -43,7 +43,6 @@ SHADOWED = "shadow"
 """What a shadow cost, in `Result.parameters[CONTROLLER]`: a `Shadowed`."""
 
 SETTINGS: controllers_agent.Settings = {  # the agent does at once what its table says, and only that
-    "realtime": False,  # as in the fleet: `controllers_agent.DEFAULTS`
     "voting": {"threshold": 0.01, "open_world": False},
     "policy": {"cooldown_s": 0, "dwell_s": 0, "weigh_cost": False, "learn": False},
     "guard": {"enabled": False},

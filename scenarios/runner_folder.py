@@ -36,6 +36,7 @@ class Folder:
             raise AsaError(f"{path}: {error.strerror}; name another folder by --out") from error
         try:
             self._take_lock()
+            self._grown = False
             self.plan = self._begin(asked, make)
         except BaseException:
             os.close(self._lock)
@@ -61,6 +62,9 @@ class Folder:
 
     def keep(self, result: Result) -> None:
         """Raises AsaError when the disk is full."""
+        if self._grown:
+            write(self.path / _PLAN, self.plan)
+            self._grown = False
         write(self._file(result.trial), result)
 
     def close(self) -> None:
@@ -96,7 +100,7 @@ class Folder:
             raise AsaError(f"{path}: is no plan of a run: {error}; name another folder by --out") from error
         wanted = make(plan.run)
         if _adds_repeats(plan, wanted):
-            write(path, wanted)
+            self._grown = True  # the file grows with the first result: nothing has changed of what is refused later
             return wanted
         if plan.asked != asked or plan.trials != wanted.trials:
             differing = [

@@ -11,6 +11,7 @@ MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
 echo "$1 $2" >> said
 [ "$1 $2" != "FAILING" ] || exit CODE
+case "$* " in "record "*" --scheduler all "*) exit 1; esac # all are not what it takes
 [ "$1" != record ] || {
     folder=$(echo "$*" | sed 's/.*--in-lab \\([^ ]*\\).*/\\1/')
     mkdir -p "$folder"
@@ -23,31 +24,39 @@ echo "$1 $2" >> said
     : > "$(echo "$*" | sed 's/.*--out \\([^ ]*\\).*/\\1/')"
 }
 """
-STAGES = {
+STAGES = {  # by mode
     "": ["calibrate prototype", "calibrate overhead", *["record --scenario"] * 2, "train --kind", "adapt --machine"],
-    "1": ["calibrate prototype"],
+    "QUICK": ["calibrate prototype"],
+    "FULL": [
+        *["calibrate prototype", "calibrate overhead"] * 4,
+        *["record --scenario"] * 2,
+        "train --kind",
+        *["adapt --machine"] * 6,
+    ],
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed; apt-get install make")
 
 
-def evaluate(folder, quick, failing, code):
+def evaluate(folder, mode, failing, code, seed="2"):
     """What was called, and make's exit code."""
     asa = folder / "asa"
     asa.write_text(ASA.replace("FAILING", failing).replace("CODE", str(code)))
     asa.chmod(0o755)
     (folder / "models/recordings/sequences").mkdir(parents=True, exist_ok=True)
     (folder / "models/recordings/sequences/one.journal.xz").touch()
-    words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"QUICK={quick}"]
+    words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}", f"SEED={seed}"]
+    words += [f"{mode}=1"] if mode else []
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    return (folder / "said").read_text().splitlines(), done.returncode
+    said = folder / "said"
+    return said.read_text().splitlines() if said.exists() else [], done.returncode
 
 
-@pytest.mark.parametrize("quick", ["", "1"])
+@pytest.mark.parametrize("mode", STAGES)
 @pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2), (130, False, 2)])
-def test_a_page_is_made_of_what_was_played_now(tmp_path, quick, code, page, ends):
-    said, ended = evaluate(tmp_path, quick, "fleet run", code)
-    assert said == [*STAGES[quick], "evaluate voting", "fleet run", *(["evaluate fleet"] if page else [])]
+def test_a_page_is_made_of_what_was_played_now(tmp_path, mode, code, page, ends):
+    said, ended = evaluate(tmp_path, mode, "fleet run", code)
+    assert said == [*STAGES[mode], "evaluate voting", "fleet run", *(["evaluate fleet"] if page else [])]
     assert ended == ends  # 2 is make's own, for any code but 0
 
 
@@ -74,3 +83,8 @@ def test_what_a_clone_has_is_not_played_again(tmp_path):
     (played / "trials.parquet").touch()
     (tmp_path / "said").unlink()
     assert evaluate(tmp_path, "", "nothing", 1) == (["evaluate voting", "evaluate fleet"], 0)
+
+
+@pytest.mark.parametrize("seed", ["11", "20"])
+def test_a_seed_that_the_stages_learn_from_is_refused(tmp_path, seed):
+    assert evaluate(tmp_path, "", "nothing", 1, seed=seed) == ([], 2)

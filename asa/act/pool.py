@@ -20,6 +20,7 @@ from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Clock
 
 _RETRY_NS = 60_000_000_000  # a standby that died or would not load is tried again after this
+_PATIENCE = 10  # times the limit for one that loads behind ordinary tasks: about what `Pace.PATIENT` is slower by
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class _Loaded:
     gated: Gated
     since_ns: int
     processors: str  # the count of processors that came or went, when it began to load
+    urgent: bool  # a switch waits for it
     memory_bytes: int = 0
 
 
@@ -84,7 +86,7 @@ class Pool:
         except AsaError:
             self._leaving.add(name, gated, interrupt=True)
             raise
-        self._loaded[name] = _Loaded(gated, self._clock.monotonic_ns(), processors)
+        self._loaded[name] = _Loaded(gated, self._clock.monotonic_ns(), processors, urgent)
         self._on_step(name, "launched")
         return gated
 
@@ -128,6 +130,12 @@ class Pool:
                     continue
                 return
 
+    def urge(self, name: SchedulerName) -> None:
+        """A switch waits for one that loads: ahead of others from now on, and with all of its time before it."""
+        loaded = self._loaded[name]
+        loaded.urgent, loaded.since_ns = True, self._clock.monotonic_ns()
+        loaded.gated.process.urge()
+
     def advance(self) -> None:
         """Serve those that load; forget those that have died."""
         for name, loaded in list(self._loaded.items()):
@@ -138,8 +146,8 @@ class Pool:
             code = gated.process.exit_code()
             if code is not None:
                 reason = ended(code)
-            elif gated.stage is Stage.LOADING and now_ns - loaded.since_ns > self._limits.attach_limit_s * 1e9:
-                reason = f"was not ready to attach within {self._limits.attach_limit_s:g} s and was stopped"
+            elif gated.stage is Stage.LOADING and now_ns - loaded.since_ns > self._limit_s(loaded) * 1e9:
+                reason = f"was not ready to attach within {self._limit_s(loaded):g} s and was stopped"
             else:
                 if was is Stage.LOADING and gated.stage is Stage.PARKED:
                     self._park(name, loaded)
@@ -153,6 +161,9 @@ class Pool:
                 self._died_ns[name] = now_ns
             del self._loaded[name]
             self._leaving.add(name, gated, interrupt=code is None)
+
+    def _limit_s(self, loaded: _Loaded) -> float:
+        return self._limits.attach_limit_s * (1 if loaded.urgent else _PATIENCE)
 
     def _park(self, name: SchedulerName, loaded: _Loaded) -> None:
         process = loaded.gated.process

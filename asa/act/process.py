@@ -33,7 +33,7 @@ class SchedulerProcess:
         """Start it; closes `opened.fd`. Raises SchedulerError when the kernel refuses to run the file.
 
         `prepare` runs in the child, last before it becomes the scheduler. `urgent`: it loads ahead of
-        others; else behind them.
+        others; else behind them. It leads a session.
         """
         self._log = self._pidfd = -1
         agent = os.getpid()

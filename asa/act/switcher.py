@@ -104,7 +104,7 @@ class GatedSwitcher:
             if waiting.process.exit_code() is None:
                 self._ahead = self._pursue(order)  # now and not with the next look: it is a matter of milliseconds
         else:
-            waiting.process.urge()
+            self._pool.urge(target)
 
     def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
         """Have these loaded and waiting, and no others; not while a switch is under way."""

@@ -12,6 +12,7 @@ is taken from what the user does.
 import os
 from contextlib import suppress
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 
 
@@ -20,10 +21,13 @@ class Pace(IntEnum):
 
     HURRIED = -15  # somebody waits for it
     ORDINARY = 0
-    PATIENT = 10  # nobody does; a tenth of an ordinary task's weight (sched(7)), so that it still comes to its end
+    PATIENT = (
+        10  # nobody does; a ninth of an ordinary task's weight (sched_prio_to_weight), so that it comes to its end
+    )
 
 
 _LOWEST = 1  # real-time priority: every other real-time task goes first
+_CAP_SYS_NICE = 23  # include/uapi/linux/capability.h
 
 
 def go_first() -> bool:
@@ -36,8 +40,20 @@ def go_first() -> bool:
 
 
 def set_pace(pid: int, pace: Pace) -> None:
-    """Of all threads of a process. What is not allowed stays undone."""
+    """Of all threads of a process; of one that leads a session, of its autogroup too, in which alone nice counts under
+    EEVDF (sched(7)). What is not allowed stays undone, and so does what could not be taken back.
+    """
+    if pace > Pace.ORDINARY and not _may_raise():
+        return
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, int(task.name), pace)
+        if os.getsid(pid) == pid:
+            Path(f"/proc/{pid}/autogroup").write_text(f"{pace:d}")
+
+
+@cache
+def _may_raise() -> bool:
+    words = Path("/proc/self/status").read_text().split()
+    return bool(int(words[words.index("CapEff:") + 1], 16) >> _CAP_SYS_NICE & 1)

@@ -112,10 +112,12 @@ def _sampler(ebpf: "Ebpf | None") -> "Iterator[HostSampler]":
     from collectors.sampler import HostSampler, SystemClock, standard
 
     places = paths.default()
-    collect = config.load(places.config).collect
+    settings = config.load(places.config)
+    collect = settings.collect
     if ebpf is not None:
         collect = replace(collect, ebpf=ebpf)
-    go_first()  # as the agent does: what it would see is what is recorded
+    if settings.realtime:
+        go_first()  # as the agent does: what it would see is what is recorded
     # Ctrl-C ends the programs on the way out; so must an ordinary kill
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -294,6 +294,26 @@ def test_a_standby_that_was_interrupted_waits_all_the_same(bench):
     assert bench.switch(OTHER).way is Way.STANDBY
 
 
+def test_a_standby_has_more_time_to_load_and_all_of_its_own_once_it_is_wanted(bench):
+    bench.switcher._pool._limits = SwitchSettings(attach_limit_s=0.2)
+    bench.behave("loads long", GOOD)
+    began_s = time.monotonic()
+    bench.switcher.keep_ready((GOOD,))
+    assert not bench.until(lambda _: time.monotonic() - began_s > 1.0)
+    bench.switcher.begin(GOOD)
+    event = bench.event()
+    assert event.outcome is SwitchOutcome.REFUSED
+    assert "not ready to attach within 0.2 s" in event.detail
+    assert event.elapsed_ns >= 0.2e9
+    began_s = time.monotonic()
+    bench.switcher._pool._not_before_ns.clear()
+    bench.switcher.keep_ready((GOOD,))
+    event = bench.event()
+    assert "as a standby" in event.detail
+    assert "not ready to attach within 2 s" in event.detail
+    assert time.monotonic() - began_s >= 2.0
+
+
 def test_a_standby_that_stays_stopped_is_refused(bench):
     bench.stand_by(GOOD)
     bench.switcher._limits = SwitchSettings(attach_limit_s=0.3)

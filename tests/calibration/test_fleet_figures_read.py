@@ -63,6 +63,13 @@ def test_runs_of_one_machine_are_its_repeats(tmp_path):
     (other / "machine.json").write_text(json.dumps(facts))
     with pytest.raises(AsaError, match="are of two machines of the name 'p1', or of two agents"):
         fleet_figures_read.read(tmp_path)
+    cpus = json.loads((tmp_path / "1/p1/machine.json").read_text())["cpus"]
+    (other / "machine.json").write_text(json.dumps(facts | {"cpus": cpus}))
+    plan = json.loads((other / "plan.json").read_text())
+    plan["asked"]["warm_up_s"] += 1.0
+    (other / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(AsaError, match="their trials have other windows, or other warm-ups"):
+        fleet_figures_read.read(tmp_path)
 
 
 def test_a_record_that_is_none_is_named(tmp_path):

@@ -91,6 +91,21 @@ def test_everything_is_kept(tmp_path, log, jobs):
     assert again == []
 
 
+def test_more_repeats_are_added_and_by_a_refused_call_none(tmp_path, log):
+    out = tmp_path / "out"
+    played(out, request_of(repeats=1))
+    plans = {path: path.read_bytes() for path in out.glob("*/plan.json")}
+    with pytest.raises(AsaError, match="holds a run of settings"):
+        Fleet(out, request_of(settings={"interval_s": 2.0}))
+    assert {path: path.read_bytes() for path in out.glob("*/plan.json")} == plans
+    with Fleet(out, request_of(), "with more") as fleet:
+        assert {trial.repeat for task in fleet.tasks() for trial in task.trials} == {2}
+        run(fleet, Where(), lambda _: None, fleet_toys.play)
+        assert {(one.planned, one.done) for one in fleet.finish()} == {(18, 18)}
+    assert {row["repeat"] for row in pq.read_table(out / "vm125/trials.parquet").to_pylist()} == {1, 2}
+    assert json.loads((out / "vm125/machine.json").read_text())["command"] == "with more"
+
+
 def test_failed_trials_alone_are_played_again(tmp_path, log):
     def failing(task):
         results = tuple(
@@ -144,7 +159,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path, log):
             Fleet(out, request_of(tables=tables))
     with pytest.raises(AsaError, match=r"machine.json: holds a run of table '"):
         Fleet(out, request_of())
-    with pytest.raises(AsaError, match=r"machine.json: holds a run of settings \{\}"):
+    with pytest.raises(AsaError, match=r"machine.json: holds a run of settings \{'guard'"):
         Fleet(out, request_of(tables=tables, settings={"interval_s": 2.0}))
     with pytest.raises(AsaError, match="holds another plan of repeats 2"):
         Fleet(out, request_of(tables=tables, repeats=1))

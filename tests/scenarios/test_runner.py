@@ -266,8 +266,11 @@ def test_a_run_is_given_more_repeats(stage, tmp_path):
     with folder(tmp_path / "out", repeats=2) as one:
         assert one.plan.trials[: len(begun.trials)] == begun.trials
         assert one.left() == [trial for trial in one.plan.trials if trial.repeat == 2]
+    with folder(tmp_path / "out") as one:
+        assert one.plan == begun  # nothing of the second repeat was played
     with folder(tmp_path / "out", repeats=2) as one:
-        assert len(one.results()) == len(begun.trials)
+        play_all(one.left()[:1], short, one.keep)
+        assert len(one.results()) == len(begun.trials) + 1
     with pytest.raises(AsaError, match="holds another plan of repeats 2"):
         folder(tmp_path / "out")
     with pytest.raises(AsaError, match="holds another plan of repeats 2, seed 1"):
