@@ -40,8 +40,10 @@ def go_first() -> bool:
 
 
 def set_pace(pid: int, pace: Pace) -> None:
-    """Of all threads of a process; of one that leads a session, of its autogroup too, in which alone nice counts under
-    EEVDF (sched(7)). What is not allowed stays undone, and so does what could not be taken back.
+    """Of all threads of a process. One that leads a session steps back with its autogroup, in which alone nice counts
+    under EEVDF (sched(7)); no autogroup is hurried, which would starve the kernel's own threads on that CPU.
+
+    What is not allowed stays undone, and so does what could not be taken back.
     """
     if pace > Pace.ORDINARY and not _may_raise():
         return
@@ -50,7 +52,7 @@ def set_pace(pid: int, pace: Pace) -> None:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, int(task.name), pace)
         if os.getsid(pid) == pid:
-            Path(f"/proc/{pid}/autogroup").write_text(f"{pace:d}")
+            Path(f"/proc/{pid}/autogroup").write_text(f"{max(pace, Pace.ORDINARY):d}")
 
 
 @cache
