@@ -167,13 +167,12 @@ def _both(one: Machine, other: Machine) -> Machine:
     two lengths.
     """
     first, second = one.facts, other.facts
+    folders = f"{one.folders[0]} and {other.folders[0]}"
     longest = max((facts.adapt_minutes for facts in (first, second) if facts.adapt_minutes is not None), default=None)
     facts = msgspec.structs.replace(first, adapt_minutes=longest)
     if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command, note=first.note):
-        folders = f"{one.folders[0]} and {other.folders[0]}"
         raise AsaError(f"{folders}: are of two machines of the name {first.name!r}, or of two agents; name one of them")
     if None not in (one.lengths_s, other.lengths_s) and one.lengths_s != other.lengths_s:
-        folders = f"{one.folders[0]} and {other.folders[0]}"
         raise AsaError(f"{folders}: their trials have other windows, or other warm-ups; name one of them")
     planned = None if one.planned is None or other.planned is None else one.planned + other.planned
     return Machine(

@@ -21,9 +21,7 @@ class Pace(IntEnum):
 
     HURRIED = -15  # somebody waits for it
     ORDINARY = 0
-    PATIENT = (
-        10  # nobody does; a ninth of an ordinary task's weight (sched_prio_to_weight), so that it comes to its end
-    )
+    PATIENT = 10  # nobody does: a ninth of an ordinary task's weight (sched_prio_to_weight)
 
 
 _LOWEST = 1  # real-time priority: every other real-time task goes first
