@@ -18,6 +18,7 @@ import msgspec
 
 import asa
 from asa import paths
+from asa.act.choice import Kind
 from asa.act.in_force import Check, Forcing, version_of
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName
@@ -130,7 +131,8 @@ class Controllers:
         elif kind == LOADER:
             with self._forcing() as forcing:
                 forcing.check_usable(controllers_loader.LAVD)
-                with controllers_loader.running(forcing.switcher(), self._places.proc, self._course) as alive:
+                switcher = forcing.switcher(Kind.GATED)
+                with controllers_loader.running(switcher, self._places.proc, self._course) as alive:
                     yield alive
         else:
             drawn = self._drawn()

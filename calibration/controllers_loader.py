@@ -4,8 +4,9 @@
 Written anew after `monitor_cpu_util` of crates/scx_loader/src/main.rs in sched-ext/scx-loader (commit d8fbceed60db):
 once a second, any CPU above 90 % for more than 5 s starts scx_lavd without arguments; all of them below for more than
 30 s ends it. A short rise does not begin these 30 s anew, and a scx_lavd that could not be started, or has died, is not
-started again while it is wanted. It differs in how it acts alone: the start is read back from sysfs, and the end is
-SIGINT, not SIGKILL.
+started again while it is wanted. It differs in how it acts alone: the start is read back from sysfs, the end is SIGINT,
+not SIGKILL, and scx_lavd waits loaded from the beginning, since its load takes an emulated guest longer than a trial.
+That favours the rule.
 """
 
 import threading
@@ -75,11 +76,12 @@ class Busiest:
 
 @contextmanager
 def running(switcher: Switcher, proc: Path, course: Course) -> Iterator[Check]:
-    """The rule at work, in a thread of its own: what is measured meanwhile may keep the caller.
+    """The rule at work, in a thread of its own: what is measured meanwhile may keep the caller. First scx_lavd loads.
 
-    The check raises AsaError when the rule cannot go on. Afterwards the kernel's own scheduler is in force; raises
-    SchedulerError when it is not.
+    Raises SchedulerError when that fails. The check raises AsaError when the rule cannot go on. Afterwards the kernel's
+    own scheduler is in force; raises SchedulerError when it is not.
     """
+    _load(switcher)
     monitor = _Monitor(switcher, Busiest(proc), course)
     thread = threading.Thread(target=monitor.run, name=LAVD)
     thread.start()
@@ -90,6 +92,16 @@ def running(switcher: Switcher, proc: Path, course: Course) -> Iterator[Check]:
         thread.join()
     if monitor.left:
         raise SchedulerError(scheduler=LAVD, reason="does not let go of the kernel")
+
+
+def _load(switcher: Switcher) -> None:
+    switcher.keep_ready((LAVD,))
+    while not any(standby.ready for standby in switcher.standbys()):
+        event = switcher.poll()
+        if event is not None or not switcher.standbys():
+            switcher.rest()
+            raise SchedulerError(scheduler=LAVD, reason=event.detail if event is not None else "cannot wait, loaded")
+        time.sleep(_BUSY_LOOK_S)
 
 
 class _Monitor:

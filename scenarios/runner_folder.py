@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from asa.core.errors import AsaError
+from scenarios.application import Tier
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial
 
 _PLAN, _TRIALS, _LOCK = "plan.json", "trials", "lock"
@@ -24,7 +25,7 @@ class Folder:
     """A run's folder, locked. A context."""
 
     def __init__(self, path: Path, asked: Asked, make: Callable[[str], Plan]) -> None:
-        """Begin a run by `make(name)`, or go on with the one that is there, also with more repeats of it.
+        """Begin a run by `make(name)`, or go on with the one that is there, also with what `grown` adds to it.
 
         Raises AsaError when it holds another plan, another run works there, or it cannot be written.
         """
@@ -99,10 +100,8 @@ class Folder:
         except (OSError, msgspec.DecodeError) as error:
             raise AsaError(f"{path}: is no plan of a run: {error}; name another folder by --out") from error
         wanted = make(plan.run)
-        if _adds_repeats(plan, wanted):
-            self._grown = True  # the file grows with the first result: nothing has changed of what is refused later
-            return wanted
-        if plan.asked != asked or plan.trials != wanted.trials:
+        more = grown(plan, wanted)
+        if more is None:
             differing = [
                 f"{name} {getattr(plan.asked, name)!r}"
                 for name in Asked.__struct_fields__
@@ -110,13 +109,26 @@ class Folder:
             ]
             has = f" of {', '.join(differing)}" if differing else ""
             raise AsaError(f"{self.path}: holds another plan{has}; name another folder by --out")
+        self._grown = more != plan  # the file grows with the first result: nothing has changed of what is refused later
+        return more
+
+
+def grown(plan: Plan, wanted: Plan) -> Plan | None:
+    """The plan, and behind it what `wanted` has more: repeats, and in the lab schedulers and scenarios, whose order
+    says nothing there, since a guest's clock does not know when it was played. None when it is not a part of that.
+    """
+    more = {"repeats", "schedulers", "scenarios"} if plan.asked.tier is Tier.LAB else {"repeats"}
+    names = [name for name in Asked.__struct_fields__ if name not in more]
+    if any(getattr(plan.asked, name) != getattr(wanted.asked, name) for name in names):
+        return None
+    kept, whole = ({msgspec.structs.replace(trial, order=0) for trial in one.trials} for one in (plan, wanted))
+    if not kept <= whole:
+        return None
+    added = [trial for trial in wanted.trials if msgspec.structs.replace(trial, order=0) not in kept]
+    if not added:
         return plan
-
-
-def _adds_repeats(plan: Plan, wanted: Plan) -> bool:
-    fewer = msgspec.structs.replace(wanted.asked, repeats=plan.asked.repeats)
-    more = wanted.asked.repeats > plan.asked.repeats
-    return more and plan.asked == fewer and plan.trials == wanted.trials[: len(plan.trials)]
+    numbered = (msgspec.structs.replace(trial, order=order) for order, trial in enumerate(added, len(kept) + 1))
+    return msgspec.structs.replace(plan, asked=wanted.asked, trials=(*plan.trials, *numbered))
 
 
 def played(path: Path) -> set[str]:

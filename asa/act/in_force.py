@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from typing import Self
 
 from asa import config, paths
+from asa.act import choice
+from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
-from asa.act.plain import PlainSwitcher, bring_up
+from asa.act.plain import bring_up
 from asa.act.pool import split
 from asa.act.portfolio import Available, Portfolio
 from asa.act.undo import UndoJournal
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import SchedulerError
+from asa.core.ports import Switcher
 from asa.status import StatusFile
 from collectors.sampler import SystemClock
 
@@ -106,16 +109,15 @@ class Forcing:
         if left:
             raise SchedulerError(scheduler=scheduler, reason="does not let go of the kernel")
 
-    def switcher(self) -> PlainSwitcher:
+    def switcher(self, kind: Kind = Kind.PLAIN) -> Switcher:
         """That of `hold`, for who switches in the course of what is measured; they call `check_usable` first."""
-        places = self._places
-        return PlainSwitcher(
+        return choice.switcher(
+            kind,
             portfolio=self._portfolio,
-            undo=UndoJournal(places.run / "undo.json", places.proc),
+            undo=UndoJournal(self._places.run / "undo.json", self._places.proc),
             clock=SystemClock(),
             limits=config.SwitchSettings(attach_limit_s=_ATTACH_LIMIT_S),
-            sys=places.sys,
-            logs=places.run / "logs",
+            places=self._places,
         )
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ the ten machines of the paper's evaluation.
 _RUN_TEXT = """\
 Plays scenarios on machines of the fleet, under one column after another in random order: schedulers, and
 controllers, which decide in a trial's course which scheduler is in force. The same command goes on where it
-was interrupted, and plays again what has failed.
+was interrupted, and plays again what has failed; with more columns, scenarios or repeats it adds them.
 """
 _RUN_MORE = """\
 columns, several by commas:

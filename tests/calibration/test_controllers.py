@@ -10,7 +10,7 @@ import pytest
 from waiting import until
 
 from asa import config, yamlfile
-from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
+from asa.core.decision import EEVDF, Standby, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.paths import Places
 from calibration import controllers, controllers_agent, controllers_loader
@@ -112,6 +112,14 @@ class FakeSwitcher:
 
     def __init__(self, outcome=SwitchOutcome.CONFIRMED):
         self.outcome, self.orders, self.events, self.rested = outcome, [], [], threading.Event()
+        self.waits, self.looks = (), iter((False, False, True))
+
+    def keep_ready(self, wanted):
+        self.waits = wanted
+
+    def standbys(self):
+        ready = next(self.looks, True)
+        return tuple(Standby(scheduler=name, ready=ready, memory_bytes=0, since_ns=0) for name in self.waits)
 
     def busy(self):
         return bool(self.events)
@@ -145,6 +153,7 @@ def quick(monkeypatch):
 def test_the_rule_at_work(quick, tmp_path):
     switcher, course = FakeSwitcher(), Course()
     with controllers_loader.running(switcher, tmp_path, course) as check:
+        assert switcher.waits == (LAVD,)
         quick["pct"] = 99.0
         until(lambda: switcher.orders == [LAVD], "it is started")
         check()
@@ -153,6 +162,28 @@ def test_the_rule_at_work(quick, tmp_path):
         until(lambda: len(course.held) == 2, "both are noted")
     assert switcher.rested.is_set()
     assert course.held == [(1, LAVD), (2, EEVDF)]
+
+
+class Lame(FakeSwitcher):
+    """Its scheduler does not come to wait, and it says so or lets it go."""
+
+    def __init__(self, *events):
+        super().__init__()
+        self.events, self.looks = list(events), iter([False] * 100)
+
+    def standbys(self):
+        return super().standbys() if self.events else ()
+
+
+def test_one_that_does_not_load_fails_its_trial_before_it_begins(quick, tmp_path):
+    said = SwitchEvent(
+        monotonic_ns=1, outcome=SwitchOutcome.REFUSED, old=EEVDF, new=LAVD, elapsed_ns=1, detail="as a standby", undo=""
+    )
+    for switcher, words in ((Lame(said), "as a standby"), (Lame(), "cannot wait, loaded")):
+        with pytest.raises(SchedulerError, match=words), controllers_loader.running(switcher, tmp_path, Course()):
+            pytest.fail("the trial began")
+        assert switcher.rested.is_set()
+        assert switcher.orders == []
 
 
 def test_one_that_cannot_be_started_is_told_and_not_tried_again(quick, tmp_path):

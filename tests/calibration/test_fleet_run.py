@@ -106,6 +106,20 @@ def test_more_repeats_are_added_and_by_a_refused_call_none(tmp_path, log):
     assert json.loads((out / "vm125/machine.json").read_text())["command"] == "with more"
 
 
+def test_more_columns_and_scenarios_are_added(tmp_path, log):
+    out, wider = tmp_path / "out", ("eevdf", "scx_simple", "agent", "loader-auto")
+    played(out, request_of())
+    heard, counts = played(out, request_of(columns=wider))
+    assert {result.trial.scheduler for one in heard for result in one.results} == {"loader-auto"}
+    assert [(one.planned, one.done) for one in counts] == [(22, 22), (22, 22)]
+    heard, counts = played(out, request_of(columns=wider, scenarios=catalogue.find("S1,S2,P2")))
+    assert {result.trial.label for one in heard for result in one.results if result.trial.then} == {
+        "game+blender~office+archive"
+    }
+    assert all(one.done == one.planned for one in counts)
+    assert played(out, request_of(columns=wider, scenarios=catalogue.find("S1,S2,P2")))[0] == []
+
+
 def test_failed_trials_alone_are_played_again(tmp_path, log):
     def failing(task):
         results = tuple(

@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 
+import msgspec
 import psutil
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ from scenarios.catalogue import PAIRS, SCENARIOS, find
 from scenarios.noise import Noise
 from scenarios.runner import Stage, play, play_all
 from scenarios.runner_folder import Folder
-from scenarios.runner_plan import Asked, Outcome, make, session_seed
+from scenarios.runner_plan import Asked, Outcome, Result, make, session_seed
 
 NAMES = ("eevdf", "scx_simple", "scx_flash", "scx_bpfland:powersave")
 
@@ -236,6 +237,10 @@ def test_a_disturbed_trial_is_repeated_twice_at_most(stage, monkeypatch, calm_at
 # the folder
 
 
+def done(trial):
+    return Result(trial=trial, outcome=Outcome.DONE, attempts=1, started_ns=1, took_s=1.0)
+
+
 def folder(path, *arguments, **options):
     request, scenarios = asked(*arguments, **options)
     return Folder(path, request, lambda name: make(request, scenarios, name))
@@ -275,6 +280,39 @@ def test_a_run_is_given_more_repeats(stage, tmp_path):
         folder(tmp_path / "out")
     with pytest.raises(AsaError, match="holds another plan of repeats 2, seed 1"):
         folder(tmp_path / "out", repeats=3, seed=2)
+
+
+def test_a_run_in_the_lab_is_given_more_schedulers_and_scenarios(tmp_path):
+    wider = "web+archive,web+kernel", NAMES[:3]
+    with folder(tmp_path / "out", "web+archive", NAMES[:2]) as one:
+        begun = one.plan
+        one.keep(done(begun.trials[0]))
+    with folder(tmp_path / "out", *wider) as one:
+        larger = one.plan
+        one.keep(done(larger.trials[-1]))
+    assert larger.trials[: len(begun.trials)] == begun.trials
+    assert [trial.order for trial in larger.trials] == list(range(1, len(larger.trials) + 1))
+    assert {trial.id for trial in larger.trials} == {trial.id for trial in plan(*wider).trials}
+    with folder(tmp_path / "out", *wider) as one:
+        assert one.plan == larger
+        assert one.left() == list(larger.trials[1:-1])
+    with folder(tmp_path / "out", *wider, repeats=2) as one:
+        assert one.plan.trials[: len(larger.trials)] == larger.trials
+    with pytest.raises(AsaError, match=r"holds another plan of scenarios .*, schedulers "):
+        folder(tmp_path / "out", "web+archive", NAMES[:2])
+
+
+def test_on_a_machine_repeats_alone_are_added(tmp_path):
+    def here(**more):
+        request, scenarios = asked(**more)
+        request = msgspec.structs.replace(request, tier=Tier.REAL)
+        return Folder(tmp_path / "out", request, lambda name: make(request, scenarios, name))
+
+    here().close()
+    with here(repeats=2) as one:
+        assert {trial.repeat for trial in one.plan.trials} == {1, 2}
+    with pytest.raises(AsaError, match=r"holds another plan of schedulers \('eevdf',\); name"):
+        here(schedulers=NAMES[:2])
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path):
