@@ -5,7 +5,6 @@ SHELL := /bin/bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 
-COMMA := ,
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 VENV := .venv
 ASA := $(VENV)/bin/asa
@@ -80,6 +79,8 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 	$(ASA) evaluate scenarios
 	exit $$failed
 
+ABLATIONS := agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
+
 # What `make evaluate` plays. Unseen machines stand with the prototype whose table they begin with.
 ifneq ($(QUICK),)
 EVALUATION := build/evaluation
@@ -92,6 +93,7 @@ COSTS_BY :=
 ADAPT_MINUTES :=
 SCHEDULERS := eevdf,scx_bpfland,scx_flash
 COLUMNS := $(SCHEDULERS),agent
+CHANGING :=
 STAGE_REPEAT := 1
 STAGE_SECONDS := 2
 FLEET := --repeat 1 --seconds 3 --warm-up 4
@@ -103,7 +105,8 @@ SCENARIOS := all
 COSTS_BY := web+kernel,office+video,game+llm,audio+disk
 SCHEDULERS := all
 RECORDED := eevdf,scx_bpfland,scx_flash,scx_simple
-COLUMNS := installed,controllers,eevdf,agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
+COLUMNS := installed,controllers,eevdf,$(ABLATIONS)
+CHANGING := changing
 STAGE_REPEAT := 3
 STAGE_SECONDS := 20
 ADAPT_MINUTES := 30
@@ -117,7 +120,9 @@ SCENARIOS := audio+archive,audio+blender,game+disk,game+kernel,office+llm,office
 COSTS_BY := office+llm
 SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
 RECORDED := $(SCHEDULERS)
-COLUMNS := $(SCHEDULERS),agent
+COLUMNS := $(SCHEDULERS),agent,loader-auto
+# the same eight, each once, a load that keeps all processors busy first; on the prototype, and with agents that lack a part
+CHANGING := audio+blender~web+video,game+kernel~office+network,office+llm~audio+archive,web+archive~game+disk
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
 ADAPT_MINUTES := 6
@@ -167,16 +172,23 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	done
 	sequences=(models/recordings/sequences/*.journal.xz)
 	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting --all --json "$${sequences[@]}" > $(EVALUATION)/fleet/voting.jsonl
-	failed=0 played=($(EVALUATION)/fleet/seed-$(SEED)/*/trials.parquet)
+	failed=0
+	play() { # into a folder of its own: machines, scenarios, columns, lengths
+		local out=$(EVALUATION)/fleet/$$1 code=0
+		local played=($$out/*/trials.parquet)
+		if [ -e "$${played[0]}" ] && [ ! -d "$$(dirname "$${played[0]}")/trials" ]; then
+			echo "$$out: whole, and kept; SEED=N plays more"
+			return
+		fi
+		$(ASA) fleet run --out $$out --machine $$2 --scenario $$3 --scheduler $$4 $${@:5} --seed $(SEED) --jobs 2 \
+			--table $$table $(if $(QUICK),,--model $(STAGES)/model.npz) || code=$$?
+		[ "$$code" = 0 ] || failed=$$code
+		[ "$$code" = 0 ] || [ "$$code" = 4 ] || exit "$$code"
+	}
 	machines="$$(echo $(PROTOTYPES) $(foreach pair,$(UNSEEN),$(firstword $(subst :, ,$(pair)))) | tr ' ' ,)"
-	if [ -e "$${played[0]}" ] && [ ! -d "$$(dirname "$${played[0]}")/trials" ]; then
-		echo "$(EVALUATION)/fleet/seed-$(SEED): whole, and kept; SEED=N plays more"
-	else
-		$(ASA) fleet run --out $(EVALUATION)/fleet/seed-$(SEED) --machine $$machines \
-			--scenario $(SCENARIOS)$(if $(FULL),$(COMMA)changing) --scheduler $(COLUMNS) $(FLEET) --seed $(SEED) --jobs 2 \
-			--table $$table $(if $(QUICK),,--model $(STAGES)/model.npz) || failed=$$?
-	fi
-	[ "$$failed" = 0 ] || [ "$$failed" = 4 ] || exit "$$failed"
+	play seed-$(SEED) $$machines $(SCENARIOS) $(COLUMNS) $(FLEET)
+	[ -z "$(CHANGING)" ] || play changing-$(SEED) $(if $(FULL),$$machines,$(firstword $(PROTOTYPES))) \
+		$(CHANGING) $(if $(FULL),$(COLUMNS),$(SCHEDULERS),agent,$(ABLATIONS)) --repeat 1 --seconds 30 --warm-up 30
 	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
 	exit $$failed
 

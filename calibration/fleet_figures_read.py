@@ -130,7 +130,7 @@ class Machine:
     began_ns: int | None  # CLOCK_REALTIME
     took_s: float
     seeds: tuple[int, ...]  # of the plans
-    lengths_s: tuple[float, float] | None  # window and warm-up of a trial, where a plan tells
+    lengths_s: Mapping[str, tuple[float, float]]  # where plans tell: scenario of several columns -> window, warm-up
     tiers: tuple[str, ...]
     kernels: tuple[str, ...]
     versions: tuple[str, ...]  # of asa
@@ -163,8 +163,8 @@ def read(folder: Path) -> list[Machine]:
 
 
 def _both(one: Machine, other: Machine) -> Machine:
-    """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or of trials of
-    two lengths.
+    """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or when trials of
+    one scenario are of two lengths.
     """
     first, second = one.facts, other.facts
     folders = f"{one.folders[0]} and {other.folders[0]}"
@@ -172,7 +172,7 @@ def _both(one: Machine, other: Machine) -> Machine:
     facts = msgspec.structs.replace(first, adapt_minutes=longest)
     if facts != msgspec.structs.replace(second, adapt_minutes=longest, command=first.command, note=first.note):
         raise AsaError(f"{folders}: are of two machines of the name {first.name!r}, or of two agents; name one of them")
-    if None not in (one.lengths_s, other.lengths_s) and one.lengths_s != other.lengths_s:
+    if any(other.lengths_s.get(name, lengths) != lengths for name, lengths in one.lengths_s.items()):
         raise AsaError(f"{folders}: their trials have other windows, or other warm-ups; name one of them")
     planned = None if one.planned is None or other.planned is None else one.planned + other.planned
     return Machine(
@@ -187,7 +187,7 @@ def _both(one: Machine, other: Machine) -> Machine:
         began_ns=min((began for began in (one.began_ns, other.began_ns) if began is not None), default=None),
         took_s=one.took_s + other.took_s,
         seeds=(*one.seeds, *other.seeds),
-        lengths_s=one.lengths_s or other.lengths_s,
+        lengths_s={**one.lengths_s, **other.lengths_s},
         tiers=tuple(sorted({*one.tiers, *other.tiers})),
         kernels=tuple(sorted({*one.kernels, *other.kernels})),
         versions=tuple(sorted({*one.versions, *other.versions})),
@@ -231,7 +231,7 @@ def _machine(folder: Path) -> Machine:
         began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
         took_s=sum(row["took_s"] or 0.0 for row in rows),
         seeds=() if asked.seed is None else (asked.seed,),
-        lengths_s=None if asked.seconds is None or asked.warm_up_s is None else (asked.seconds, asked.warm_up_s),
+        lengths_s=_lengths(asked, blocks),
         tiers=_distinct(rows, "tier"),
         kernels=_distinct(rows, "kernel"),
         versions=_distinct(rows, "asa_version"),
@@ -358,6 +358,13 @@ class _Plan(msgspec.Struct, frozen=True):
 def _plan(path: Path) -> _Plan:
     plan: _Plan = _decoded(path, _Plan) if path.exists() else _Plan()
     return plan
+
+
+def _lengths(asked: _Asked, blocks: Sequence[Block]) -> dict[str, tuple[float, float]]:
+    if asked.seconds is None or asked.warm_up_s is None:
+        return {}
+    # what EEVDF alone has played is there for relative metrics of its own run
+    return {block.scenario: (asked.seconds, asked.warm_up_s) for block in blocks if len(block.runs) > 1}
 
 
 def _decoded(path: Path, kind: type[Any]) -> Any:

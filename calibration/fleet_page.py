@@ -92,7 +92,7 @@ def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made)
     text += ["", "## Scenarios", "", *_scenarios(fixed)]
     text += ["", "## Scenarios that change", "", *_scenarios(changing)]
     text += ["", *_lines(tables.against(changing), "against", "no such scenario was played")]
-    text += ["", "## The agent without a part", "", *_ablations(tables.ablations(fixed))]
+    text += ["", "## The agent without a part", "", *_ablations(fixed, changing)]
     text += ["", "## All runs", "", *_distribution(fixed)]
     text += ["", "## Window of the voting", "", *_windows(windows)]
     text += ["", "## What the agent takes", "", *_latencies(machines)]
@@ -249,10 +249,11 @@ def _column(blocks: Sequence[Block], column: str) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _ablations(lines: Sequence[Line]) -> Iterator[str]:
+def _ablations(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
     yield "Each beside the whole agent: what is below zero is what the part is worth."
-    yield ""
-    yield from _lines(lines, "agent", "no ablation was played")
+    for which, blocks in (("stay what they are", fixed), ("change", changing)):
+        yield from ("", f"In scenarios that {which}:", "")
+        yield from _lines(tables.ablations(blocks), "agent", "no ablation was played")
 
 
 def _distribution(blocks: Sequence[Block]) -> Iterator[str]:

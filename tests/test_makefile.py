@@ -57,7 +57,8 @@ def evaluate(folder, mode, failing, code, seed=""):
 @pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2), (130, False, 2)])
 def test_a_page_is_made_of_what_was_played_now(tmp_path, mode, code, page, ends):
     said, ended = evaluate(tmp_path, mode, "fleet run", code)
-    assert said == [*STAGES[mode], "evaluate voting", "fleet run", *(["evaluate fleet"] if page else [])]
+    runs = ["fleet run"] * (1 if mode == "QUICK" or not page else 2)  # the second is of scenarios that change
+    assert said == [*STAGES[mode], "evaluate voting", *runs, *(["evaluate fleet"] if page else [])]
     assert ended == ends  # 2 is make's own, for any code but 0
 
 
@@ -77,11 +78,12 @@ def test_what_a_clone_has_is_not_played_again(tmp_path):
     for name in ("tables/vm120.yaml", "model.md"):
         (stages / name).touch()
     said, ended = evaluate(tmp_path, "", "nothing", 1)  # of vm122 there is no table: it was cut off before that
-    assert (said, ended) == (["adapt --machine", "evaluate voting", "fleet run", "evaluate fleet"], 0)
+    assert (said, ended) == (["adapt --machine", "evaluate voting", *["fleet run"] * 2, "evaluate fleet"], 0)
     (stages / "tables/vm122.yaml").touch()
-    played = tmp_path / "calibration/results/fleet/seed-2/vm120"
-    played.mkdir(parents=True)
-    (played / "trials.parquet").touch()
+    for run in ("seed-2", "changing-2"):
+        played = tmp_path / "calibration/results/fleet" / run / "vm120"
+        played.mkdir(parents=True)
+        (played / "trials.parquet").touch()
     (tmp_path / "said").unlink()
     assert evaluate(tmp_path, "", "nothing", 1) == (["evaluate voting", "evaluate fleet"], 0)
 

@@ -39,8 +39,8 @@ def test_a_mean_of_nothing_has_no_figure_in_a_hundred():
 
 def named(one):
     """All figures of a machine that has this block alone."""
-    unknown = ("planned", "began_ns", "lengths_s")
-    empty = dict.fromkeys(("commands", "seeds", "tiers", "kernels", "versions", "programs"), ())
+    unknown = ("planned", "began_ns")
+    empty = {"lengths_s": {}} | dict.fromkeys(("commands", "seeds", "tiers", "kernels", "versions", "programs"), ())
     empty |= dict.fromkeys(("failed", "disturbed", "took_s"), 0)
     machine = Machine(
         facts=Facts(name="m", cpus=4, prototype=True),

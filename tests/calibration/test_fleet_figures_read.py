@@ -45,6 +45,12 @@ def test_a_table_without_a_column_two_of_one_name_and_nothing(tmp_path):
         fleet_figures_read.read(tmp_path)
 
 
+def wait_longer(folder):
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["asked"]["warm_up_s"] += 1.0
+    (folder / "plan.json").write_text(json.dumps(plan))
+
+
 def test_runs_of_one_machine_are_its_repeats(tmp_path):
     """One run has three repeats of a scenario, another two of it and of one more; together they are five."""
     machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held, command="first")
@@ -65,10 +71,23 @@ def test_runs_of_one_machine_are_its_repeats(tmp_path):
         fleet_figures_read.read(tmp_path)
     cpus = json.loads((tmp_path / "1/p1/machine.json").read_text())["cpus"]
     (other / "machine.json").write_text(json.dumps(facts | {"cpus": cpus}))
-    plan = json.loads((other / "plan.json").read_text())
-    plan["asked"]["warm_up_s"] += 1.0
-    (other / "plan.json").write_text(json.dumps(plan))
+    wait_longer(other)
     with pytest.raises(AsaError, match="their trials have other windows, or other warm-ups"):
+        fleet_figures_read.read(tmp_path)
+
+
+def test_runs_of_other_scenarios_may_have_other_windows(tmp_path):
+    """Both play the applications alone, which nothing is compared with across runs."""
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held)
+    longer = machine(tmp_path / "2/p1", planted, columns=COLUMNS[:4], scenarios="S9", record=held)
+    wait_longer(longer)
+    [found] = fleet_figures_read.read(tmp_path)
+    assert {block.scenario: found.lengths_s[block.scenario] for block in found.blocks if AGENT in block.runs} == {
+        "S1": (20.0, 1.0),
+        "S9": (20.0, 2.0),
+    }
+    wait_longer(machine(tmp_path / "3/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held))
+    with pytest.raises(AsaError, match=r"1/p1 and .*3/p1: their trials have other windows"):
         fleet_figures_read.read(tmp_path)
 
 

@@ -102,6 +102,9 @@ def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypa
     losses = text.split("## Where it loses")[1].split("##")[0]
     assert "failed: 2 of 6." in losses  # elsewhere 0.58 against scx_lavd's 0.6 is within the margin
     assert "| u1 | S16 web+blender | 0.400 | 0.520 | scx_lavd 0.620 | scx_simple | scx_simple alone is behind" in losses
+    steady, changing = text.split("## The agent without a part")[1].split("##")[0].split("In scenarios that change:")
+    assert "\n| agent:no-voting | 4 | " in steady
+    assert "\n| agent:no-voting | 2 | " in changing
     scored = pq.read_table(tmp_path / "evaluation" / "scores.parquet").to_pylist()
     assert {row["column"] for row in scored} >= set(COLUMNS)
     assert next(row for row in scored if row["column"] == "agent")["held"] == "scx_lavd"
