@@ -163,8 +163,8 @@ def read(folder: Path) -> list[Machine]:
 
 
 def _both(one: Machine, other: Machine) -> Machine:
-    """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or when trials of
-    one scenario are of two lengths.
+    """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or have trials
+    of two lengths of one scenario.
     """
     first, second = one.facts, other.facts
     folders = f"{one.folders[0]} and {other.folders[0]}"
