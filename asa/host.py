@@ -2,6 +2,7 @@
 """Facts about this machine: what does not change while the agent runs; is it on battery, and is that to be saved?"""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -74,6 +75,15 @@ def cpu_model(proc: Path = Path("/proc")) -> str:
 def cpus() -> int:
     """Online CPUs."""
     return os.cpu_count() or 1
+
+
+def capabilities(proc: Path = Path("/proc")) -> int | None:
+    """This process's effective ones, a bit each (capabilities(7), CapEff of proc_pid_status(5)); None: not told."""
+    try:
+        found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", (proc / "self/status").read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return int(found[1], 16) if found is not None else None
 
 
 def kernel_option(name: str, *, boot: Path = Path("/boot"), release: str | None = None) -> str | None:

@@ -15,6 +15,8 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
+from asa import host
+
 
 class Pace(IntEnum):
     """Of a scheduler's process: its nice value."""
@@ -55,5 +57,4 @@ def set_pace(pid: int, pace: Pace) -> None:
 
 @cache
 def _may_raise() -> bool:
-    words = Path("/proc/self/status").read_text().split()
-    return bool(int(words[words.index("CapEff:") + 1], 16) >> _CAP_SYS_NICE & 1)
+    return bool((host.capabilities() or 0) >> _CAP_SYS_NICE & 1)

@@ -9,6 +9,7 @@ import platform
 import re
 from pathlib import Path
 
+from asa import host
 from asa.core.errors import SourceError
 from collectors.ebpf import layout
 from collectors.procfs.reader import reason_of
@@ -52,11 +53,9 @@ def task_slots(proc: Path) -> int:
 
 def missing_capabilities(proc: Path) -> tuple[str, ...]:
     """Which of CAP_BPF and CAP_PERFMON this process has not got. Raises SourceError."""
-    path = proc / "self/status"
-    found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", _text(path), re.MULTILINE)
-    if found is None:
-        raise SourceError(source=_SOURCE, reason=f"{path}: no line CapEff in it")
-    effective = int(found[1], 16)
+    effective = host.capabilities(proc)
+    if effective is None:
+        raise SourceError(source=_SOURCE, reason=f"{proc}/self/status: no line CapEff to be read in it")
     if effective >> _CAP_SYS_ADMIN & 1:
         return ()
     return tuple(name for name, bit in sorted(_CAPABILITIES.items()) if not effective >> bit & 1)
