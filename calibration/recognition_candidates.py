@@ -72,7 +72,7 @@ def frames_of(model: Artefact) -> list[FeatureFrame]:
     machine = model.heads[0].machine
     chosen = np.linspace(0, len(machine.vectors) - 1, _FRAMES).astype(int)
     values = machine.vectors[chosen] * machine.scale + machine.mean
-    return [FeatureFrame(schema=model.header.schema, values=tuple(row)) for row in values.tolist()]
+    return [FeatureFrame(schema=model.header.schema, values=row) for row in values.astype(np.float64)]
 
 
 def boosted(model: Artefact) -> list[Trees]:

@@ -7,6 +7,7 @@ leaf is a game of its own whose players are the features on the way to it, so al
 column for each step of the way. Off the hot path: `asa explain` asks for one frame.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import factorial
@@ -48,8 +49,8 @@ class Attributor:
         self._base = trees.base.astype(np.float64)
         self._ways = _ways(trees, len(fill), np.asarray(cover, dtype=np.float64))
 
-    def contributions(self, values: Sequence[float | None], classes: Sequence[int] | None = None) -> Array:
-        """Of one frame's values, float64 (K, F + 1): what each feature adds to each class's margin; last the bias.
+    def contributions(self, values: Array, classes: Sequence[int] | None = None) -> Array:
+        """Of one frame's values (F,), float64 (K, F + 1): what each feature adds to each class's margin; last the bias.
 
         A row's sum is the class's margin; rows of classes that are not among `classes` stay 0. Raises ModelError for a
         wrong number of values.
@@ -57,7 +58,7 @@ class Attributor:
         count = self._features
         if len(values) != count:
             raise ModelError(f"{len(values)} values for {count} features; derive the frame again")
-        known = np.array(values, dtype=np.float64).astype(np.float32)
+        known = values.astype(np.float32)
         missing = np.isnan(known)
         inputs = np.concatenate(
             [
@@ -85,13 +86,11 @@ class Part:
     """One feature's part in a class being preferred to another one."""
 
     feature: int
-    value: float | None  # in the frame
+    value: float | None  # in the frame, None where unknown
     weight: float  # log odds: e**weight times as likely with what is known of it as without; negative: against
 
 
-def compare(
-    attributor: Attributor, values: Sequence[float | None], one: int, other: int
-) -> tuple[tuple[Part, ...], float]:
+def compare(attributor: Attributor, values: Array, one: int, other: int) -> tuple[tuple[Part, ...], float]:
     """Parts in the log odds of class `one` against `other` (their places in the head), the strongest first, and the
     log odds when nothing is known.
 
@@ -100,8 +99,9 @@ def compare(
     found = attributor.contributions(values, (one, other))
     weights = found[one] - found[other]
     order = np.argsort(-np.abs(weights[:-1]), kind="stable").tolist()
+    told = [None if math.isnan(value) else value for value in values.tolist()]
     parts = tuple(
-        Part(feature=place, value=values[place], weight=float(weights[place])) for place in order if weights[place]
+        Part(feature=place, value=told[place], weight=float(weights[place])) for place in order if weights[place]
     )
     return parts, float(weights[-1])
 

@@ -262,4 +262,4 @@ def _smooth(distributions: Array, ticks: int) -> Array:
 
 
 def _row(frame: FeatureFrame) -> Array:
-    return np.array(frame.values, dtype=np.float64).astype(np.float32)
+    return frame.values.astype(np.float32)

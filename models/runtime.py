@@ -50,7 +50,8 @@ class Ensemble:
         self._features = len(model.fill)
         # by slot; the last one is the leaves'
         self._inputs = np.zeros(3 * self._features + 1, dtype=np.float32)
-        self._low, self._high, self._filled = self._inputs[:-1].reshape(3, self._features)
+        self._thrice = self._inputs[:-1].reshape(3, self._features)
+        self._low, self._high, self._filled = self._thrice
         function = None if library is None else runtime_compiled.load(library)
         self.engine: Engine
         if function is None:
@@ -115,22 +116,24 @@ class Ensemble:
     def _fill_in(self, frame: FeatureFrame) -> None:
         if frame.schema != self.schema or len(frame.values) != self._features:
             raise ModelError(f"frame of schema {frame.schema!r}: the model knows {self.schema!r}; derive it again")
-        values = np.array(frame.values, dtype=np.float64).astype(np.float32)  # None becomes NaN
+        values = frame.values.astype(np.float32)
         missing = np.isnan(values)
-        self._low[:] = self._high[:] = self._filled[:] = values
+        self._thrice[:] = values
         np.copyto(self._low, -np.inf, where=missing)
         np.copyto(self._high, np.inf, where=missing)
         np.copyto(self._filled, self._fill, where=missing)
 
 
 def _normalised(shares: Array) -> tuple[float, ...]:
-    total = shares.sum()
+    total = np.add.reduce(shares)
     values: list[float] = (shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))).tolist()
     return tuple(values)
 
 
 def _blend(members: Array, weights: Array, hardness: float) -> Array:
-    blended = weights @ members
+    blended: Array = weights @ members
     if hardness != 1.0:
-        blended = np.maximum(blended, 1e-12) ** hardness
-    return np.asarray(blended / blended.sum())
+        np.maximum(blended, 1e-12, out=blended)
+        blended **= hardness
+    blended /= np.add.reduce(blended)  # the function that `sum` calls, as everywhere on this way: half the time
+    return blended

@@ -3,7 +3,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Workload = NewType("Workload", str)
 """A class of use, as the model names it: `idle`, `disk`, `cpu+disk`. The set belongs to the model artefact."""
@@ -14,12 +18,15 @@ SchedulerName = NewType("SchedulerName", str)
 EEVDF = SchedulerName("eevdf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureFrame:
-    """One tick as the model sees it: finite numbers or None, in the order of `models.features` schema `schema`."""
+    """One tick as the model sees it: finite numbers, NaN for unknown, in the order of `models.features` by its schema.
+
+    Nobody writes to them.
+    """
 
     schema: int
-    values: tuple[float | None, ...]
+    values: "NDArray[np.float64]"  # (columns,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ _TICK_S = 1.0
 _SHORT_S, _LONG_NS = SHORT_S - _TICK_S / 2, int((LONG_S - _TICK_S / 2) * 1e9)
 
 _LEAST_EXTENT_S2 = 1e-6
+_sum = np.add.reduce  # over the ticks; what `sum` calls, in half the time
 
 _STATISTICS = {
     "mean3s": "mean over 3 s of",
@@ -90,29 +91,26 @@ def vector(window: Window) -> Numbers:
     if not len(seen):
         return _nothing(len(COLUMNS))
     last_ns = window.times_ns[-1]
-    at_s = np.array([(time_ns - last_ns) / 1e9 for time_ns in window.times_ns])
+    times_s = [(time_ns - last_ns) / 1e9 for time_ns in window.times_ns]
+    at_s = np.array(times_s)
     known = np.isfinite(seen)
     filled = np.where(known, seen, 0.0)
-    short = len(at_s) - sum(time_s > -_SHORT_S for time_s in at_s.tolist())
-    count = _or_unknown(known.sum(axis=0))
-    mean = filled.sum(axis=0) / count
-    short_mean = filled[short:].sum(axis=0) / _or_unknown(known[short:].sum(axis=0))
+    short = len(times_s) - sum(time_s > -_SHORT_S for time_s in times_s)
+    count = _or_unknown(_sum(known, dtype=np.intp))
+    mean = _sum(filled) / count
+    short_mean = _sum(filled[short:]) / _or_unknown(_sum(known[short:], dtype=np.intp))
     apart = np.where(known, filled - mean, 0.0)
-    deviation = np.sqrt((apart * apart).sum(axis=0) / count)
+    deviation = np.sqrt(_sum(apart * apart) / count)
     # least squares by column: the times at which it was known, about their mean
-    times, squares = np.stack((at_s, at_s * at_s)) @ known
+    times, squares = np.array((at_s, at_s * at_s)) @ known
     extent = squares - times * times / count
     extent[extent < _LEAST_EXTENT_S2] = np.inf  # a single tick has no slope
     return np.concatenate((window.newest, short_mean, mean, at_s @ apart / extent, deviation))
 
 
 def frame(window: Window) -> FeatureFrame:
-    """The same as a frame, unknown as None."""
-    numbers = vector(window)
-    seen: list[float | None] = numbers.tolist()
-    for place in np.flatnonzero(np.isnan(numbers)).tolist():
-        seen[place] = None
-    return FeatureFrame(schema=SCHEMA, values=tuple(seen))
+    """The same as a frame."""
+    return FeatureFrame(schema=SCHEMA, values=vector(window))
 
 
 def _or_unknown(count: NDArray[np.int_]) -> Numbers:

@@ -16,7 +16,7 @@ from models.attribution import Attributor, compare
 
 
 def values_of(row):
-    return tuple(None if np.isnan(value) else float(value) for value in row)
+    return row.astype(np.float64)
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +97,15 @@ def test_compared_classes_differ_by_their_margins(attributor, fitted, rows):
     assert before + sum(part.weight for part in parts) == pytest.approx(margins[2] - margins[0], abs=1e-5)
     strengths = [abs(part.weight) for part in parts]
     assert strengths == sorted(strengths, reverse=True)
-    assert all(part.value == values_of(row)[part.feature] for part in parts)
+    told = [None if np.isnan(value) else value for value in values_of(row).tolist()]
+    assert all(part.value == told[part.feature] for part in parts)
     turned, _ = compare(attributor, values_of(row), 0, 2)
     assert {part.feature: -part.weight for part in turned} == {part.feature: part.weight for part in parts}
 
 
 def test_what_cannot_be_explained_is_said(attributor, model):
     with pytest.raises(ModelError, match="2 values for"):
-        attributor.contributions((1.0, None))
+        attributor.contributions(np.array((1.0, np.nan)))
     trees = model.heads[0].trees
     with pytest.raises(ModelError, match="damaged"):
         Attributor(replace(trees, cover=np.zeros_like(trees.cover)), model.fill)

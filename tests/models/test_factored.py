@@ -66,8 +66,7 @@ def says_the_same(data: Dataset, model: Model, tmp_path):
     expected = model.probabilities(x)
     scores = model.scores(x, model.by_head(x))
     for row, wanted, place in zip(x, expected, range(len(x)), strict=True):
-        values = tuple(None if np.isnan(value) else float(value) for value in row)
-        frame = FeatureFrame(schema=features.SCHEMA, values=values)
+        frame = FeatureFrame(schema=features.SCHEMA, values=row.astype(np.float64))
         judged = loaded.judge(frame)
         assert np.array(judged.probabilities.values)[columns] == pytest.approx(wanted, abs=1e-5)
         found = loaded.scores(frame)

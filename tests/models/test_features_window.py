@@ -34,7 +34,7 @@ def statistics(window: features.Window, name: str = "involuntary_share") -> list
 
 
 def test_an_empty_window_knows_nothing():
-    assert set(features.frame(features.Window()).values) == {None}
+    assert np.isnan(features.frame(features.Window()).values).all()
     assert len(features.vector(features.Window())) == len(features.NAMES)
 
 

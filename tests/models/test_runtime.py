@@ -62,8 +62,7 @@ def made(model: Artefact, library: Path | None) -> Ensemble:
 
 
 def frame_of(values) -> FeatureFrame:
-    row = [None if value is None or np.isnan(value) else float(value) for value in values]
-    return FeatureFrame(schema=features.SCHEMA, values=tuple(row))
+    return FeatureFrame(schema=features.SCHEMA, values=np.array(values, dtype=np.float64))  # None becomes NaN
 
 
 def matrix(values) -> Array:
@@ -250,15 +249,15 @@ def test_nothing_known_still_gives_a_distribution(runtime: Ensemble):
 @pytest.mark.parametrize(("schema", "width"), [(features.SCHEMA + 1, WIDTH), (features.SCHEMA, WIDTH - 1)])
 def test_a_frame_of_another_schema_is_refused(runtime: Ensemble, schema: int, width: int):
     with pytest.raises(ModelError, match="schema"):
-        runtime.predict(FeatureFrame(schema=schema, values=(0.0,) * width))
+        runtime.predict(FeatureFrame(schema=schema, values=np.zeros(width)))
 
 
 def test_the_agent_does_not_pay_for_training_libraries(model_file: Path):
     # in a fresh interpreter, as the agent runs: what is imported after a load and a prediction
     script = (
-        "import sys; from pathlib import Path; from asa.core.decision import FeatureFrame; "
+        "import sys; from pathlib import Path; import numpy as np; from asa.core.decision import FeatureFrame; "
         "from models.runtime import Ensemble; m = Ensemble.load(Path(sys.argv[1])); "
-        f"m.predict(FeatureFrame(schema=m.schema, values=(0.5,) * {WIDTH})); print(*sys.modules)"
+        f"m.predict(FeatureFrame(schema=m.schema, values=np.full({WIDTH}, 0.5))); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(model_file)], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
