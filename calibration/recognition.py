@@ -174,11 +174,12 @@ def _way(path: Path | None, model: Artefact) -> tuple[tuple[Cost, ...], str]:
 def recording() -> Path | None:
     """A journal of the package whose ticks are timed; None where there is none.
 
-    Of the benchmark's scenarios where there are any: they were recorded with probes, which costs the most to derive.
+    Of sequences where there are any: they tell what probes and single processes do, as the agent does, and some of the
+    others do not, which costs less to derive.
     """
     folder = paths.base_model().parent.parent / "recordings"
-    found = [*sorted(folder.glob("scenarios/*.journal.xz")), *sorted(folder.glob("host*.journal.xz"))]
-    return found[0] if found else None
+    globs = ("sequences/*.journal.xz", "scenarios/*.journal.xz", "host*.journal.xz")
+    return next((path for glob in globs for path in sorted(folder.glob(glob))), None)
 
 
 def differences(measured: Sequence[Measured]) -> Mapping[Candidate, float]:
