@@ -71,10 +71,10 @@ def used(previous: RawSample, current: RawSample, elapsed_s: float) -> list[Use]
     if previous.busiest is None or current.busiest is None or current.cpu is None or not current.cpu.cores:
         return None
     most_ticks = _CPU_SKEW * len(current.cpu.cores) * elapsed_s * USER_HZ
-    known = [use for use in _uses(previous.busiest, current.busiest, boot_ticks(previous)) if use.ticks <= most_ticks]
+    uses, known = _uses(previous.busiest, current.busiest, boot_ticks(previous), most_ticks)
     if not known and current.busiest.processes:
         return None  # all of them were found just now
-    return sorted((use for use in known if use.ticks), key=attrgetter("ticks"), reverse=True)
+    return sorted(uses, key=attrgetter("ticks"), reverse=True)
 
 
 def busiest(uses: list[Use], elapsed_s: float, cores: int, busy_share: float | None, now_ticks: int | None) -> Fields:
@@ -108,23 +108,26 @@ def boot_ticks(sample: RawSample) -> int | None:
     return None if sample.suspended_ns is None else (sample.monotonic_ns + sample.suspended_ns) // TICK_NS
 
 
-def _uses(old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None) -> list[Use]:
-    # of processes whose use is known; what went back is no use
-    before = {process[:2]: process for process in old.processes}
-    uses = []
+def _uses(
+    old: BusiestProcesses, new: BusiestProcesses, since_ticks: int | None, most_ticks: float
+) -> tuple[list[Use], bool]:
+    # of processes that used something, and whether of any it is known what it used; what went back is no use
+    before = {process[0]: process for process in old.processes}
+    uses, known = [], False
     for now in new.processes:
-        was = before.get(now[:2])
-        if was is not None:
-            _, _, user, system, minor, major, _, _ = was
-        elif since_ticks is not None and now.started_ticks >= since_ticks:  # both are cut to whole ticks
-            user = system = minor = major = 0
-        else:
+        pid, started_ticks, user, system, minor, major, _, _ = now
+        was = before.get(pid)
+        if was is not None and was[1] == started_ticks:
+            _, _, was_user, was_system, was_minor, was_major, _, _ = was
+            user, system, minor, major = user - was_user, system - was_system, minor - was_minor, major - was_major
+        elif since_ticks is None or started_ticks < since_ticks:  # both are cut to whole ticks
             continue
-        user, system = now.user_ticks - user, now.system_ticks - system
-        minor, major = now.minor_faults - minor, now.major_faults - major
-        if user >= 0 and system >= 0 and minor >= 0 and major >= 0:
-            uses.append(Use(user + system, system, minor + major, now))
-    return uses
+        ticks = user + system
+        if user >= 0 and system >= 0 and minor >= 0 and major >= 0 and ticks <= most_ticks:
+            known = True
+            if ticks:
+                uses.append(Use(ticks, system, minor + major, now))
+    return uses, known
 
 
 def _count(uses: list[Use], least_ticks: float) -> float:
