@@ -77,12 +77,12 @@ def cpus() -> int:
     return os.cpu_count() or 1
 
 
-def capabilities(proc: Path = Path("/proc")) -> int | None:
-    """This process's effective ones, a bit each (capabilities(7), CapEff of proc_pid_status(5)); None: not told."""
-    try:
-        found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", (proc / "self/status").read_text(), re.MULTILINE)
-    except (OSError, ValueError):
-        return None
+def capabilities(status: str) -> int | None:
+    """A process's effective ones by its /proc/PID/status, a bit each; None where that does not tell.
+
+    capabilities(7), proc_pid_status(5).
+    """
+    found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE)
     return int(found[1], 16) if found is not None else None
 
 

@@ -5,8 +5,8 @@ Written anew after `monitor_cpu_util` of crates/scx_loader/src/main.rs in sched-
 once a second, any CPU above 90 % for more than 5 s starts scx_lavd without arguments; all of them below for more than
 30 s ends it. A short rise does not begin these 30 s anew, and a scx_lavd that could not be started, or has died, is not
 started again while it is wanted. It differs in how it acts alone: the start is read back from sysfs, the end is SIGINT,
-not SIGKILL, and scx_lavd waits loaded from the beginning, since its load takes an emulated guest longer than a trial.
-That favours the rule.
+not SIGKILL, and for its first start scx_lavd waits loaded from the beginning, since its load takes an emulated guest
+longer than a trial. That favours the rule.
 """
 
 import threading
@@ -29,6 +29,7 @@ _HIGH_PCT = 90.0
 _HIGH_FOR_S = 5.0
 _LOW_FOR_S = 30.0
 _LOOK_S = 1.0
+_LOAD_LIMIT_S = 300.0  # vm120 took 93 s: by calibration/results/fleet/seed-2, `took_s` of loader-auto less eevdf's
 _BUSY_LOOK_S = 0.02
 _IDLE, _IOWAIT = 3, 4  # places in CpuTicks
 
@@ -78,38 +79,44 @@ class Busiest:
 def running(switcher: Switcher, proc: Path, course: Course) -> Iterator[Check]:
     """The rule at work, in a thread of its own: what is measured meanwhile may keep the caller. First scx_lavd loads.
 
-    Raises SchedulerError when that fails. The check raises AsaError when the rule cannot go on. Afterwards the kernel's
-    own scheduler is in force; raises SchedulerError when it is not.
+    Raises SchedulerError when that fails, OSError and SourceError when /proc cannot be read. The check raises AsaError
+    when the rule cannot go on. Afterwards nothing is loaded, and the kernel's own scheduler is in force; raises
+    SchedulerError when it is not.
     """
-    _load(switcher)
     monitor = _Monitor(switcher, Busiest(proc), course)
-    thread = threading.Thread(target=monitor.run, name=LAVD)
-    thread.start()
+    left = False
     try:
-        yield monitor.check
+        _load(switcher)
+        thread = threading.Thread(target=monitor.run, name=LAVD)
+        thread.start()
+        try:
+            yield monitor.check
+        finally:
+            monitor.stop.set()
+            thread.join()
     finally:
-        monitor.stop.set()
-        thread.join()
-    if monitor.left:
+        left = not switcher.rest()
+    if left:
         raise SchedulerError(scheduler=LAVD, reason="does not let go of the kernel")
 
 
 def _load(switcher: Switcher) -> None:
+    end_s = time.monotonic() + _LOAD_LIMIT_S
     switcher.keep_ready((LAVD,))
     while not any(standby.ready for standby in switcher.standbys()):
         event = switcher.poll()
         if event is not None or not switcher.standbys():
-            switcher.rest()
             raise SchedulerError(scheduler=LAVD, reason=event.detail if event is not None else "cannot wait, loaded")
+        if time.monotonic() > end_s:
+            raise SchedulerError(scheduler=LAVD, reason=f"was not loaded within {_LOAD_LIMIT_S:.0f} s")
         time.sleep(_BUSY_LOOK_S)
 
 
 class _Monitor:
-    """The loop. `left`: something of ours still is in force at its end."""
+    """The loop. What it has in force ends with it."""
 
     def __init__(self, switcher: Switcher, busiest: Callable[[], float], course: Course) -> None:
         self.stop = threading.Event()
-        self.left = False
         self._switcher = switcher
         self._busiest = busiest
         self._course = course
@@ -125,7 +132,7 @@ class _Monitor:
         except (AsaError, OSError) as error:
             self._trouble = error
         finally:
-            self.left = not self._switcher.rest()
+            self._switcher.rest()  # at once, also when the trial goes on: it fails by the check
 
     def _follow(self) -> None:
         rule, ordered, due_s = Rule(), EEVDF, time.monotonic()

@@ -255,7 +255,7 @@ def _means(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
 
 def _over(name: Name, blocks: Sequence[Block], column: str) -> Figure:
     found = by.pairs(blocks, AGENT, by.of_column(column))
-    share = by.held_share(blocks, column, EEVDF)  # a rule whose scheduler loads for most of a window is not yet judged
+    share = by.held_share(blocks, column, EEVDF)
     held = "" if share is None else f"; {column} held {EEVDF} for {100.0 * share:.0f} % of the time"
     return _estimate(name, by.gain(found), missing(blocks, AGENT, column), f"{len(found)} blocks{held}")
 

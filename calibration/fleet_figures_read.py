@@ -130,7 +130,7 @@ class Machine:
     began_ns: int | None  # CLOCK_REALTIME
     took_s: float
     seeds: tuple[int, ...]  # of the plans
-    lengths_s: Mapping[str, tuple[float, float]]  # where plans tell: scenario of several columns -> window, warm-up
+    lengths_s: Mapping[str, tuple[float, float]]  # where plans tell, scenario -> window, warm-up
     tiers: tuple[str, ...]
     kernels: tuple[str, ...]
     versions: tuple[str, ...]  # of asa
@@ -363,8 +363,9 @@ def _plan(path: Path) -> _Plan:
 def _lengths(asked: _Asked, blocks: Sequence[Block]) -> dict[str, tuple[float, float]]:
     if asked.seconds is None or asked.warm_up_s is None:
         return {}
-    # what EEVDF alone has played is there for relative metrics of its own run
-    return {block.scenario: (asked.seconds, asked.warm_up_s) for block in blocks if len(block.runs) > 1}
+    # an application alone, under EEVDF, is there for relative metrics of its own run
+    told = [block.scenario for block in blocks if set(block.runs) != {EEVDF} or "+" in block.label]
+    return dict.fromkeys(told, (asked.seconds, asked.warm_up_s))
 
 
 def _decoded(path: Path, kind: type[Any]) -> Any:

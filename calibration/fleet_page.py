@@ -22,6 +22,7 @@ from calibration.fleet_figures_tables import Line, Loss
 from calibration.fleet_figures_windows import Window
 from calibration.paired import LEVEL
 from calibration.switch_figures import percentile
+from scenarios.catalogue import CHANGE
 
 _SIDES = (AGENT, by.of_column(EEVDF))
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -103,7 +104,9 @@ def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made)
 _HOW = (
     "- A run is a scenario played once on a machine under one column: a scheduler, or a controller that changes",
     "  schedulers while it plays (`agent`, `agent:no-...` that lacks a part, `loader-auto`, `random`). A block is a",
-    "  scenario on a machine with all its repeats. Columns of one repeat play the same parameters, in random order.",
+    "  scenario on a machine with all its repeats. Columns of one repeat play the same parameters, in random order,",
+    "  those that were added to a kept run by themselves. scx_lavd waits loaded for its first start by `loader-auto`,",
+    "  since its load takes a guest longer than a trial; the agent loads what it chooses.",
     "- Scores are from 0 to 1 (docs/scoring.md), from what all columns of that repeat have measured.",
     f"- A run is not worse while it is behind by no more than {MARGIN:g} (the constant and its reason:",
     "  `calibration/fleet_figures_pairs.py`). A run of the agent that failed counts as behind, and as not among the",
@@ -241,7 +244,7 @@ def _scenarios(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def _named(scenario: str, label: str) -> str:
-    return label if scenario == label else f"{scenario} {label}"
+    return scenario if scenario == label or CHANGE in scenario else f"{scenario} {label}"
 
 
 def _column(blocks: Sequence[Block], column: str) -> float | None:

@@ -34,6 +34,8 @@ MACHINE = "machine.json"
 _TROUBLES = 3  # tasks in a row that no host could play: then the rest could not be played either
 _TOLD = ("command", "note")  # in machine.json, and may differ when a run goes on
 _ADAPT = "adapt_minutes"  # there, too, and may become known when a run goes on
+_SHIPPED = "shipped_tables"  # there where an agent was played
+_OF_AGENT = (_SHIPPED, "shipped_model", "settings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class Fleet:
         self._command = command
         self._folders: dict[str, Folder] = {}
         self._contents: dict[str, tuple[bytes, bytes]] = {}
+        self._described: dict[str, Mapping[str, object]] = {}  # machine.json as it is with the first result that comes
         self._open = ExitStack()
         for machine in request.machines:
             bench_tables.check_replaceable(out / machine.name)
@@ -110,7 +113,7 @@ class Fleet:
                 )
                 self._folders[machine.name] = folder
                 self._contents[machine.name] = _content(request.tables, machine), _content(request.models, machine)
-                _describe(folder.path / MACHINE, self._facts(machine))
+                self._described[machine.name] = _describe(folder.path / MACHINE, self._facts(machine))
         except BaseException:
             self._open.close()
             raise
@@ -131,7 +134,9 @@ class Fleet:
         folder = self._folders[played.machine]
         for result in played.results:
             folder.keep(result)
-        _recorded_by(folder.path / MACHINE, self._command)
+        described = self._described.pop(played.machine, None)
+        if described is not None:
+            runner_folder.write(folder.path / MACHINE, described)
 
     def finish(self) -> list[Count]:
         """Write the tables of all machines. Raises AsaError."""
@@ -274,27 +279,26 @@ def _shipped(*, given_model: bool) -> dict[str, str]:
     for path in sorted(paths.mapping_tables().glob("*.yaml")):
         tables.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     model = {} if given_model else {"shipped_model": hashlib.sha256(paths.base_model().read_bytes()).hexdigest()}
-    return {"shipped_tables": tables.hexdigest(), **model}
+    return {_SHIPPED: tables.hexdigest(), **model}
 
 
-def _describe(path: Path, facts: Mapping[str, object]) -> None:
-    """Write machine.json, or see that the one that is there says the same. What others have added to it stays."""
+def _describe(path: Path, facts: Mapping[str, object]) -> Mapping[str, object]:
+    """Write machine.json, or see that the one that is there says the same. What others have added to it stays.
+
+    Gives what it is to say once more is kept: by another command, and of an agent where none was played so far.
+    """
     try:
         known = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
     except FileNotFoundError:
         runner_folder.write(path, facts)
-        return
+        return facts
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: describes no machine: {error}; name another folder by --out") from error
-    told = (*_TOLD, _ADAPT)
+    told = (*_TOLD, _ADAPT, *(() if _SHIPPED in known else (*_OF_AGENT,)))
     differing = [f"{key} {known.get(key)!r}" for key in facts if key not in told and known.get(key) != facts[key]]
     if differing:
         raise AsaError(f"{path}: holds a run of {', '.join(differing)}; name another folder by --out")
     if known.get(_ADAPT) != facts.get(_ADAPT, known.get(_ADAPT)):
-        runner_folder.write(path, known | {_ADAPT: facts[_ADAPT]})
-
-
-def _recorded_by(path: Path, command: str) -> None:
-    known = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
-    if known.get("command") != command:  # with more repeats than the first
-        runner_folder.write(path, known | {"command": command})
+        known[_ADAPT] = facts[_ADAPT]
+        runner_folder.write(path, known)
+    return known | {key: facts[key] for key in facts if key == "command" or key not in _TOLD}

@@ -102,11 +102,7 @@ class Folder:
         wanted = make(plan.run)
         more = grown(plan, wanted)
         if more is None:
-            differing = [
-                f"{name} {getattr(plan.asked, name)!r}"
-                for name in Asked.__struct_fields__
-                if getattr(plan.asked, name) != getattr(asked, name)
-            ]
+            differing = _differing(plan.asked, asked)
             has = f" of {', '.join(differing)}" if differing else ""
             raise AsaError(f"{self.path}: holds another plan{has}; name another folder by --out")
         self._grown = more != plan  # the file grows with the first result: nothing has changed of what is refused later
@@ -114,21 +110,33 @@ class Folder:
 
 
 def grown(plan: Plan, wanted: Plan) -> Plan | None:
-    """The plan, and behind it what `wanted` has more: repeats, and in the lab schedulers and scenarios, whose order
-    says nothing there, since a guest's clock does not know when it was played. None when it is not a part of that.
+    """The plan, and behind it what `wanted` has more: repeats, and in the lab schedulers and scenarios. On a machine
+    these would be compared with what it did at another time. None when the plan is no part of `wanted`.
     """
-    more = {"repeats", "schedulers", "scenarios"} if plan.asked.tier is Tier.LAB else {"repeats"}
-    names = [name for name in Asked.__struct_fields__ if name not in more]
-    if any(getattr(plan.asked, name) != getattr(wanted.asked, name) for name in names):
-        return None
     kept, whole = ({msgspec.structs.replace(trial, order=0) for trial in one.trials} for one in (plan, wanted))
-    if not kept <= whole:
+    if _differing(plan.asked, wanted.asked) or not kept <= whole:
         return None
     added = [trial for trial in wanted.trials if msgspec.structs.replace(trial, order=0) not in kept]
     if not added:
         return plan
     numbered = (msgspec.structs.replace(trial, order=order) for order, trial in enumerate(added, len(kept) + 1))
     return msgspec.structs.replace(plan, asked=wanted.asked, trials=(*plan.trials, *numbered))
+
+
+def _differing(kept: Asked, asked: Asked) -> list[str]:
+    """What of a kept plan another one has not, even with more than that."""
+    found = []
+    for name in Asked.__struct_fields__:
+        old, new = getattr(kept, name), getattr(asked, name)
+        if name == "repeats":
+            same = old <= new
+        elif isinstance(old, tuple) and kept.tier is Tier.LAB:
+            same = set(old) <= set(new)
+        else:
+            same = old == new
+        if not same:
+            found.append(f"{name} {old!r}")
+    return found
 
 
 def played(path: Path) -> set[str]:

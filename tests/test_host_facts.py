@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asa.host import Facts, Kind, facts
+from asa.host import Facts, Kind, capabilities, facts
 
 CPU = "sys/devices/system/cpu"
 
@@ -114,3 +114,10 @@ def test_this_machine():
     if found.cores is not None:
         assert found.smt == (found.cores < found.cpus)
         assert found.kinds is None or sum(kind.cores for kind in found.kinds) == found.cores
+
+
+def test_capabilities_are_those_in_force():
+    status = "Name:\tasa\nCapInh:\t0000000000000001\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000800000\n"
+    assert capabilities(status) == 1 << 23
+    assert capabilities(Path("/proc/self/status").read_text()) is not None
+    assert capabilities("Name:\tasa\n") is None

@@ -10,7 +10,8 @@ import pytest
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
 echo "$1 $2" >> said
-[ "$1 $2" != "FAILING" ] || exit CODE
+[ "$1 $2" != "fleet run" ] || echo "$*" >> runs
+case "$*" in "FAILING"*) exit CODE; esac
 case "$* " in "record "*" --scheduler all "*) exit 1; esac # all are not what it takes
 [ "$1" != record ] || {
     folder=$(echo "$*" | sed 's/.*--in-lab \\([^ ]*\\).*/\\1/')
@@ -60,6 +61,43 @@ def test_a_page_is_made_of_what_was_played_now(tmp_path, mode, code, page, ends)
     runs = ["fleet run"] * (1 if mode == "QUICK" or not page else 2)  # the second is of scenarios that change
     assert said == [*STAGES[mode], "evaluate voting", *runs, *(["evaluate fleet"] if page else [])]
     assert ended == ends  # 2 is make's own, for any code but 0
+
+
+EIGHT = "audio+archive,audio+blender,game+disk,game+kernel,office+llm,office+network,web+video,web+archive"
+CHANGING = "audio+blender~web+video,game+kernel~office+network,office+llm~audio+archive,web+archive~game+disk"
+FOUR = "eevdf,scx_simple,scx_bpfland,scx_flash"
+WITHOUT = "agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost"
+EVERY = "vm120,vm121,vm125,vm128,vm122,vm123,vm124,vm126,vm127,vm129"
+RUNS = {  # by mode, folder: machines, scenarios, columns, lengths
+    "": {
+        "calibration/results/fleet/seed-2": ("vm120,vm122", EIGHT, f"{FOUR},agent,loader-auto", "1", "10", "30"),
+        "calibration/results/fleet/changing-2": ("vm120", CHANGING, f"{FOUR},agent,{WITHOUT}", "1", "30", "30"),
+    },
+    "FULL": {
+        f"build/evaluation-full/fleet/{run}-2": (EVERY, what, f"installed,controllers,eevdf,{WITHOUT}", "3", "30", "30")
+        for run, what in (("seed", "all"), ("changing", "changing"))
+    },
+}
+
+
+@pytest.mark.parametrize("mode", RUNS)
+def test_what_the_fleet_is_asked_for(tmp_path, mode):
+    evaluate(tmp_path, mode, "nothing", 1)
+    names = ("--machine", "--scenario", "--scheduler", "--repeat", "--seconds", "--warm-up")
+    found = {}
+    for line in (tmp_path / "runs").read_text().splitlines():
+        words = line.split()
+        given = dict(zip(words[2::2], words[3::2], strict=False))
+        found[given["--out"]] = tuple(given[name] for name in names)
+        assert (given["--seed"], given["--jobs"]) == ("2", "2")
+        assert Path(given["--table"]).name == "tables"
+    assert found == RUNS[mode]
+
+
+@pytest.mark.parametrize("run", RUNS[""])
+def test_trials_that_failed_in_one_run_are_no_reason_not_to_play_the_other(tmp_path, run):
+    said, ended = evaluate(tmp_path, "", f"fleet run --out {run} ", 4)
+    assert (said[-3:], ended) == (["fleet run", "fleet run", "evaluate fleet"], 2)
 
 
 def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables(tmp_path):

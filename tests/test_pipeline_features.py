@@ -88,4 +88,6 @@ def test_after_a_gap_nothing_is_left_of_before(samples):
     slept = [replace(sample, monotonic_ns=sample.monotonic_ns + 60_000_000_000) for sample in samples[8:]]
     frames, _ = shown([*samples[:8], *slept])
     fresh, _ = shown(slept)
-    assert frames[7:] == fresh
+    assert len(frames[7:]) == len(fresh) > 0
+    pairs = ((one.values, other.values) for one, other in zip(frames[7:], fresh, strict=True))
+    assert all(np.array_equal(*pair, equal_nan=True) for pair in pairs)

@@ -110,7 +110,10 @@ class Forcing:
             raise SchedulerError(scheduler=scheduler, reason="does not let go of the kernel")
 
     def switcher(self, kind: Kind = Kind.PLAIN) -> Switcher:
-        """That of `hold`, for who switches in the course of what is measured; they call `check_usable` first."""
+        """Of its kind (`hold` has the default), for who switches in the course of what is measured.
+
+        They call `check_usable` first.
+        """
         return choice.switcher(
             kind,
             portfolio=self._portfolio,

@@ -57,4 +57,5 @@ def set_pace(pid: int, pace: Pace) -> None:
 
 @cache
 def _may_raise() -> bool:
-    return bool((host.capabilities() or 0) >> _CAP_SYS_NICE & 1)
+    found = host.capabilities(Path("/proc/self/status").read_text())
+    return found is not None and bool(found >> _CAP_SYS_NICE & 1)

@@ -22,7 +22,7 @@ EEVDF = SchedulerName("eevdf")
 class FeatureFrame:
     """One tick as the model sees it: finite numbers, NaN for unknown, in the order of `models.features` by its schema.
 
-    Nobody writes to them.
+    Nobody writes to them. Frames are compared by who needs it: arrays that are equal have no single answer.
     """
 
     schema: int

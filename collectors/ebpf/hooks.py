@@ -53,9 +53,10 @@ def task_slots(proc: Path) -> int:
 
 def missing_capabilities(proc: Path) -> tuple[str, ...]:
     """Which of CAP_BPF and CAP_PERFMON this process has not got. Raises SourceError."""
-    effective = host.capabilities(proc)
+    path = proc / "self/status"
+    effective = host.capabilities(_text(path))
     if effective is None:
-        raise SourceError(source=_SOURCE, reason=f"{proc}/self/status: no line CapEff to be read in it")
+        raise SourceError(source=_SOURCE, reason=f"{path}: no line CapEff in it")
     if effective >> _CAP_SYS_ADMIN & 1:
         return ()
     return tuple(name for name, bit in sorted(_CAPABILITIES.items()) if not effective >> bit & 1)

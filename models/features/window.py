@@ -110,7 +110,9 @@ def vector(window: Window) -> Numbers:
 
 def frame(window: Window) -> FeatureFrame:
     """The same as a frame."""
-    return FeatureFrame(schema=SCHEMA, values=vector(window))
+    numbers = vector(window)
+    numbers.setflags(write=False)
+    return FeatureFrame(schema=SCHEMA, values=numbers)
 
 
 def _or_unknown(count: NDArray[np.int_]) -> Numbers:

@@ -7,7 +7,7 @@ import pytest
 from waiting import until
 
 from asa.core.decision import EEVDF, Standby, SwitchEvent, SwitchOutcome
-from asa.core.errors import AsaError, SchedulerError
+from asa.core.errors import AsaError, SchedulerError, SourceError
 from calibration import controllers_loader
 from calibration.controllers_course import Course, told
 from calibration.controllers_loader import LAVD, Busiest, Rule
@@ -129,6 +129,23 @@ def test_one_that_does_not_load_fails_its_trial_before_it_begins(quick, tmp_path
             pytest.fail("the trial began")
         assert switcher.rested.is_set()
         assert switcher.orders == []
+
+
+def test_one_that_loads_for_too_long_fails_its_trial(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(controllers_loader, "_LOAD_LIMIT_S", 0.01)
+    switcher = FakeSwitcher()
+    switcher.looks = iter([False] * 1000)
+    late = pytest.raises(SchedulerError, match="was not loaded within 0 s")
+    with late, controllers_loader.running(switcher, tmp_path, Course()):
+        pytest.fail("the trial began")
+    assert switcher.rested.is_set()
+
+
+def test_without_proc_nothing_is_loaded(tmp_path):
+    switcher = FakeSwitcher()
+    with pytest.raises((OSError, SourceError)), controllers_loader.running(switcher, tmp_path, Course()):
+        pytest.fail("the trial began")
+    assert switcher.waits == ()
 
 
 def test_one_that_cannot_be_started_is_told_and_not_tried_again(quick, tmp_path):

@@ -91,6 +91,13 @@ def test_runs_of_other_scenarios_may_have_other_windows(tmp_path):
         fleet_figures_read.read(tmp_path)
 
 
+def test_runs_of_one_column_have_windows_too(tmp_path):
+    machine(tmp_path / "1/p1", planted, columns=("agent",), scenarios="S1", record=held)
+    wait_longer(machine(tmp_path / "2/p1", planted, columns=("eevdf",), scenarios="S1", record=held))
+    with pytest.raises(AsaError, match="their trials have other windows"):
+        fleet_figures_read.read(tmp_path)
+
+
 def test_a_record_that_is_none_is_named(tmp_path):
     strange = {"held_s": {"scx_lavd": "long"}}
     machine(tmp_path / "p1", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=1, record=lambda *_: strange)

@@ -18,7 +18,7 @@ from waiting import until
 
 from asa import paths
 from asa.core.errors import AsaError
-from calibration import adapted, bench_tables, fleet_figures_read
+from calibration import adapted, bench_tables, controllers_agent, fleet_figures_read
 from calibration.fleet import find
 from calibration.fleet_run import Fleet, Request, Where, run
 from calibration.fleet_task import Played
@@ -112,12 +112,30 @@ def test_more_columns_and_scenarios_are_added(tmp_path, log):
     heard, counts = played(out, request_of(columns=wider))
     assert {result.trial.scheduler for one in heard for result in one.results} == {"loader-auto"}
     assert [(one.planned, one.done) for one in counts] == [(22, 22), (22, 22)]
+    known = {path.name for path in out.glob("vm120/trials/*.json")}
     heard, counts = played(out, request_of(columns=wider, scenarios=catalogue.find("S1,S2,P2")))
+    assert known.isdisjoint(f"{result.trial.id}.json" for one in heard for result in one.results)
     assert {result.trial.label for one in heard for result in one.results if result.trial.then} == {
         "game+blender~office+archive"
     }
     assert all(one.done == one.planned for one in counts)
     assert played(out, request_of(columns=wider, scenarios=catalogue.find("S1,S2,P2")))[0] == []
+
+
+def test_an_agent_is_added_to_a_run_without_one(tmp_path, log):
+    out, plain = tmp_path / "out", ("eevdf", "scx_simple")
+    played(out, request_of(columns=plain))
+    before = json.loads((out / "vm120/machine.json").read_text())
+    assert before["settings"] == {}
+    with Fleet(out, request_of(columns=(*plain, "agent"))) as fleet:
+        assert json.loads((out / "vm120/machine.json").read_text()) == before  # nothing of it was played yet
+        assert {trial.scheduler for task in fleet.tasks() for trial in task.trials} == {"agent"}
+        run(fleet, Where(), lambda _: None, fleet_toys.play)
+    facts = json.loads((out / "vm120/machine.json").read_text())
+    assert facts["settings"] == controllers_agent.DEFAULTS
+    assert facts["shipped_tables"] is not None
+    with pytest.raises(AsaError, match="holds a run of settings"):
+        Fleet(out, request_of(columns=(*plain, "agent"), settings={"interval_s": 2.0}))
 
 
 def test_failed_trials_alone_are_played_again(tmp_path, log):

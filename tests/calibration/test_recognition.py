@@ -260,3 +260,14 @@ def alive(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_ticks_are_timed_of_what_the_agent_reads(tmp_path, monkeypatch):
+    """Sequences tell single processes; the first recordings of scenarios do not."""
+    monkeypatch.setattr(paths, "base_model", lambda: tmp_path / "artefacts/base.npz")
+    assert recognition.recording() is None
+    for name in ("host.journal.xz", "scenarios/host-10.journal.xz", "sequences/host-110.journal.xz"):
+        path = tmp_path / "recordings" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        assert recognition.recording() == path

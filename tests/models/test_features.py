@@ -45,7 +45,7 @@ RATE = st.none() | st.just(0.0) | st.floats(0.1, 1e15)
 
 
 @given(numbers=st.lists(RATE, min_size=len(FIELDS), max_size=len(FIELDS)), cpus=st.integers(1, 1024))
-def test_any_rates_give_finite_numbers_or_none(numbers, cpus):
+def test_any_rates_give_finite_numbers_or_unknown(numbers, cpus):
     seen = frame(Rates(**dict(zip(FIELDS, numbers, strict=True))), cpus)
     assert seen.schema == features.SCHEMA
     assert len(seen.values) == len(features.NAMES)

@@ -278,7 +278,7 @@ def test_a_run_is_given_more_repeats(stage, tmp_path):
         assert len(one.results()) == len(begun.trials) + 1
     with pytest.raises(AsaError, match="holds another plan of repeats 2"):
         folder(tmp_path / "out")
-    with pytest.raises(AsaError, match="holds another plan of repeats 2, seed 1"):
+    with pytest.raises(AsaError, match="holds another plan of seed 1;"):
         folder(tmp_path / "out", repeats=3, seed=2)
 
 
