@@ -262,4 +262,4 @@ def _smooth(distributions: Array, ticks: int) -> Array:
 
 
 def _row(frame: FeatureFrame) -> Array:
-    return frame.values.astype(np.float32)
+    return np.asarray(frame.values, dtype=np.float32)

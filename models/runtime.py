@@ -116,7 +116,7 @@ class Ensemble:
     def _fill_in(self, frame: FeatureFrame) -> None:
         if frame.schema != self.schema or len(frame.values) != self._features:
             raise ModelError(f"frame of schema {frame.schema!r}: the model knows {self.schema!r}; derive it again")
-        values = frame.values.astype(np.float32)
+        values = np.asarray(frame.values, dtype=np.float32)
         missing = np.isnan(values)
         self._thrice[:] = values
         np.copyto(self._low, -np.inf, where=missing)

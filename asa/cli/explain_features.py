@@ -158,11 +158,13 @@ def _heads(model: "Artefact", frame: "FeatureFrame", now: "Probabilities") -> It
 def _carried(
     part: "Part", head: "Head", fill: "np.ndarray", frame: "FeatureFrame", marginal: "np.ndarray", one: int
 ) -> Carried:
+    import numpy as np
+
     from models import features
     from models.attribution import Attributor, compare
 
     other = next(place for place in (-marginal).argsort(kind="stable").tolist() if place != one)
-    found, before = compare(Attributor(head.trees, fill), frame.values, one, other)
+    found, before = compare(Attributor(head.trees, fill), np.asarray(frame.values), one, other)
     told = [
         Feature(
             name=features.NAMES[it.feature],

@@ -3,11 +3,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NewType
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from typing import NewType, Protocol
 
 Workload = NewType("Workload", str)
 """A class of use, as the model names it: `idle`, `disk`, `cpu+disk`. The set belongs to the model artefact."""
@@ -18,6 +14,12 @@ SchedulerName = NewType("SchedulerName", str)
 EEVDF = SchedulerName("eevdf")
 
 
+class Numbers(Protocol):
+    """A NumPy array, float64 (n,), of which the core knows no more than that."""
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureFrame:
     """One tick as the model sees it: finite numbers, NaN for unknown, in the order of `models.features` by its schema.
@@ -26,7 +28,7 @@ class FeatureFrame:
     """
 
     schema: int
-    values: "NDArray[np.float64]"  # (columns,)
+    values: Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
