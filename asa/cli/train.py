@@ -285,12 +285,14 @@ def _plain(figures: "list[Figure]") -> dict[str, float]:
 
 def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
     """Mean and 99th percentile from a sample to the written artefact's probabilities, ticks back to back, as
-    `asa bench recognition` has them. Of the longest session, of those with probes if any: they cost the most."""
+    `asa bench recognition` has them. Of the longest session, of those with processes and probes if any: what the
+    agent reads, and what costs the most."""
     from calibration import frame_cost
     from models.runtime import Ensemble
 
     sessions = [session.samples for session in data.sessions]
-    samples = max(sessions, key=lambda one: (one[-1].probes is not None, len(one)))
+    told = [(one[-1].process_bursts is not None, one[-1].probes is not None, len(one)) for one in sessions]
+    samples = sessions[told.index(max(told))]
     rounds = max(1, round(_TIMED_TICKS / len(samples)))
     whole = frame_cost.measure(samples, Ensemble.load(out).judge, rounds)[-1]
     return whole.mean_us / 1e3, whole.p99_us / 1e3
