@@ -107,6 +107,7 @@ SCHEDULERS := all
 RECORDED := eevdf,scx_bpfland,scx_flash,scx_simple
 COLUMNS := installed,controllers,eevdf,$(ABLATIONS)
 CHANGING := changing
+CHANGING_COLUMNS := $(COLUMNS)
 CHANGING_FLEET = $(FLEET)
 STAGE_REPEAT := 3
 STAGE_SECONDS := 20
@@ -124,6 +125,7 @@ RECORDED := $(SCHEDULERS)
 COLUMNS := $(SCHEDULERS),agent,loader-auto
 # the same eight, each once, a load that keeps all processors busy first; on the prototype, and with agents that lack a part
 CHANGING := audio+blender~web+video,game+kernel~office+network,office+llm~audio+archive,web+archive~game+disk
+CHANGING_COLUMNS := $(SCHEDULERS),agent,$(ABLATIONS)
 CHANGING_FLEET := --repeat 1 --seconds 30 --warm-up 30
 STAGE_REPEAT := 2
 STAGE_SECONDS := 10
@@ -190,7 +192,7 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	machines="$$(echo $(PROTOTYPES) $(foreach pair,$(UNSEEN),$(firstword $(subst :, ,$(pair)))) | tr ' ' ,)"
 	play seed-$(SEED) $$machines $(SCENARIOS) $(COLUMNS) $(FLEET)
 	[ -z "$(CHANGING)" ] || play changing-$(SEED) $(if $(FULL),$$machines,$(firstword $(PROTOTYPES))) \
-		$(CHANGING) $(if $(FULL),$(COLUMNS),$(SCHEDULERS),agent,$(ABLATIONS)) $(CHANGING_FLEET)
+		$(CHANGING) $(CHANGING_COLUMNS) $(CHANGING_FLEET)
 	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
 	exit $$failed
 

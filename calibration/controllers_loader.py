@@ -84,7 +84,6 @@ def running(switcher: Switcher, proc: Path, course: Course) -> Iterator[Check]:
     SchedulerError when it is not.
     """
     monitor = _Monitor(switcher, Busiest(proc), course)
-    left = False
     try:
         _load(switcher)
         thread = threading.Thread(target=monitor.run, name=LAVD)

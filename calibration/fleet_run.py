@@ -294,11 +294,11 @@ def _describe(path: Path, facts: Mapping[str, object]) -> Mapping[str, object]:
         return facts
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: describes no machine: {error}; name another folder by --out") from error
-    told = (*_TOLD, _ADAPT, *(() if _SHIPPED in known else (*_OF_AGENT,)))
+    told = (*_TOLD, _ADAPT, *(() if _SHIPPED in known else _OF_AGENT))
     differing = [f"{key} {known.get(key)!r}" for key in facts if key not in told and known.get(key) != facts[key]]
     if differing:
         raise AsaError(f"{path}: holds a run of {', '.join(differing)}; name another folder by --out")
     if known.get(_ADAPT) != facts.get(_ADAPT, known.get(_ADAPT)):
         known[_ADAPT] = facts[_ADAPT]
         runner_folder.write(path, known)
-    return known | {key: facts[key] for key in facts if key == "command" or key not in _TOLD}
+    return known | {key: value for key, value in facts.items() if key != "note"}

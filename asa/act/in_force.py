@@ -13,7 +13,6 @@ from typing import Self
 
 from asa import config, paths
 from asa.act import choice
-from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
 from asa.act.pool import split
@@ -109,7 +108,7 @@ class Forcing:
         if left:
             raise SchedulerError(scheduler=scheduler, reason="does not let go of the kernel")
 
-    def switcher(self, kind: Kind = Kind.PLAIN) -> Switcher:
+    def switcher(self, kind: choice.Kind = choice.Kind.PLAIN) -> Switcher:
         """Of its kind (`hold` has the default), for who switches in the course of what is measured.
 
         They call `check_usable` first.

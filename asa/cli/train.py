@@ -291,8 +291,7 @@ def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
     from models.runtime import Ensemble
 
     sessions = [session.samples for session in data.sessions]
-    told = [(one[-1].process_bursts is not None, one[-1].probes is not None, len(one)) for one in sessions]
-    samples = sessions[told.index(max(told))]
+    samples = max(sessions, key=lambda one: (one[-1].process_bursts is not None, one[-1].probes is not None, len(one)))
     rounds = max(1, round(_TIMED_TICKS / len(samples)))
     whole = frame_cost.measure(samples, Ensemble.load(out).judge, rounds)[-1]
     return whole.mean_us / 1e3, whole.p99_us / 1e3
