@@ -10,9 +10,9 @@ here it is one scenario, P1, whose score is the mean of its phases'.
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -22,134 +22,25 @@ from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from calibration import bench_scores, bench_tables
 from calibration.bench_scores import Played, Score
-from calibration.controllers import AGENT, is_controller
+from calibration.controllers import AGENT
+from calibration.fleet_figures_blocks import Block, Controlled, Facts, Machine, Repeat, Run, is_static
 from scenarios.catalogue import IDLE
 from scenarios.runner_plan import CONTROLLER, Outcome
 
 MACHINE, PLAN = "machine.json", "plan.json"
-ABLATION = f"{AGENT}:"  # begins the name of an agent that lacks a part
 _PHASE = "/"
 _COMMAND = "`asa fleet run --out` makes them"
-
-Repeat: TypeAlias = tuple[str, int]
-"""Run and number: what was played in one repeat played the same parameters."""
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """machine.json: a machine of the fleet. A prototype's runs trained model and table. None is unknown."""
-
-    name: str
-    cpus: int
-    prototype: bool
-    sockets: int | None = None
-    cores: int | None = None
-    threads: int | None = None
-    memory_mb: int | None = None
-    note: str = ""
-    command: str = ""  # that recorded it
-    adapt_minutes: float | None = None  # of machine time, that `asa adapt` took
-    # what its agent was given, files by their hashes
-    table: str | None = None
-    model: str | None = None
-    shipped_tables: str | None = None
-    shipped_model: str | None = None
-    settings: dict[str, Any] = {}
-
-
-class Controlled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a controller did in one trial, as its result keeps it. None, and empty, is unknown."""
-
-    held_s: dict[str, float] = {}  # scheduler -> seconds of the measured window
-    classes: dict[str, int] = {}  # decided class -> ticks
-    switches: int | None = None
-    cpu_pct: float | None = None  # of one CPU
-    resident_mb: float | None = None
-    inference_ms: list[float] = []
-    decision_ms: list[float] = []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A scenario played once under one column. `trouble` says why there is no score, 0 to 1."""
-
-    score: float | None
-    trouble: str = ""
-    controlled: tuple[Controlled, ...] = ()  # one, or one a phase
-
-    def chosen(self) -> str | None:
-        """The scheduler that was in force the longest; None when that is not kept."""
-        held: dict[str, float] = defaultdict(float)
-        for one in self.controlled:
-            for name, seconds in one.held_s.items():
-                held[name] += seconds
-        return max(sorted(held), key=held.__getitem__) if held else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A scenario on a machine: column -> repeat -> run. A column is a scheduler, its copy, or a controller."""
-
-    machine: str
-    prototype: bool
-    scenario: str  # S16, a label, or P1
-    label: str
-    phased: bool
-    runs: Mapping[str, Mapping[Repeat, Run]]
-
-    def score(self, column: str, repeat: Repeat) -> float | None:
-        """None when it was not played, failed, or measured too little."""
-        run = self.runs.get(column, {}).get(repeat)
-        return None if run is None else run.score
-
-    @property
-    def repeats(self) -> tuple[Repeat, ...]:
-        """All that anything was played in."""
-        return tuple(sorted({repeat for runs in self.runs.values() for repeat in runs}))
-
-    @property
-    def statics(self) -> tuple[str, ...]:
-        """Columns that are one scheduler throughout, the first copies alone."""
-        return tuple(sorted(name for name in self.runs if is_static(name)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """A machine's folders, one of each run.
-
-    `planned` is None when there is no plan beside the tables, and others count a trial a phase.
-    """
-
-    facts: Facts
-    commands: tuple[str, ...]  # that recorded it
-    folders: tuple[Path, ...]
-    blocks: tuple[Block, ...]
-    planned: int | None
-    trials: int
-    failed: int
-    disturbed: int
-    began_ns: int | None  # CLOCK_REALTIME
-    took_s: float
-    seeds: tuple[int, ...]  # of the plans
-    lengths_s: Mapping[str, tuple[float, float]]  # where plans tell, scenario -> window, warm-up
-    tiers: tuple[str, ...]
-    kernels: tuple[str, ...]
-    versions: tuple[str, ...]  # of asa
-    programs: tuple[str, ...]  # scheduler, or the agent, with its version
-
-
-def is_static(column: str) -> bool:
-    """Is it a scheduler, and the first copy of it?"""
-    return not is_controller(column) and not column.endswith(")")
 
 
 def read(folder: Path) -> list[Machine]:
     """All machines below it, by name: of one run, or of runs that each have a folder there; what several runs have of a
-    machine is one. Raises AsaError for what is there and cannot be read, and when nothing is.
+    machine is one. Without those that are `unfinished`. Raises AsaError for what is there and cannot be read, and when
+    nothing is.
     """
-    runs = (folder, *(path for path in sorted(folder.glob("*")) if path.is_dir() and not (path / MACHINE).exists()))
     found: dict[str, Machine] = {}
-    for run in runs:
-        here = [_machine(path.parent) for path in sorted(run.glob(f"*/{MACHINE}"))]
+    left = unfinished(folder)
+    for run in _runs(folder):
+        here = [_machine(path.parent) for path in sorted(run.glob(f"*/{MACHINE}")) if path.parent not in left]
         names = [one.facts.name for one in here]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -157,9 +48,21 @@ def read(folder: Path) -> list[Machine]:
         for one in here:
             known = found.get(one.facts.name)
             found[one.facts.name] = one if known is None else _both(known, one)
+    if not found and left:
+        raise AsaError(f"{left[0]}: holds no tables of a run; `asa fleet run` makes them at its end")
     if not found:
         raise AsaError(f"{folder}: holds no machine of a fleet (no */{MACHINE}); {_COMMAND}")
     return [machine for _, machine in sorted(found.items())]
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Folders of machines that are being played, or whose run was killed: without tables, which come at its end."""
+    known = (path.parent for run in _runs(folder) for path in sorted(run.glob(f"*/{MACHINE}")))
+    return [one for one in known if not (one / bench_tables.TRIALS).exists()]
+
+
+def _runs(folder: Path) -> list[Path]:
+    return [folder, *(path for path in sorted(folder.glob("*")) if path.is_dir() and not (path / MACHINE).exists())]
 
 
 def _both(one: Machine, other: Machine) -> Machine:
@@ -242,7 +145,7 @@ def _machine(folder: Path) -> Machine:
 _COLUMNS = (
     *("run", "trial", "scenario", "interactive", "background", "tier", "scheduler", "scheduler_version", "copy"),
     *("repeat", "outcome", "failure", "failed_application", "reason", "started_ns", "took_s", "kernel", "asa_version"),
-    "parameters",
+    *("seed", "parameters"),
 )
 
 
@@ -306,9 +209,11 @@ def _run(row: Mapping[str, Any], score: Score | None) -> Run:
     lines = _controlled(row)
     if row["outcome"] == Outcome.FAILED:
         who = f"{row['failed_application']}: " if row["failed_application"] else ""
-        return Run(score=None, trouble=f"{row['failure']}: {who}{row['reason']}", controlled=lines)
+        trouble = f"{row['failure']}: {who}{row['reason']}"
+        return Run(score=None, trouble=trouble, seed=row["seed"], controlled=lines)
     known = None if score is None else score.score
-    return Run(score=known, trouble="" if known is not None else "measured too little", controlled=lines)
+    trouble = "" if known is not None else "measured too little"
+    return Run(score=known, trouble=trouble, seed=row["seed"], controlled=lines)
 
 
 def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
@@ -324,6 +229,7 @@ def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
     return Run(
         score=statistics.fmean(scores) if whole else None,
         trouble="" if whole else "; ".join(dict.fromkeys(troubles)),
+        seed=next((run.seed for run in found.values()), None),
         controlled=tuple(lines),
     )
 

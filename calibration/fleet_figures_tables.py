@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from asa.core.decision import EEVDF
 from calibration import fleet_figures_pairs as by
+from calibration import fleet_figures_sums as sums
 from calibration.controllers import AGENT
 from calibration.fleet_figures import steady
-from calibration.fleet_figures_pairs import FLOOR, MARGIN, Estimate, Pairs, Share
-from calibration.fleet_figures_read import ABLATION, Block, Machine, Run, is_static
+from calibration.fleet_figures_blocks import ABLATION, Block, Machine, Run, is_static
+from calibration.fleet_figures_pairs import FLOOR, MARGIN, Pairs
+from calibration.fleet_figures_sums import Estimate, Share
 from calibration.paired import Paired, holm
 
 
@@ -86,7 +88,9 @@ def ablations(blocks: Sequence[Block]) -> list[Line]:
 def margins(blocks: Sequence[Block]) -> list[tuple[float, Share | None, Share | None]]:
     """Margin, share of the agent's runs that are not worse than EEVDF's by it, and the same of EEVDF's second copy."""
     agent, itself = (by.pairs(blocks, name, by.of_column(EEVDF)) for name in (AGENT, f"{EEVDF} (2)"))
-    return [(margin, by.not_worse(agent, margin), by.not_worse(itself, margin)) for margin in (0.0, 0.01, MARGIN, 0.05)]
+    return [
+        (margin, sums.not_worse(agent, margin), sums.not_worse(itself, margin)) for margin in (0.0, 0.01, MARGIN, 0.05)
+    ]
 
 
 def groups(machines: Sequence[Machine]) -> list[Group]:
@@ -104,7 +108,7 @@ def groups(machines: Sequence[Machine]) -> list[Group]:
 def lines(named: Sequence[tuple[str, Sequence[Pairs]]]) -> list[Line]:
     """Those without a pair are left out."""
     known = [(name, found) for name, found in named if found]
-    tests = [by.over_blocks(found) for _, found in known]
+    tests = [sums.overall(found) for _, found in known]
     places = [place for place, test in enumerate(tests) if test is not None and test.p is not None]
     adjusted = dict(zip(places, holm([_p(tests[place]) for place in places]), strict=True))
     return [
@@ -112,11 +116,11 @@ def lines(named: Sequence[tuple[str, Sequence[Pairs]]]) -> list[Line]:
             name=name,
             blocks=len(found),
             runs=sum(len(one.ours) + one.lost for one in found),
-            not_worse=by.not_worse(found),
-            better=by.better(found),
-            gain=by.gain(found),
-            geometric=by.geometric(found),
-            points=by.points(found),
+            not_worse=sums.not_worse(found),
+            better=sums.better(found),
+            gain=sums.gain(found),
+            geometric=sums.geometric(found),
+            points=sums.points(found),
             test=test,
             adjusted=adjusted.get(place),
         )
@@ -161,13 +165,13 @@ def confusion(blocks: Sequence[Block]) -> dict[str, Counter[str]]:
 
 def _group(line: Line, blocks: Sequence[Block]) -> Group:
     ranks, _ = by.chosen_ranks(blocks, AGENT)
-    tops = [by.share(sum(one <= most for one in ranks), len(ranks)) for most in (1, 3)]
+    tops = [sums.share(sum(one <= most for one in ranks), len(ranks)) for most in (1, 3)]
     return Group(
         line=line,
         top1=tops[0],
         top3=tops[1],
-        regret=by.regret(by.pairs(blocks, AGENT, by.foresight)),
-        significant=by.significant(by.pairs(blocks, AGENT, by.of_column(EEVDF)), 1.0),
+        regret=sums.regret(by.pairs(blocks, AGENT, by.hindsight)),
+        significant=sums.significant(by.pairs(blocks, AGENT, by.of_column(EEVDF)), 1.0),
     )
 
 
@@ -180,7 +184,7 @@ def _loss(block: Block) -> Loss:
     scores = dict(order)
     return Loss(
         block=block,
-        ours=_mean(block.score(AGENT, repeat) for repeat in repeats),
+        ours=_mean(block.score(AGENT, repeat) for repeat in by.shared(block, repeats)),
         eevdf=scores.get(EEVDF),
         best=order[0] if order else None,
         chosen=chosen,
@@ -195,9 +199,7 @@ def _why(block: Block, runs: Sequence[Run], chosen: str, scores: dict[str, float
     if all(run.score is None for run in runs):
         return "; ".join(words)
     if block.phased:
-        switches = [one.switches for run in runs for one in run.controlled if one.switches is not None]
-        often = f" ({statistics.fmean(switches):.1f} switches a phase)" if switches else ""
-        return "; ".join([*words, f"one scheduler all through was better than to follow the change{often}"])
+        return "; ".join([*words, _phases(runs)])
     best = max(scores.values(), default=None)
     if not chosen:
         words.append("which scheduler was in force is not kept")
@@ -208,6 +210,19 @@ def _why(block: Block, runs: Sequence[Run], chosen: str, scores: dict[str, float
     else:
         words.append(f"{chosen} is the best or its equal: what is lost is the agent's own work, switches and noise")
     return "; ".join(words)
+
+
+def _phases(runs: Sequence[Run]) -> str:
+    """What it held and took each phase for, most of the time; of the first run that tells."""
+    told = next((run.controlled for run in runs if any(one.held_s for one in run.controlled)), ())
+    if not told:
+        return "what was in force, and what was recognised, is not kept"
+    words = []
+    for one in told:
+        held = max(sorted(one.held_s), key=one.held_s.__getitem__) if one.held_s else "unknown"
+        taken = max(sorted(one.classes), key=one.classes.__getitem__) if one.classes else "unknown"
+        words.append(f"{held} (as {taken})")
+    return f"by phases it held {', then '.join(words)}"
 
 
 def _recognised(block: Block, runs: Sequence[Run]) -> str:

@@ -9,20 +9,22 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from asa.core.decision import EEVDF
 from calibration import fleet_figures_pairs as by
 from calibration import fleet_figures_tables as tables
 from calibration.controllers import AGENT
 from calibration.fleet import MACHINES
-from calibration.fleet_figures import GOALS, Figure, controlled, figures, latencies, phases, steady
-from calibration.fleet_figures_pairs import LEAST_SCORE, MARGIN, Estimate, Share
-from calibration.fleet_figures_read import Block, Machine
+from calibration.fleet_figures import controlled, figures, latencies, phases, steady
+from calibration.fleet_figures_blocks import Block, Machine, named
+from calibration.fleet_figures_goals import GOALS, Figure
+from calibration.fleet_figures_pairs import LEAST_SCORE, MARGIN
+from calibration.fleet_figures_sums import Estimate, Share
 from calibration.fleet_figures_tables import Line, Loss
 from calibration.fleet_figures_windows import Window
 from calibration.paired import LEVEL
 from calibration.switch_figures import percentile
-from scenarios.catalogue import CHANGE
 
 _SIDES = (AGENT, by.of_column(EEVDF))
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -44,6 +46,7 @@ class Made:
     pictures: Sequence[tuple[str, str]]  # path from the page, and what it shows
     scores: str  # path from the page, of the table of all runs' scores
     notes: str = ""
+    left: Sequence[Path] = ()  # folders that were left out, since their run has not ended
 
 
 def as_json(figure: Figure) -> str:
@@ -51,7 +54,8 @@ def as_json(figure: Figure) -> str:
     goal = GOALS[figure.name]
     body: dict[str, object] = {"name": figure.name, "value": _rounded(figure.value)}
     body |= {"low": _rounded(figure.low), "high": _rounded(figure.high), "unit": goal.unit}
-    body |= {"goal": goal.bound, "sign": goal.sign or None, "ok": figure.ok, "what": goal.what}
+    body |= {"goal": goal.bound, "sign": goal.sign or None, "ok": figure.ok, "sure": figure.sure}
+    body |= {"what": goal.what}
     body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
     return json.dumps(body)
 
@@ -67,6 +71,7 @@ def cells(figure: Figure) -> tuple[str, ...]:
     between = "" if figure.low is None or figure.high is None else f"{figure.low:.3g} to {figure.high:.3g}"
     bound = "" if goal.bound is None else f"{goal.sign} {goal.bound:g} {goal.unit}"
     met = {None: "", True: "yes", False: "no"}[figure.ok]
+    met += "" if figure.sure is not False else ", not sure"
     return figure.name, value, between, bound, met, figure.detail or figure.reason
 
 
@@ -96,7 +101,7 @@ def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made)
     text += ["", "## The agent without a part", "", *_ablations(fixed, changing)]
     text += ["", "## All runs", "", *_distribution(fixed)]
     text += ["", "## Window of the voting", "", *_windows(windows)]
-    text += ["", "## What the agent takes", "", *_latencies(machines)]
+    text += ["", "## What the agent takes", "", *_latencies(fixed, changing)]
     text += ["", "## How", "", *_HOW, "", "```", *(as_json(figure) for figure in found), "```"]
     return "\n".join([*text, ""])
 
@@ -114,14 +119,19 @@ _HOW = (
     "  column has no score is in no comparison with it: `not_worse_pct` names the number of those beside EEVDF.",
     "- Means count each block once. Improvement, gain and regret are ratios of mean scores, so that no score near zero",
     f"  counts for more; geometric means take scores below {LEAST_SCORE:g} as that.",
-    "- Intervals hold 95 %. Those of shares are Wilson's and take runs for independent, which repeats of one block are",
-    "  not: they are somewhat too narrow. Those of means draw blocks anew, 2000 times, with a fixed seed.",
+    "- Intervals hold 95 %. Those of shares are Wilson's and take runs for independent, which repeats of one block and",
+    "  machines that play the same are not: they are too narrow. Those of means take scenarios for independent, and",
+    "  machines not, since all play a scenario with the same parameters; where there is one scenario, they take the",
+    "  draws of its parameters for it. They are the jackknife's with t quantiles, from three such ones on.",
     "- Tests are t tests of differences within pairs, corrected by Holm over all tests of their table; d is Cohen's d",
-    "  of pairs (mean in standard deviations). A table's line is tested by its blocks, a block by its repeats; since",
-    "  it has few, its deviation is that of its scenario on all machines, which is taken to be the same on each.",
-    "- Static-Oracle of a run is the scheduler with the best mean in the block's other repeats, so that it is not",
-    "  chosen by the run that it is judged in. In hindsight (as in the paper) it is the best of all repeats, and",
-    "  profits from their noise. Schedulers with fewer than half of the block's runs are not ranked.",
+    "  of pairs (mean in standard deviations). A table's line is tested by its scenarios, or by the draws of the one",
+    "  that it has, a block by its repeats.",
+    "- Static-Oracle is the scheduler with the best mean over all repeats of a block, as in the paper: it is chosen by",
+    "  the runs that it is judged in, and profits from their noise. `regret_foresight_pct` chooses it by the others.",
+    "  Schedulers with fewer than half of the block's runs are not ranked; the others by the repeats that all have.",
+    "- Scenarios that change are in figures and tables of their own. The score of such a run is the mean of its",
+    "  phases', and a phase after the first has no warm-up: how long somebody takes to follow is in its score.",
+    "- Met is judged by the value; not sure says that its interval reaches across the goal.",
     "- The agent's choice in a run is the scheduler that was in force the longest in the measured window. Schedulers",
     f"  whose means differ by no more than {by.FLOOR:g} rank the same. A choice that is not ranked in the block is not",
     "  among the best; runs of which it is not known are left out.",
@@ -147,6 +157,8 @@ def _made(machines: Sequence[Machine], made: Made) -> Iterator[str]:
             yield f"- {title}: {', '.join(values)}"
     folders = sorted({f"`{path.parent}`" for machine in machines for path in machine.folders})
     yield f"- raw data: {', '.join(folders)}, a folder a machine"
+    for path in made.left:
+        yield f"- left out, since its run has not ended: `{path}`"
     if made.scores:
         yield f"- every run's score: [{made.scores}]({made.scores})"
     yield "- every figure here comes from these data by the first command; the curves of the scores: docs/scoring.svg"
@@ -165,7 +177,7 @@ def _losses(losses: Sequence[Loss], fixed: Sequence[Block], changing: Sequence[B
 
 def _loss(one: Loss) -> tuple[str, ...]:
     best = "" if one.best is None else f"{one.best[0]} {one.best[1]:.3f}"
-    scenario = _named(one.block.scenario, one.block.label)
+    scenario = named(one.block.scenario, one.block.label)
     return one.block.machine, scenario, _score(one.ours), _score(one.eevdf), best, one.chosen, one.why
 
 
@@ -230,30 +242,30 @@ def _scenarios(blocks: Sequence[Block]) -> Iterator[str]:
     rows = []
     for scenario, label in names:
         same = [block for block in blocks if (block.scenario, block.label) == (scenario, label)]
-        means = [_column(same, column) for column in columns]
-        rows.append((_named(scenario, label), *map(_score, means)))
+        rows.append((named(scenario, label), *(_column(same, column) for column in columns)))
     found = [
-        (_named(*name), by.pairs([block for block in blocks if (block.scenario, block.label) == name], *_SIDES))
+        (named(*name), by.pairs([block for block in blocks if (block.scenario, block.label) == name], *_SIDES))
         for name in names
     ]
     yield from _lines(tables.lines(found), "against EEVDF", "the agent and EEVDF were not both played")
     yield ""
-    yield "Mean scores over all machines and repeats that a column has a score of:"
+    yield "Mean scores over all machines and repeats that a column has a score of; with a star where it lacks one of"
+    yield "the agent's repeats, so that it is another mean, and to be compared by pairs alone:"
     yield ""
     yield from _table(("scenario", *columns), rows)
 
 
-def _named(scenario: str, label: str) -> str:
-    return scenario if scenario == label or CHANGE in scenario else f"{scenario} {label}"
-
-
-def _column(blocks: Sequence[Block], column: str) -> float | None:
+def _column(blocks: Sequence[Block], column: str) -> str:
+    """Its mean score where it has one wherever the agent has; else with a star, since its runs are others."""
     known = [run.score for block in blocks for run in block.runs.get(column, {}).values() if run.score is not None]
-    return statistics.fmean(known) if known else None
+    wanted = [(block, repeat) for block in blocks for repeat in block.runs.get(AGENT, {})]
+    whole = all(block.score(column, repeat) is not None for block, repeat in wanted)
+    return f"{statistics.fmean(known):.3f}{'' if whole else '*'}" if known else ""
 
 
 def _ablations(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
-    yield "Each beside the whole agent: what is below zero is what the part is worth."
+    yield "Each beside the whole agent: what is below zero is what the part is worth. `no-guard` tells noise unless"
+    yield "`--settings` gives the agent a baseline (docs/fleet.md): without one the guard has nothing to compare with."
     for which, blocks in (("stay what they are", fixed), ("change", changing)):
         yield from ("", f"In scenarios that {which}:", "")
         yield from _lines(tables.ablations(blocks), "agent", "no ablation was played")
@@ -287,17 +299,22 @@ def _windows(windows: Sequence[Window]) -> Iterator[str]:
     yield from _table(("W, s", "median delay, s", "P95 delay, s", "error, %"), rows)
 
 
-def _latencies(machines: Sequence[Machine]) -> Iterator[str]:
-    rows = []
-    for name, values in latencies(controlled(machines)).items():
-        found = [f"{statistics.fmean(values):.3f}"] if values else [""]
-        found += [f"{percentile(values, part):.3f}" for part in (0.9, 0.95, 0.99)] if values else [""] * 3
-        rows.append((name, str(len(values)), *found, " / ".join(f"{value:g}" for value in _PAPER[name])))
+def _latencies(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
     yield "Milliseconds of each tick in the measured windows: inference is the model, decision what follows from it"
     yield "(features, voting, policy). They passed by the clock of the lab's guests, in which an instruction takes 4 ns"
     yield "(docs/fleet.md). The last column is the paper's Table 4, on its machines."
-    yield ""
-    yield from _table(("", "decisions", "mean", "P90", "P95", "P99", "the paper's: mean / P90 / P95 / P99"), rows)
+    for which, blocks in (("stay what they are", fixed), ("change", changing)):
+        kept = controlled(blocks)
+        cpu = [one.cpu_pct for one in kept if one.cpu_pct is not None]
+        if not cpu:
+            continue
+        yield from ("", f"In scenarios that {which} ({statistics.fmean(cpu):.1f} % of one CPU):", "")
+        rows = []
+        for name, values in latencies(kept).items():
+            found = [f"{statistics.fmean(values):.3f}"] if values else [""]
+            found += [f"{percentile(values, part):.3f}" for part in (0.9, 0.95, 0.99)] if values else [""] * 3
+            rows.append((name, str(len(values)), *found, " / ".join(f"{value:g}" for value in _PAPER[name])))
+        yield from _table(("", "decisions", "mean", "P90", "P95", "P99", "the paper's: mean / P90 / P95 / P99"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -16,10 +16,11 @@ from scipy import stats
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from calibration import fleet_figures_pairs as by
+from calibration import fleet_figures_sums as sums
 from calibration import fleet_figures_tables as tables
 from calibration.controllers import AGENT
 from calibration.fleet_figures import phases, steady
-from calibration.fleet_figures_read import Machine
+from calibration.fleet_figures_blocks import Machine, named
 from calibration.fleet_figures_windows import Window
 from calibration.paired import LEVEL
 
@@ -53,7 +54,9 @@ def draw(folder: Path, machines: Sequence[Machine], windows: Sequence[Window]) -
         made["windows"] = lambda canvas: _windows(canvas.subplots(), windows)
     if tables.confusion(steady(machines)):
         made["confusion"] = lambda canvas: _confusion(canvas, machines)
-    sizes = {"heatmap": (2.5 + 0.75 * len(machines), 8.0), "summary": (10.0, 8.0), "windows": (6.0, 4.2)}
+    longest = max(len(named(block.scenario, block.label)) for machine in machines for block in machine.blocks)
+    heatmap = (2.0 + 0.07 * longest + 0.75 * len(machines), 8.0)
+    sizes = {"heatmap": heatmap, "summary": (10.0, 8.0), "windows": (6.0, 4.2)}
     for name, one in made.items():
         path = folder / f"{name}.svg"
         with mpl.rc_context({"svg.hashsalt": "asa", "font.size": 8}):  # the same picture of the same figures
@@ -75,7 +78,8 @@ def _heatmap(canvas: Canvas, machines: Sequence[Machine]) -> None:
     names = [machine.facts.name for machine in machines]
     values = np.full((len(rows), len(names)), np.nan)
     axis = canvas.subplots()
-    for one, test, adjusted in by.judged(found):
+    kinds = [[one for one in found if one.block.phased is phased] for phased in (False, True)]
+    for one, test, adjusted in [judged for kind in kinds for judged in sums.judged(kind)]:
         block = one.block
         place = (rows.index((block.phased, block.scenario, block.label)), names.index(block.machine))
         values[place] = 100.0 * test.mean
@@ -85,7 +89,7 @@ def _heatmap(canvas: Canvas, machines: Sequence[Machine]) -> None:
     colours = mpl.colormaps["RdBu"].with_extremes(bad="#dddddd")
     image = axis.imshow(values, cmap=colours, vmin=-_MOST_POINTS, vmax=_MOST_POINTS, aspect="auto")
     axis.set_xticks(range(len(names)), [_titled(machine) for machine in machines], rotation=60, ha="right")
-    axis.set_yticks(range(len(rows)), [f"{name} {label}" if name != label else label for _, name, label in rows])
+    axis.set_yticks(range(len(rows)), [named(name, label) for _, name, label in rows])
     canvas.colorbar(image, ax=axis, label="score, agent less EEVDF (hundredths)", shrink=0.6)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asa.core.errors import AsaError
-from calibration.fleet_figures_read import Machine
+from calibration.fleet_figures_blocks import Machine
 
 
 def write(path: Path, machines: Sequence[Machine]) -> None:

@@ -14,8 +14,9 @@ from scenarios.application import Tier
 from scenarios.runner_plan import CONTROLLER, Asked, Outcome, Result, Series, make, split
 
 ALONE = 100.0
-COLUMNS = ("eevdf", "scx_lavd", "scx_bpfland", "agent", "loader-auto", "random")
-MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_bpfland": 0.45, "agent": 0.6, "loader-auto": 0.55, "random": 0.5}
+COLUMNS = ("eevdf", "scx_lavd", "scx_bpfland", "scx_flash", "agent", "loader-auto", "random")
+MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_bpfland": 0.45, "scx_flash": 0.4, "agent": 0.6}
+MEANS |= {"loader-auto": 0.55, "random": 0.5}
 
 
 def planted(label, column, repeat):

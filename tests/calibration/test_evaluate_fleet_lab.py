@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from calibration.fleet_figures import Name
+from calibration.fleet_figures_goals import Name
 
 
 def asa(*words):

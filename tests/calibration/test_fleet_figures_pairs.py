@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from calibration import fleet_figures_pairs as by
+from calibration import fleet_figures_sums as sums
 from calibration import fleet_figures_tables
-from calibration.fleet_figures import Name, figures
-from calibration.fleet_figures_read import Block, Controlled, Facts, Machine, Run
+from calibration.fleet_figures import figures
+from calibration.fleet_figures_blocks import Block, Controlled, Facts, Machine, Run
+from calibration.fleet_figures_goals import Name
 
 OF = by.of_column("eevdf")
 
@@ -26,13 +28,13 @@ def block(**runs):
 def test_a_mean_of_nothing_has_no_figure_in_a_hundred():
     none, some = block(eevdf=(0.0, 0.0), agent=(0.5, 0.6)), block(eevdf=(0.5, 0.5), agent=(0.5, 0.6))
     alone = by.pairs([none], "agent", OF)
-    assert by.gain(alone) is None
-    assert by.regret(alone) is None
-    assert by.gap(alone, alone) is None
-    assert by.geometric(alone).value == pytest.approx(1000.0)
-    both = by.gain(by.pairs([none, some], "agent", OF))
+    assert sums.gain(alone) is None
+    assert sums.regret(alone) is None
+    assert sums.gap(alone, alone) is None
+    assert sums.geometric(alone).value == pytest.approx(100.0 * ((10.0 * 12.0) ** 0.5 - 1.0))
+    both = sums.gain(by.pairs([none, some], "agent", OF))
     assert both.value == pytest.approx(120.0)
-    assert (both.low, both.high) == (None, None)  # a draw of the first block alone has none
+    assert (both.low, both.high) == (None, None)  # of two there is no interval
     [line] = fleet_figures_tables.lines([("x", alone)])
     assert line.gain is None
 
@@ -67,6 +69,22 @@ def test_runs_beside_which_there_is_nothing_are_told():
     assert "left out" not in named(block(eevdf=(0.5,), agent=(0.6,)))[Name.NOT_WORSE].detail
 
 
+def test_nobody_is_ranked_by_an_easy_repeat():
+    """In the repeat in which both have a score they are nearly equal; the other was hard for all that played it."""
+    one = block(eevdf=(0.95, 0.60), scx_a=(0.955, None), agent=(0.95, 0.60))
+    assert by.ranking(one) == [("scx_a", 0.955), ("eevdf", 0.95)]
+    assert by.shared(one, one.repeats) == [("r", 1)]
+    assert fleet_figures_tables.losses([one]) == []
+    apart = block(eevdf=(0.9, None), scx_a=(None, 0.5), agent=(0.9, 0.5))  # nothing is shared: each by what it has
+    assert by.ranking(apart) == [("eevdf", 0.9), ("scx_a", 0.5)]
+
+
+def test_a_column_that_lacks_a_repeat_says_in_how_many_runs_it_was_beside_the_agent():
+    one = block(eevdf=(0.5, 0.7), agent=(0.6, 0.8), **{"loader-auto": (0.5, None)})
+    assert named(one)[Name.LOADER_RULE].detail == "1 blocks, 1 of the agent's 2 runs"
+    assert named(one)[Name.BEST_STATIC].detail == "eevdf, 1 blocks"
+
+
 def test_a_choice_that_is_not_ranked_is_not_among_the_best():
     scored = block(eevdf=(0.5,) * 4, scx_a=(0.6,) * 4, agent=(0.6,) * 4)
     held = ("scx_a", "scx_strange", "eevdf", None)
@@ -79,8 +97,9 @@ def test_a_choice_that_is_not_ranked_is_not_among_the_best():
     )
     assert by.chosen_ranks([one], "agent") == ([1, math.inf, 2], 1)
     found = named(one)
-    assert (found[Name.TOP1].value, found[Name.TOP3].value) == (pytest.approx(100 / 3), pytest.approx(200 / 3))
+    assert found[Name.TOP1].value == pytest.approx(100 / 3)
+    assert (found[Name.TOP3].value, found[Name.TOP3].reason) == (None, "of 2 schedulers each is one of the best 3")
     assert found[Name.TOP1].detail == (
-        "1 of 3 runs, among 2 schedulers; 1 held one that is not ranked there, which is a miss; "
+        "1 of 3 runs, among 2 schedulers (a die: 50 %); 1 held one that is not ranked there, which is a miss; "
         "1 whose scheduler is not known are left out"
     )

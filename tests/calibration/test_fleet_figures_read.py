@@ -45,6 +45,18 @@ def test_a_table_without_a_column_two_of_one_name_and_nothing(tmp_path):
         fleet_figures_read.read(tmp_path)
 
 
+def test_what_is_still_being_played_is_left_out_and_told(tmp_path):
+    """A run has its tables at its end: until then, and of a run that was killed, the others are judged."""
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS, scenarios="S1", record=held)
+    begun = machine(tmp_path / "2/p1", planted, columns=COLUMNS, scenarios="S1", record=held)
+    (begun / "trials.parquet").unlink()
+    [found] = fleet_figures_read.read(tmp_path)
+    assert found.folders == (tmp_path / "1/p1",)
+    assert fleet_figures_read.unfinished(tmp_path) == [begun]
+    with pytest.raises(AsaError, match="2/p1: holds no tables of a run; `asa fleet run` makes them at its end"):
+        fleet_figures_read.read(tmp_path / "2")
+
+
 def wait_longer(folder):
     plan = json.loads((folder / "plan.json").read_text())
     plan["asked"]["warm_up_s"] += 1.0
@@ -53,7 +65,7 @@ def wait_longer(folder):
 
 def test_runs_of_one_machine_are_its_repeats(tmp_path):
     """One run has three repeats of a scenario, another two of it and of one more; together they are five."""
-    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held, command="first")
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:5], scenarios="S1", record=held, command="first")
     more = {"record": held, "name": "p1", "command": "second", "adapt_minutes": 3.0}
     other = machine(tmp_path / "2/p1-again", planted, columns=COLUMNS, scenarios="S1,S9", repeats=2, **more)
     [found] = fleet_figures_read.read(tmp_path)
@@ -63,7 +75,7 @@ def test_runs_of_one_machine_are_its_repeats(tmp_path):
     assert (found.trials, found.planned) == (alone.trials + beside.trials, alone.planned + beside.planned)
     blocks = {block.label: block for block in found.blocks if AGENT in block.runs}
     counts = {label: {name: len(runs) for name, runs in block.runs.items()} for label, block in blocks.items()}
-    assert counts["game+archive"] == dict.fromkeys(COLUMNS[:4], 5) | dict.fromkeys(COLUMNS[4:], 2)
+    assert counts["game+archive"] == dict.fromkeys(COLUMNS[:5], 5) | dict.fromkeys(COLUMNS[5:], 2)
     assert list(counts.values()).count(dict.fromkeys(COLUMNS, 2)) == 1
     facts = json.loads((other / "machine.json").read_text()) | {"cpus": 8}
     (other / "machine.json").write_text(json.dumps(facts))
@@ -78,15 +90,15 @@ def test_runs_of_one_machine_are_its_repeats(tmp_path):
 
 def test_runs_of_other_scenarios_may_have_other_windows(tmp_path):
     """Both play the applications alone, which nothing is compared with across runs."""
-    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held)
-    longer = machine(tmp_path / "2/p1", planted, columns=COLUMNS[:4], scenarios="S9", record=held)
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:5], scenarios="S1", record=held)
+    longer = machine(tmp_path / "2/p1", planted, columns=COLUMNS[:5], scenarios="S9", record=held)
     wait_longer(longer)
     [found] = fleet_figures_read.read(tmp_path)
     assert {block.scenario: found.lengths_s[block.scenario] for block in found.blocks if AGENT in block.runs} == {
         "S1": (20.0, 1.0),
         "S9": (20.0, 2.0),
     }
-    wait_longer(machine(tmp_path / "3/p1", planted, columns=COLUMNS[:4], scenarios="S1", record=held))
+    wait_longer(machine(tmp_path / "3/p1", planted, columns=COLUMNS[:5], scenarios="S1", record=held))
     with pytest.raises(AsaError, match=r"1/p1 and .*3/p1: their trials have other windows"):
         fleet_figures_read.read(tmp_path)
 

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import warnings
 import xml.etree.ElementTree as ET
 
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from asa.cli import evaluate, evaluate_fleet
 from asa.core.errors import AsaError
 from calibration import fleet_page
 from calibration.fleet import find
-from calibration.fleet_figures import GOALS, Figure, Name
+from calibration.fleet_figures_goals import GOALS, Figure, Name
 from calibration.fleet_run import Fleet, Request, Where, run
 from calibration.fleet_task import Played
 from scenarios import catalogue
@@ -154,6 +155,34 @@ def test_a_run_of_the_fleet_becomes_a_page(tmp_path, capsys):
     assert "- recorded by: `asa fleet run --out fleet`" in text
     assert "| vm124 | unseen | 4 | 2 x 2 x 1 | 2048 | 62 of 62 | 0 | 0 |" in text  # 2 x (6 x (2 + 2 phases) + 7)
     assert "no run is kept on vm121, vm122, vm123, vm125, vm126, vm127, vm128, vm129." in text
+
+
+def test_runs_that_go_on_are_told_and_columns_that_lack_a_repeat_have_a_star(tmp_path, capsys):
+    """The second run has no scx_lavd, and was harder: its mean is of the first alone."""
+    asked = {"scenarios": "S1", "repeats": 1, "record": record, "name": "p1"}
+    machine(tmp_path / "1/p1", truth, columns=COLUMNS, **asked)
+    machine(tmp_path / "2/p1-again", lambda *of: truth(*of) - 0.2, columns=("eevdf", "scx_simple", "agent"), **asked)
+    begun = machine(tmp_path / "3/p1", truth, columns=COLUMNS, **asked)
+    (begun / "trials.parquet").unlink()
+    assert asa(tmp_path, "--page", tmp_path / "page.md") == 0
+    assert f"{begun}: left out, since it has no tables yet" in capsys.readouterr().err
+    text = (tmp_path / "page.md").read_text()
+    assert f"- left out, since its run has not ended: `{begun}`" in text
+    scores = text.split("Mean scores over all machines")[1].split("##")[0]
+    head, row = (line.split(" | ") for line in scores.splitlines() if line.startswith(("| scenario", "| S1")))
+    means = dict(zip(head, row, strict=True))
+    assert (means["eevdf"], means["agent"], means["scx_lavd"]) == ("0.410", "0.490", "0.610*")
+    assert "| gain_over_loader_rule_pct | 11.3 % |  | > 0 % | yes | 1 blocks, 1 of the agent's 2 runs |" in text
+
+
+def test_labels_of_changing_scenarios_fit_into_the_picture(tmp_path):
+    """matplotlib warns when nothing is left for the axes; and says it by leaving labels cut."""
+    long = "audio+blender~web+video"
+    machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=f"S1,{long}", repeats=1, record=record)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert asa(tmp_path, "--page", tmp_path / "page.md", "--json") == 0
+    assert long in (tmp_path / "page" / "heatmap.svg").read_text()
 
 
 def test_a_fleet_without_the_agent_has_a_page_that_says_so(tmp_path, capsys):
