@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from test_pipeline import ONE, TWO, A, B, Machine
+from pipeline_machine import ONE, TWO, A, B, Machine
 
 from asa import assembly
 from asa.config import PolicySettings
