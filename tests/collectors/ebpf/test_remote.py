@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from test_probes_logic import SPINS, Machine, library
+from probes_machine import SPINS, Machine
 
 from asa.config import Ebpf
 from asa.core.errors import SourceError
@@ -23,7 +23,6 @@ from collectors.ebpf.remote import RemoteProbes
 from collectors.ebpf.sharing import read_only
 from collectors.rates import derive
 
-__all__ = ["library"]  # a fixture
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loading eBPF programs needs root: sudo make test")
