@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The eBPF programs at work, and a second source read beside them: what the checks of probe_checks.py stand on.
+"""The eBPF programs at work, and a second source read beside them: what probe_checks.py and network_checks.py stand on.
 
 A second source is read before and after each reading of the probes: what it grew by in between and around is the range
 for the probes, and needs no tolerance for the time of reading.
