@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Daily use to learn from: stretches of a class under schedulers, whose figures the test says."""
+
+from dataclasses import replace
+
+from policy_bench import WALL_NS, Rules
+
+from asa.config import GuardSettings
+from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
+from asa.decide import guard, learning
+from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, Signals
+from asa.decide.learning import Duel
+from asa.decide.policy_state import PolicyState, keep
+
+S = 1_000_000_000
+WEB, GAME = Workload("web"), Workload("game")
+OLD, NEW = SchedulerName("scx_old"), SchedulerName("scx_new")
+RULES = Rules(guard=GuardSettings(alpha=0.01, worse_by=0.25))
+KEEP = keep(None, Reason.SERVED, "")
+
+
+class Use:
+    """Daily use: stretches of a class under schedulers, one after the other; a tick completes a block of the guard."""
+
+    def __init__(self, rules=RULES, lessons=learning.NOTHING):
+        self.rules, self.lessons = rules, lessons
+        self.memory, self.now_s = PolicyState(workload=WEB, running=EEVDF), 0
+        self.verdicts = 0
+
+    def tick(self, scheduler, signals, judged=True, **changes):
+        self.now_s += 3
+        now_ns = self.now_s * S
+        workload = changes.get("workload", self.memory.workload)
+        before = self.memory
+        seen = guard.observe(before.guard, now_ns=now_ns, workload=workload, scheduler=scheduler, signals=signals)
+        after = replace(before, guard=seen, running=scheduler, **changes)
+        worse = None
+        if judged:
+            worse = guard.judge(seen, workload=workload, scheduler=scheduler, previous=None, rules=self.rules.guard)
+        self.note(before, after, KEEP if worse is None else replace(KEEP, worse=worse))
+        return worse is not None
+
+    def note(self, before, after, verdict=KEEP, elapsed_s=3.0):
+        now_ns = self.now_s * S
+        self.memory = after
+        self.lessons = learning.note(
+            self.lessons,
+            before=before,
+            after=after,
+            verdict=verdict,
+            elapsed_s=elapsed_s,
+            now_ns=now_ns,
+            wall_ns=WALL_NS + now_ns,
+            rules=self.rules,
+        )
+
+    def stretch(self, scheduler, queue_us, blocks=MOST_BLOCKS, judged=True, **load):
+        """So many blocks; it ends early when the guard takes it back. `queue_us`: a figure, or one for each tick."""
+        for number in range(blocks + 1):
+            value_us = queue_us(number) if callable(queue_us) else queue_us * (1 + number % 5 / 100)
+            if self.tick(scheduler, Signals(run_queue_p99_us=value_us, **load), judged):
+                self.verdicts += 1
+                return
+
+    def pair(self, new_us, old_us, times=1):
+        for _ in range(times):
+            self.stretch(EEVDF, old_us, FEWEST_BLOCKS)
+            self.stretch(NEW, new_us)
+
+    def counts(self, one=NEW, other=EEVDF, workload=WEB):
+        duel = learning.duel_of(self.lessons, workload, one, other)
+        if duel is None:
+            return None
+        return (duel.won, duel.lost, duel.alike) if duel.one == one else (duel.lost, duel.won, duel.alike)
+
+
+def a_duel(one=EEVDF, other=NEW, won=0, lost=0, **changes):
+    values = {"workload": WEB, "one_version": "", "other_version": "", "at_ns": WALL_NS, **changes}
+    return Duel(one=one, other=other, won=won, lost=lost, **values)
