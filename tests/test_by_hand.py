@@ -8,7 +8,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from test_daemon import ONE, TWO, Bench
+from daemon_bench import ONE, TWO, Bench
 
 from asa import requests
 from asa.core.decision import EEVDF, Reason, SwitchOutcome
