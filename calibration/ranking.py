@@ -51,8 +51,9 @@ class Ranked:
 
     `scores` are those of its own trials, one for each of `blocks`, which are in order. `mean` is what it would have had
     over all blocks of the class; `low` to `high` hold it with 95 % confidence, None of fewer than three runs. `gain`
-    are the differences to EEVDF in the blocks that both played: None for EEVDF itself, and where there are none. `of`
-    are the pairs that it was taken from, where the class itself was not played.
+    are the differences to EEVDF in the blocks that both played, `error` the standard error of its lead over EEVDF by
+    `fit`: both None for EEVDF itself, and where there are no such blocks. `of` are the pairs that it was taken from,
+    where the class itself was not played.
     """
 
     name: SchedulerName
@@ -62,6 +63,7 @@ class Ranked:
     low: float | None
     high: float | None
     gain: Paired | None
+    error: float | None = None
     of: tuple[Workload, ...] = ()
 
     @property
@@ -131,7 +133,7 @@ def ranking(blocks: Cells, noise: float, of: tuple[Workload, ...] = ()) -> tuple
     level = statistics.fmean(
         value - float(found.gains[names.index(name)]) for row in blocks.values() for name, value in row.items()
     )
-    ranked = [_ranked(name, blocks, level + float(gain), of) for name, gain in zip(names, found.gains, strict=True)]
+    ranked = [_ranked(name, blocks, level, found, of) for name in names]
     return tuple(sorted(ranked, key=lambda one: -round(one.mean, 9)))
 
 
@@ -204,19 +206,21 @@ def _entry(one: Ranked, frugal: bool) -> Entry:
         mode=mode or DEFAULT_MODE,
         why=words(one),
         efficient=frugal,
-        score=_rounded(one.mean),
-        low=_rounded(one.low),
-        high=_rounded(one.high),
+        score=rounded(one.mean),
+        low=rounded(one.low),
+        high=rounded(one.high),
+        error=None if one.error is None else round(one.error, 5),
         runs=one.runs,
     )
 
 
-def _rounded(value: float | None) -> float | None:
-    # an interval of a score ends where scores end
+def rounded(value: float | None) -> float | None:
+    """As a table has it. An interval of a score ends where scores end."""
     return None if value is None else round(min(1.0, max(0.0, value)), 4)
 
 
-def _ranked(name: SchedulerName, blocks: Cells, mean: float, of: tuple[Workload, ...]) -> Ranked:
+def _ranked(name: SchedulerName, blocks: Cells, level: float, found: Fit, of: tuple[Workload, ...]) -> Ranked:
+    mean = level + float(found.gains[found.names.index(name)])
     own = {block: row[name] for block, row in blocks.items() if name in row}
     test = paired(list(own.values()), SCORE_FLOOR)
     half = None if test is None or test.low is None else test.mean - test.low
@@ -229,6 +233,7 @@ def _ranked(name: SchedulerName, blocks: Cells, mean: float, of: tuple[Workload,
         low=None if half is None else mean - half,
         high=None if half is None else mean + half,
         gain=paired(beside, SCORE_FLOOR),
+        error=found.difference(name, EEVDF)[1] if beside else None,
         of=of,
     )
 

@@ -6,8 +6,10 @@ all before it have shown (`calibration.best_arm`), until everything is settled o
 begun is played as it was decided. What is made of the results is `calibration.stages_table`'s.
 """
 
+import math
 import random
 import secrets
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +24,7 @@ from calibration.bench_scores import Played, played
 from calibration.best_arm import Candidates, Rule, Verdict, Wish, next_trials, verdict
 from calibration.ranking import LIVE, SHADOW, Expected, Ranked, cells, fit, plain, rank, spread
 from calibration.scoring.table import APPLICATIONS
-from calibration.stages_play import Player
+from calibration.stages_play import Player, of_one_time
 from scenarios import runner_folder
 from scenarios.catalogue import SCENARIOS, Scenario
 from scenarios.runner import SCHEDULER
@@ -32,6 +34,7 @@ from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial, make, ses
 _CAMPAIGN, _ROUNDS = "campaign.json", "rounds"
 _OF_OTHERS = ("plan.json", "machine.json", "trials.parquet")  # of a stage, a benchmark's run, a fleet's machine
 _FIRST_TRIAL_S = 30.0  # beside what is measured, before any was played: a guess that the first trial replaces
+_FIRST_TRIALS = 4  # in a round while nothing tells how long one takes
 _MOST_FAILURES = 2  # of a scheduler, in a class or by itself, before it is left out
 SIBLINGS = 0.05
 """How far a scheduler's gain in a class is taken to be from that in classes with one application in common.
@@ -93,11 +96,16 @@ class _State:
         longest_s = max((one.took_s for one in self.results.values()), default=0.0)
         return sum((one.took_s or longest_s) * one.attempts for one in self.results.values())
 
-    def trial_s(self, asked: Asked) -> tuple[float, float]:
-        """What a trial takes with all its attempts: the mean, and the longest of those that were played."""
+    def trials_s(self, asked: Asked, count: int) -> float:
+        """What so many trials may take with all their attempts: each as the longest that was played, or less if many.
+
+        Of many the mean counts, and two standard deviations of their sum.
+        """
         took = [one.took_s * one.attempts for one in self.results.values() if one.took_s > 0.0]
-        guess = asked.seconds + asked.warm_up_s + _FIRST_TRIAL_S
-        return (sum(took) / len(took), max(took)) if took else (guess, guess)
+        if not took:
+            return count * (asked.seconds + asked.warm_up_s + _FIRST_TRIAL_S)
+        swing_s = 2.0 * statistics.pstdev(took) * math.sqrt(count) + max(took) - statistics.fmean(took)
+        return min(count * max(took), count * statistics.fmean(took) + swing_s)
 
 
 def shadows(schedulers: Iterable[str]) -> tuple[str, ...]:
@@ -113,7 +121,9 @@ def play_plan(path: Path, asked: Asked, scenarios: Sequence[Scenario], player: P
         left = folder.left()
         if left:
             player.play(folder, left)
-        return folder.plan, list(folder.results().values())
+        results = list(folder.results().values())
+        of_one_time(results)
+        return folder.plan, results
 
 
 def play_rounds(path: Path, wanted: Campaign, player: Player, rule: Rule) -> Learnt:
@@ -136,6 +146,7 @@ def play_rounds(path: Path, wanted: Campaign, player: Player, rule: Rule) -> Lea
                 player.play(folder, left)
             state.planned |= {trial.id: trial for trial in plan.trials}
             state.results |= folder.results()
+    of_one_time(state.results.values())
     return _learnt(campaign, state, number - 1, rule)
 
 
@@ -227,7 +238,7 @@ def _next(campaign: Campaign, state: _State, number: int, batch: int, rule: Rule
     chosen: list[Trial] = []
     for wish in next_trials(ranked, candidates, rule.most * len(candidates), rule):
         chosen += _paid(campaign, wish, state, chosen, left - len(chosen))
-        if len(chosen) >= batch:
+        if len(chosen) >= (batch if state.results else min(batch, _FIRST_TRIALS)):
             break
     if not chosen:
         return None
@@ -241,13 +252,14 @@ def _next(campaign: Campaign, state: _State, number: int, batch: int, rule: Rule
 
 
 def _payable(campaign: Campaign, state: _State) -> int:
-    """How many more trials the budget gives; the longest that was seen may come last."""
+    """How many more trials the budget gives."""
     if campaign.trials is not None:
         return campaign.trials - len(state.planned)
     assert campaign.seconds is not None  # noqa: S101  # one of the two is given
-    mean_s, longest_s = state.trial_s(campaign.asked)
-    left_s = campaign.seconds - state.spent_s - (longest_s - mean_s)
-    return max(0, int(left_s / mean_s))
+    left_s, count = campaign.seconds - state.spent_s, 0
+    while state.trials_s(campaign.asked, count + 1) <= left_s:
+        count += 1
+    return count
 
 
 def _paid(campaign: Campaign, wish: Wish, state: _State, chosen: Sequence[Trial], left: int) -> list[Trial]:

@@ -156,11 +156,20 @@ class Stages:
             end_s = time.monotonic() + _IN_FORCE_LIMIT_S
             while self._in_force() != name:
                 alive()
+                self._refused(scheduler)
                 if time.monotonic() > end_s:
                     reason = f"the agent did not bring it into force within {_IN_FORCE_LIMIT_S:.0f} s"
                     raise SchedulerError(scheduler=scheduler, reason=reason)
                 time.sleep(_LOOK_S)
             yield check
+
+    def _refused(self, scheduler: SchedulerName) -> None:
+        """Raise SchedulerError once the agent's switch to it has failed: it would try again, later and later."""
+        agent = status.read(self._places.run)
+        for one in () if agent is None else agent.lately:
+            if one.new == scheduler and one.outcome in (SwitchOutcome.FAILED, SwitchOutcome.REFUSED):
+                reason = one.ended or one.detail or f"the agent's switch to it was {one.outcome}"
+                raise SchedulerError(scheduler=scheduler, reason=reason)
 
     @contextmanager
     def _shadow(self, scheduler: SchedulerName) -> Iterator[Check]:
@@ -185,7 +194,7 @@ class Stages:
         table = folder / "table.yaml"
         write_table(table, scheduler, self._classes())
         named = {**SETTINGS, "table": str(table)}  # by its path: it is written anew while the agent is at work
-        job = controllers_agent.Job(model=self._given.model, settings=named, owners=self._owners)
+        job = controllers_agent.Job(model=self._model(), settings=named, owners=self._owners)
         command = (*controllers_agent.COMMAND[:-1], *words, controllers_agent.COMMAND[-1])
         self._course = Course()
         with controllers_agent.running(job, self._places, self._scratch, self._course, command) as alive:
@@ -195,9 +204,12 @@ class Stages:
         return scheduler_in_force(sched_ext_state(self._places.sys), self._portfolio.name_of_ops)
 
     def _classes(self) -> tuple[str, ...]:
+        return Ensemble.load(Path(self._model())).classes
+
+    def _model(self) -> str:
+        """This machine's: the trial's agent has a state of its own, in which it would find none."""
         settings = config.load(self._places.config)
-        model = self._given.model or settings.model or versions.in_use(versions.folder(self._places))
-        return Ensemble.load(Path(model)).classes
+        return self._given.model or settings.model or str(versions.in_use(versions.folder(self._places)))
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:

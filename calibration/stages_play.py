@@ -5,6 +5,7 @@ Both keep results in a run's folder (`scenarios.runner_folder`), what the machin
 and recordings in its `recordings`. Neither decides what is played.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -14,14 +15,16 @@ from typing import Protocol
 
 import msgspec
 
-from asa import host, paths
-from asa.act.in_force import Forcing, check_startable
+from asa import config, host, paths
+from asa.act.in_force import Forcing, check_startable, version_of
+from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError, SchedulerError
+from asa.decide import fingerprint
 from asa.host import Facts
 from calibration import controllers, fleet
-from calibration.ranking import LIVE, SHADOW
+from calibration.ranking import LIVE, SHADOW, plain
 from calibration.stages_agent import Stages
 from calibration.stages_guest import FACTS, Options
 from calibration.stages_record import SUFFIX, Recorder
@@ -105,13 +108,18 @@ class Here:
 
     def check(self, names: Iterable[str]) -> None:
         """Also that an agent could be started: none runs, and a kernel with sched_ext."""
+        wanted = bare(names)
+        if sched_ext_state(self.places.sys) is None and wanted != [EEVDF]:
+            raise AsaError("this kernel has no sched_ext, only eevdf can be in force; --in-lab has guests stand for it")
         with Forcing(self.places) as forcing:
-            for name in bare(names):
+            for name in wanted:
                 forcing.check_usable(name)
 
     def play(self, folder: Folder, trials: Sequence[Trial]) -> None:
         """One after another."""
         asked = folder.plan.asked
+        owners = config.load(self.places.config).switch.trusted_owners
+        _of_this_time(folder, Portfolio.load(paths.manifest(), self.places.schedulers, owners=owners))
         runner_folder.write(self.campaign / MACHINE, host.facts(self.places.proc, self.places.sys))
         with ExitStack() as stack:
             record = None
@@ -120,7 +128,7 @@ class Here:
                 stack.callback(recorder.close)
                 record = recorder.begin
             scratch = default_folder(self.places.cache, lab=False)
-            stages = Stages(self.places, self.options.given, scratch, record=record)
+            stages = Stages(self.places, self.options.given, scratch, owners, record=record)
             stage = runner.Stage(
                 applications=catalogue.applications(self.tier),
                 tier=self.tier,
@@ -240,6 +248,31 @@ class _Steps:
             self._tell(words, self._done / self._count)
 
         return keep
+
+
+def of_one_time(results: Iterable[Result]) -> None:
+    """Raise AsaError where trials are of two series of kernels, or of two versions of a scheduler."""
+    known: dict[str, str] = {}
+    for one in results:
+        name = plain(one.trial.scheduler).removeprefix(SHADOW).partition(":")[0]
+        told = {"kernel": fingerprint.series(one.kernel) if one.kernel else "", name: one.scheduler_version}
+        if name == EEVDF:
+            del told[name]  # the kernel's
+        for what, version in told.items():
+            if version and known.setdefault(what, version) != version:
+                reason = f"trials of {what} {known[what]} and {version} make no table"
+                raise AsaError(f"{one.trial.id}: {reason}; name another folder by --folder")
+
+
+def _of_this_time(folder: Folder, portfolio: Portfolio) -> None:
+    """Raise AsaError before anything is played beside trials of another kernel, or of another version."""
+    kept = list(folder.results().values())
+    of_one_time(kept)
+    for one in kept:
+        name = SchedulerName(plain(one.trial.scheduler).removeprefix(SHADOW))
+        if one.kernel and one.scheduler_version:
+            now = "" if name == EEVDF else version_of(name, portfolio)
+            of_one_time((one, msgspec.structs.replace(one, kernel=os.uname().release, scheduler_version=now)))
 
 
 def _applications(trials: Sequence[Trial]) -> list[str]:

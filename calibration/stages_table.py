@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the stages write: a machine's mapping table out of rankings and costs, and what was known before. Pure.
 
-A table is of one machine, one kernel and one set of schedulers. What an older table of the same says stays where
-nothing new was measured; of any other machine's only the order of belief is used (`beliefs`).
+A table is of one machine. What an older one of the same says stays where nothing new was measured, without the figures
+of another kernel or scheduler; of any other machine's only the order of belief is used (`beliefs`).
 """
 
 import math
@@ -12,14 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.core.decision import EEVDF, Workload
 from asa.decide import fingerprint
 from asa.decide.table import Cost, Entry, Machine, MappingTable, Measured, TableFile
 from calibration.bench_scores import Played, scores
 from calibration.best_arm import Verdict
-from calibration.ranking import NOISE_FIRST, SHADOW, Expected, Ranked, cells, fit, rank, spread, to_classes
+from calibration.ranking import SHADOW, Ranked, cells, rank, spread, to_classes
 from calibration.stages import Belief
 from calibration.stages_agent import SHADOWED, Shadowed
+from calibration.stages_merge import gains, merged
 from scenarios.catalogue import IDLE
 from scenarios.runner_plan import CONTROLLER, Outcome, Result
 
@@ -29,7 +30,7 @@ TRANSFER = 0.05
 A standard deviation of score; a first choice, measured on nothing."""
 _SAVER = "for battery saver, not played: "
 _ELSEWHERE = "not played here: "
-_Z = 1.96  # standard errors from the middle of a 95 % interval to its end
+_AGED = "of another kernel or version: "
 
 
 class Felt(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +42,36 @@ class Felt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(before: TableFile | None, machine: Machine, measured: Measured) -> TableFile | None:
-    """`before`, if its figures may stand beside new ones: same machine, series of kernels, tier and schedulers."""
+    """`before`, if it is of the same machine and tier: what of it may stand beside new figures.
+
+    What was measured with another series of kernels, or another version of the scheduler, has lost its figures, not its
+    place.
+    """
     if before is None or before.measured is None or not fingerprint.comparable(before.machine, machine):
         return None
-    if fingerprint.differences(before.machine, machine):
-        return None
     then, now = before.measured, measured
+    if fingerprint.differences(before.machine, machine) or then.tier != now.tier:
+        return None
+    same = fingerprint.series(then.kernel) == fingerprint.series(now.kernel)
     shared = then.schedulers.keys() & now.schedulers.keys()
-    same = fingerprint.series(then.kernel) == fingerprint.series(now.kernel) and then.tier == now.tier
-    return before if same and all(then.schedulers[name] == now.schedulers[name] for name in shared) else None
+    changed = {name for name in shared if then.schedulers[name] != now.schedulers[name]}
+    if same and not changed:
+        return before
+
+    def aged(name: str) -> bool:
+        return not same or name in changed
+
+    return msgspec.structs.replace(
+        before,
+        costs={name: cost for name, cost in before.costs.items() if not aged(name.partition(":")[0])},
+        classes={
+            label: [
+                _without_figures(entry, _AGED) if entry.score is not None and aged(entry.scheduler) else entry
+                for entry in ranking
+            ]
+            for label, ranking in before.classes.items()
+        },
+    )
 
 
 def loses(before: TableFile | None, file: TableFile, counted: TableFile | None = None) -> bool:
@@ -74,16 +96,22 @@ def first(
 ) -> TableFile:
     """Stage 1's table. Raises nothing; without any class that two schedulers played it ranks none."""
     frugal = _frugal(prior)
-    classes = to_classes(rank(played), frugal)
+    ranked = {label: own for label, own in rank(played).items() if not _of_one_pair(label, own, prior)}
+    classes = to_classes(ranked, frugal)
     for label, entries in classes.items():
         classes[label] = [*entries, *_carried(prior, label, entries)]
     return _file(classes, before, machine, measured)
 
 
 def with_costs(costs: Mapping[str, Cost], before: TableFile | None, machine: Machine, measured: Measured) -> TableFile:
-    """Stage 2's: what is there, with these costs."""
-    file = _file({}, before, machine, measured)
-    return msgspec.structs.replace(file, costs={**file.costs, **costs})
+    """Stage 2's: what is there, with these costs. Rankings stay as they are, and as old as they are."""
+    old = kept(before, machine, measured)
+    if before is None or before.measured is None or old is None:
+        file = _file({}, before, machine, measured)
+        return msgspec.structs.replace(file, costs=dict(costs))
+    schedulers = {**measured.schedulers, **before.measured.schedulers}
+    measured = msgspec.structs.replace(before.measured, schedulers=schedulers)
+    return msgspec.structs.replace(before, measured=measured, costs={**old.costs, **costs})
 
 
 def refined(
@@ -99,38 +127,27 @@ def refined(
     """Stage 3's: each class that was played ranked by that and by what was expected; the others as they were.
 
     `begun` is the table when the campaign began: its figures count beside the new runs. Those of `before`, the one that
-    is to be replaced, do not: it may have been made of the same runs. With `carries` the first table of `prior` is gone
-    afterwards: its order of what was not played stays, without figures, which are of another machine.
+    is to be replaced, do not: it may have been made of the same runs; a class for which it has more runs stays as it is
+    there. With `carries` the first table of `prior` is gone afterwards: its order of what was not played stays, without
+    figures, which are of another machine.
     """
     known, ranked = cells(played), rank(played)
     noise = spread(known.values())
     frugal, same = _frugal(prior), kept(begun, machine, measured)
+    now = kept(before, machine, measured)
+    there = {} if now is None else now.classes
     classes = {}
     for label, own in ranked.items():
-        if len(own[0].of) == 1 and prior.ranking(label):
-            continue  # what one pair shows is as much of the other application in it
+        if _of_one_pair(label, own, prior):
+            continue
         (fresh,) = to_classes({label: own}, frugal).values()
         old = [] if same is None else same.classes.get(str(label), [])
         blocks = {block: row for name in own[0].of or (label,) for block, row in known[name].items()}
-        classes[str(label)] = _merged(fresh, own, old, blocks, noise)
-        classes[str(label)] += _carried(prior, label, classes[str(label)])
-    ours = classes.keys() | (set() if same is None else same.classes.keys())
+        found = merged(fresh, own, old, blocks, noise)
+        if _runs(there.get(str(label), ())) <= _runs(found):
+            classes[str(label)] = [*found, *_carried(prior, label, found)]
+    ours = classes.keys() | there.keys() | (set() if same is None else same.classes.keys())
     return _file({**(_elsewhere(prior, ours) if carries else {}), **classes}, before, machine, measured)
-
-
-def gains(entries: Sequence[Entry], more: float) -> dict[SchedulerName, Expected]:
-    """What a ranking makes expect of its schedulers, above EEVDF; nothing of those without a score.
-
-    `more` is the standard deviation by which a gain there may differ from the one here.
-    """
-    known = {entry.name: entry.score for entry in entries if entry.score is not None}
-    if EEVDF not in known:
-        return {}
-    return {
-        entry.name: Expected(gain=entry.score - known[EEVDF], error=math.hypot(_error(entry), more))
-        for entry in entries
-        if entry.score is not None and entry.name != EEVDF
-    }
 
 
 def beliefs(labels: Iterable[str], prior: MappingTable, schedulers: Sequence[str]) -> dict[str, Belief]:
@@ -220,72 +237,48 @@ def _file(
         measured=msgspec.structs.replace(measured, schedulers=schedulers),
         provenance=(
             "Measured on this machine by `asa calibrate` or `asa adapt`. score: mean of the scenario's scores in "
-            "`runs` trials; low to high: 95 % t interval of that mean. Classes of one application are taken from the "
-            "pairs with it where `why` says so."
+            "`runs` trials, on one level for a class; low to high: 95 % t interval of that mean; error: standard error "
+            "of its lead over eevdf in the blocks of both. Classes of one application are taken from the pairs with it "
+            "where `why` says so."
         ),
         costs={} if old is None else dict(old.costs),
         classes=merged,
     )
 
 
-def _merged(
-    fresh: Sequence[Entry],
-    own: Sequence[Ranked],
-    old: Sequence[Entry],
-    blocks: Mapping[tuple[str, str, int], Mapping[SchedulerName, float]],
-    noise: float,
-) -> list[Entry]:
-    """New entries and the old ones of who was not played again, by what both together make of them."""
-    expected = gains(old, 0.0)
-    if expected:
-        expected[EEVDF] = Expected(gain=0.0, error=1e-3)
-    played = {one.name for one in own}
-    stays = [entry for entry in old if entry.name not in played and entry.score is not None]
-    entries = [*fresh, *stays]
-    names = tuple(entry.name for entry in entries)
-    found = fit(blocks, names, noise, expected)
-    place = dict(zip(names, found.gains, strict=True))
-    unknown = [entry for entry in fresh if entry.name not in played]  # EEVDF that was not played
-    ranked = sorted(
-        (entry for entry in entries if entry not in unknown), key=lambda one: -round(float(place[one.name]), 9)
-    )
-    before = {entry.name: entry.runs or 0 for entry in old}
-    told = [
-        msgspec.structs.replace(entry, why=f"{entry.why}; {before[entry.name]} runs before these count too")
-        if entry.name in played and before.get(entry.name)
-        else entry
-        for entry in ranked
-    ]
-    return [*told, *(entry for entry in unknown if entry.name not in {one.name for one in stays})]
-
-
 def _carried(prior: MappingTable, label: str, there: Sequence[Entry]) -> list[Entry]:
     """Who is for battery saver by the table in force, and was not played: stays after all others, without figures."""
     names = {entry.name for entry in there}
     return [
-        Entry(
-            scheduler=entry.scheduler,
-            mode=entry.mode,
-            why=f"{_SAVER}{entry.why.removeprefix(_SAVER)}",
-            efficient=True,
-        )
+        _without_figures(entry, _SAVER)
         for entry in prior.ranking(Workload(label))
         if entry.efficient and entry.name not in names
     ]
 
 
+def _without_figures(entry: Entry, why: str) -> Entry:
+    """Its place alone, and why it has no more."""
+    return Entry(
+        scheduler=entry.scheduler,
+        mode=entry.mode,
+        why=f"{why}{entry.why.removeprefix(why)}",
+        efficient=entry.efficient,
+    )
+
+
+def _of_one_pair(label: Workload, own: Sequence[Ranked], prior: MappingTable) -> bool:
+    """Is it an application that one pair alone tells of, as of the other one, and that a table ranks already?"""
+    return len(own[0].of) == 1 and bool(prior.ranking(label))
+
+
+def _runs(ranking: Iterable[Entry]) -> int:
+    return sum(entry.runs or 0 for entry in ranking)
+
+
 def _elsewhere(prior: MappingTable, known: Collection[str]) -> dict[str, list[Entry]]:
     """The order of the first table's other classes."""
     return {
-        str(label): [
-            Entry(
-                scheduler=entry.scheduler,
-                mode=entry.mode,
-                why=f"{_ELSEWHERE}{entry.why.removeprefix(_ELSEWHERE)}",
-                efficient=entry.efficient,
-            )
-            for entry in ranking
-        ]
+        str(label): [_without_figures(entry, _ELSEWHERE) for entry in ranking]
         for label, ranking in prior.rankings.items()
         if label != IDLE and label not in known
     }
@@ -298,12 +291,6 @@ def _frugal(prior: MappingTable) -> set[str]:
         found |= {entry.name for ranking in table.rankings.values() for entry in ranking if entry.efficient}
         table = table.rest
     return found
-
-
-def _error(entry: Entry) -> float:
-    if entry.low is not None and entry.high is not None:
-        return max(1e-3, (entry.high - entry.low) / 2.0 / _Z)
-    return NOISE_FIRST / math.sqrt(entry.runs or 1)
 
 
 def _cost(name: str, trials: Sequence[Shadowed]) -> Cost | None:

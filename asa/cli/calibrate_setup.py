@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str, float], None]
 _TABLE = "table.yaml"
+_LEAST_SCHEDULERS = 2  # to compare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,7 @@ class Setup:
         from asa.cli import calibrate
         from asa.decide import table
         from calibration import stages_table
+        from calibration.stages_play import RECORDINGS
         from scenarios.runner_plan import Outcome
 
         kept = None
@@ -136,6 +138,9 @@ class Setup:
             print(f"{name}  {why}")
         spent = f"{took_s / 60.0:.1f} minutes of machine time"
         print(f"{len(results)} trials, {len(failed)} failed, {spent}; wrote {self.out}")
+        recordings = self.folder / RECORDINGS
+        if recordings.is_dir():
+            print(f"recordings of the trials: `asa train --recordings {recordings} --out model.npz` learns from them")
         if kept is not None:
             print(f"the table before this one, not all of which is in it, is kept as {kept}")
         return 0
@@ -146,6 +151,7 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     from asa import config, paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import SchedulerName
+    from asa.core.errors import AsaError
     from asa.decide import table
     from calibration import controllers
     from calibration.stages_guest import Options
@@ -161,11 +167,19 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     settings = config.load(places.config)
     portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
     scenarios = tuple(one for one in catalogue.find(arguments.scenario) if one.label != catalogue.IDLE)
+    changing = [one.label for one in scenarios if one.then is not None]
+    if changing:
+        raise AsaError(f"--scenario {changing[0]}: changes while it is played; a table ranks one use at a time")
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
     _writable(out)
     prior = _prior(arguments, places, portfolio, folder, out, cpus)
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
+    if len(schedulers) < _LEAST_SCHEDULERS:
+        raise AsaError(
+            f"--scheduler {arguments.scheduler}: {places.schedulers} has nothing to compare {schedulers[0]} with; "
+            "`asa schedulers install` puts schedulers there"
+        )
     options = Options(given=controllers.Given(), record=arguments.record)
     player: Player = (
         InLab(

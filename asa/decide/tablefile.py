@@ -30,6 +30,7 @@ VERSION: Literal[2] = 2
 
 _WIDTH = 120
 _FINITE = "a finite number"
+_SCORE = "a score, from 0 to 1"
 _Text = Annotated[str, Meta(min_length=1)]
 _Runs = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Piece = TypeVar("_Piece")
@@ -38,8 +39,8 @@ _Piece = TypeVar("_Piece")
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One scheduler in a class's ranking, and why it stands there (a measurement or a reason).
 
-    `score` is the mean of `runs` scores of the scenario (`calibration.scoring`), `low` and `high` its interval; None in
-    a prior. What each of the three is, the table's provenance says.
+    `score` is the mean of `runs` scores of the scenario (`calibration.scoring`), `low` and `high` its interval, `error`
+    the standard error of what it has above EEVDF's; None in a prior. What each is, the table's provenance says.
     """
 
     scheduler: str
@@ -48,6 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     score: float | None = None
     low: float | None = None
     high: float | None = None
+    error: float | None = None
     runs: _Runs | None = None
     efficient: bool = False  # may serve while the battery is to be saved
 
@@ -241,10 +243,12 @@ def _name_faults(
 
 def _figure_faults(key: str, entry: Entry) -> Iterator[Fault]:
     given = {name: value for name in ("score", "low", "high") if (value := getattr(entry, name)) is not None}
-    odd = [_fault(f"{key}.{name}", value, _FINITE) for name, value in given.items() if not math.isfinite(value)]
+    odd = [_fault(f"{key}.{name}", value, _SCORE) for name, value in given.items() if not 0.0 <= value <= 1.0]
     yield from odd
-    if entry.score is None and (given or entry.runs is not None):
-        yield _fault(f"{key}.score", None, "the mean that low, high and runs are of")
+    if entry.error is not None and not (math.isfinite(entry.error) and entry.error > 0.0):
+        yield _fault(f"{key}.error", entry.error, "a standard error, above 0")
+    if entry.score is None and (given or entry.runs is not None or entry.error is not None):
+        yield _fault(f"{key}.score", None, "the mean that low, high, error and runs are of")
     elif given and not odd and not given.get("low", -math.inf) <= given["score"] <= given.get("high", math.inf):
         yield _fault(f"{key}.score", entry.score, "a mean that lies between low and high")
 

@@ -124,6 +124,20 @@ def test_machine_time_is_not_exceeded(tmp_path_factory, seconds, took_s, batch):
     assert found.spent_s <= max(seconds, seconds / guess * took_s)
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_the_half_hour_holds_where_trials_take_very_different_times(tmp_path, batch):
+    """A table is promised in 30 minutes, whichever classes take long, and though nothing is known at first."""
+
+    class Uneven(ToyPlayer):
+        def result(self, trial):
+            short = {trial.interactive, trial.background} & {"web", "archive"}
+            took_s = 20.0 if short else 180.0
+            return msgspec.structs.replace(super().result(trial), took_s=took_s)
+
+    found = rounds(tmp_path, Uneven(SLOW, batch=batch), trials=None, seconds=1800.0)
+    assert 1200.0 < found.spent_s <= 1800.0
+
+
 def test_a_scheduler_that_does_not_come_up_is_left_out_with_its_words(tmp_path):
     player = ToyPlayer(SLOW, fails=lambda trial: "no BTF" if trial.scheduler.endswith("scx_b") else "")
     found = rounds(tmp_path, player, trials=100)

@@ -5,10 +5,11 @@ import json
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from asa import paths
+from asa import paths, status
 from asa.core.decision import EEVDF, LoadCost, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import SchedulerError
 from asa.core.mark import Phase
@@ -19,7 +20,7 @@ from calibration.controllers import Given
 from calibration.stages_agent import Stages, shadowed, write_table
 from calibration.stages_record import Recording
 from collectors.sampler import SystemClock
-from models import recorded
+from models import recorded, versions
 from scenarios.application import Tier
 from scenarios.recorder import Machine
 from scenarios.runner_plan import Trial
@@ -173,6 +174,40 @@ def test_one_that_is_not_in_force_in_time_is_given_up(places, tmp_path, agents, 
     stages = Stages(places, Given(), tmp_path / "scratch")
     with pytest.raises(SchedulerError, match="did not bring it into force"), stages.hold(SchedulerName("live:scx_a")):
         pass
+
+
+def test_one_that_the_agent_could_not_start_is_given_up_at_once_with_its_words(places, tmp_path, agents, monkeypatch):
+    """The agent would try again after half a minute, and a minute: those are of the half hour of `asa adapt`."""
+    monkeypatch.setattr(stages_agent.Forcing, "check_usable", lambda self, name: None)
+    words = {"at_ns": 1, "old": "eevdf", "way": "gated", "why": "test", "elapsed_ns": 2, "gap_ns": None}
+
+    def lately(*events):
+        told = [
+            status.Switched(**words, new=new, outcome=outcome, detail="no", ended=ended)
+            for new, outcome, ended in events
+        ]
+        monkeypatch.setattr(stages_agent.status, "read", lambda run: SimpleNamespace(pid=1, lately=told))
+
+    stages = Stages(places, Given(), tmp_path / "scratch")
+    lately(("scx_b", "failed", "another's"), ("scx_a", "failed", "it said: no BTF"))
+    with pytest.raises(SchedulerError, match="it said: no BTF"), stages.hold(SchedulerName("live:scx_a")):
+        pass
+    lately(("scx_a", "refused", ""))
+    with pytest.raises(SchedulerError, match="no"), stages.hold(SchedulerName("live:scx_a")):
+        pass
+
+
+def test_the_agent_of_a_trial_has_the_model_whose_classes_its_table_ranks(places, tmp_path, agents, monkeypatch):
+    """And trusts whom the settings trust: it has a state and settings of its own."""
+    models = []
+    own = paths.base_model()
+    monkeypatch.setattr(stages_agent.versions, "in_use", lambda folder: models.append(folder) or own)
+    stages = Stages(places, Given(), tmp_path / "scratch", owners=(1000,))
+    with stages.hold(SchedulerName("live:eevdf")):
+        (agent,) = agents
+    assert agent["job"].model == str(own)
+    assert set(models) == {versions.folder(places)}
+    assert agent["job"].owners == (1000,)
 
 
 def test_other_names_are_schedulers_and_have_versions(places, tmp_path, agents):

@@ -13,7 +13,7 @@ from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError, SchedulerError
 from calibration import stages_play
 from calibration.stages_guest import Options
-from calibration.stages_play import Here, InLab, bare, read_facts, usable
+from calibration.stages_play import Here, InLab, bare, of_one_time, read_facts, usable
 from calibration.stages_record import SUFFIX
 from scenarios import catalogue, runner_folder, runner_guests
 from scenarios.application import Tier
@@ -122,9 +122,35 @@ def test_this_machine_plays_under_its_own_scheduler(places, tmp_path):
     assert not (campaign / "recordings").exists()
 
 
+def test_nothing_is_played_beside_trials_of_another_kernel(places, tmp_path):
+    """A larger --repeat after an update would make one table of both."""
+    campaign = tmp_path / "campaign"
+    player = Here(places=places, campaign=campaign, options=Options(), again=0, tell=lambda what, share: None)
+    with folder(campaign, Tier.REAL) as kept:
+        first, *others = kept.plan.trials
+        kept.keep(msgspec.structs.replace(ToyPlayer().result(first), kernel="3.10.0", scheduler_version="3.10.0"))
+        with pytest.raises(AsaError, match=r"trials of kernel 3.10 and .* make no table; name another folder"):
+            player.play(kept, others)
+        assert len(kept.results()) == 1
+
+
+def test_trials_are_of_one_kernel_and_of_one_version_of_a_scheduler(tmp_path):
+    with folder(tmp_path, Tier.LAB, ("eevdf", "scx_a", "live:scx_a")) as kept:
+        results = [ToyPlayer().result(trial) for trial in kept.plan.trials]
+    versions = {"eevdf": "6.18.1", "scx_a": "1.0", "live:scx_a": "1.0"}
+    told = [msgspec.structs.replace(one, scheduler_version=versions[one.trial.scheduler]) for one in results]
+    of_one_time(told)
+    of_one_time([*told, msgspec.structs.replace(told[0], kernel="6.18.99", scheduler_version="6.18.99")])
+    newer = [msgspec.structs.replace(one, scheduler_version="1.1") for one in told if one.trial.scheduler == "scx_a"]
+    with pytest.raises(AsaError, match=r"trials of scx_a 1.0 and 1.1 make no table"):
+        of_one_time([*told, *newer])
+    with pytest.raises(AsaError, match=r"trials of kernel 6.18 and 7.2 make no table"):
+        of_one_time([*told, msgspec.structs.replace(told[0], kernel="7.2.0")])
+
+
 def test_a_kernel_without_sched_ext_is_told_before_anything_is_played(places, tmp_path):
     player = Here(places=places, campaign=tmp_path, options=Options(), again=0, tell=lambda what, share: None)
-    with pytest.raises(SchedulerError, match="no sched_ext"):
+    with pytest.raises(AsaError, match="no sched_ext, only eevdf can be in force; --in-lab"):
         player.check(["eevdf", "live:scx_simple"])
     lab = InLab(places=places, campaign=tmp_path, options=Options(), jobs=1, cpus=2, tell=lambda what, share: None)
     with pytest.raises(SchedulerError, match="not in the manifest"):

@@ -106,18 +106,67 @@ def test_what_an_older_table_of_the_same_machine_says_stays():
     ("machine", "changes"),
     [
         (msgspec.structs.replace(MACHINE, cpus=8), {}),
-        (MACHINE, {"kernel": "7.2.0"}),
-        (MACHINE, {"schedulers": {"scx_a": "2.0"}}),
         (MACHINE, {"tier": "real"}),
     ],
 )
-def test_of_another_machine_kernel_or_scheduler_nothing_stays(machine, changes):
+def test_of_another_machine_or_of_stand_ins_nothing_stays(machine, changes):
     older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
     now = msgspec.structs.replace(MEASURED, **changes)
     found = stages_table.first(trials(), older, mapping(), machine, now)
     assert "office+video" not in found.classes
     assert "web+archive" in found.classes
     assert stages_table.kept(None, machine, now) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "aged"),
+    [({"kernel": "7.2.0"}, {"scx_a", "scx_b", EEVDF}), ({"schedulers": {"scx_a": "2.0", "scx_b": "1.0"}}, {"scx_a"})],
+)
+def test_of_another_kernel_or_version_the_places_stay_and_no_figures(changes, aged):
+    """After an update the night's order serves on; stage 3 plays anew who has lost his figures."""
+    older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
+    older = msgspec.structs.replace(older, costs={name: Cost(switch_ms=1.0, runs=1) for name in ("scx_a", "scx_b")})
+    now = msgspec.structs.replace(MEASURED, **changes)
+    found = stages_table.first(trials(), older, mapping(), MACHINE, now)
+    then, ranking = older.classes["office+video"], found.classes["office+video"]
+    assert [one.name for one in ranking] == [one.name for one in then]
+    assert {one.name for one in ranking if one.score is None} == aged
+    assert all(one.why.startswith("of another kernel or version: score") for one in ranking if one.score is None)
+    assert found.classes["idle"] == older.classes["idle"]
+    assert found.costs.keys() == {"scx_a", "scx_b"} - aged
+    assert stages_table.loses(older, found)  # so that it is kept beside it
+    again = stages_table.first(trials(), found, mapping(), MACHINE, msgspec.structs.replace(now, kernel="7.9.0"))
+    assert not any("version: of another" in one.why for one in again.classes["office+video"])
+
+
+@pytest.mark.parametrize("changes", [{"kernel": "7.2.0"}, {"schedulers": {"scx_a": "2.0", "scx_b": "1.0"}}])
+def test_stage_two_leaves_rankings_as_they_are_and_as_old_as_they_are(changes):
+    older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    now = msgspec.structs.replace(MEASURED, date=datetime.date(2027, 1, 1), **changes)
+    costs = {"scx_a": Cost(switch_ms=1.0, runs=1)}
+    found = stages_table.with_costs(costs, older, MACHINE, now)
+    assert (found.classes, found.costs, found.measured) == (older.classes, costs, older.measured)
+    assert not stages_table.loses(older, found)
+
+
+def test_a_campaign_that_ends_after_another_stage_takes_nothing_from_it():
+    """What was measured meanwhile has more runs; what the campaign did not play is not put back to what it was."""
+    begun = stages_table.first(trials(repeats=1), None, mapping(), MACHINE, MEASURED)
+    meanwhile = stages_table.first(trials(scenario="web+archive,office+video"), begun, mapping(), MACHINE, MEASURED)
+    late = trials(columns=("eevdf", "scx_a"), repeats=1)
+    prior = mapping(meanwhile.classes)
+    found = stages_table.refined(late, meanwhile, prior, MACHINE, MEASURED, begun=begun, carries=True)
+    assert found.classes == meanwhile.classes
+    assert not stages_table.loses(meanwhile, found)
+    more = stages_table.refined(trials(repeats=4), begun, prior, MACHINE, MEASURED, begun=begun)
+    assert more.classes["web+archive"][0].runs == 5
+
+
+def test_what_one_pair_shows_of_an_application_takes_no_ranking_of_many():
+    many = stages_table.first(trials(scenario="web+archive,web+video,web+disk"), None, mapping(), MACHINE, MEASURED)
+    assert many.classes["web"][0].runs == 9
+    again = stages_table.first(trials(), many, mapping(many.classes), MACHINE, MEASURED)
+    assert again.classes["web"] == many.classes["web"]
 
 
 def test_what_a_table_would_lose_when_another_takes_its_place():

@@ -168,7 +168,7 @@ def test_what_was_played_counts_once_however_often_the_command_is_given(command,
     assert command("calibrate", "prototype", *WORDS, "--repeat", "2", "--out", str(out)) == 0
     assert command("adapt", *WORDS, "--minutes", "5", "--out", str(out)) == 0
     first = table.read(out)
-    assert "2 runs before these count too" in first.classes["web+archive"][0].why
+    assert "with the 2 runs before these" in first.classes["web+archive"][0].why
     assert command("adapt", *WORDS, "--minutes", "5", "--out", str(out)) == 0
     assert table.read(out) == first
 
@@ -217,7 +217,13 @@ def test_a_guest_may_be_a_machine_of_the_fleet(command, tmp_path, monkeypatch):
         (("calibrate", "overhead", "--scenario", "S29"), "'S29' is not accepted"),
         (("adapt", "--out", "/proc/nowhere/table.yaml"), "name another place by --out"),
         (("adapt", "--in-lab", "--from", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("adapt", "--scheduler", "eevdf,scx_simple"), "this kernel has no sched_ext"),
+        (("adapt", "--scheduler", "eevdf,scx_simple"), "no sched_ext, only eevdf can be in force; --in-lab has guests"),
+        (("calibrate", "prototype", "--in-lab"), "`asa schedulers install` puts schedulers there"),
+        (("calibrate", "overhead", "--scheduler", "eevdf"), "has nothing to compare eevdf with"),
+        (
+            ("adapt", "--in-lab", "--scenario", "changing"),
+            "web+kernel~audio+disk: changes while it is played",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line_before_anything_is_played(command, words, said, tmp_path):

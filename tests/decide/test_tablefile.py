@@ -82,6 +82,7 @@ entries = st.builds(
     score=st.none() | figures,
     low=st.none() | figures,
     high=st.none() | figures,
+    error=st.none() | figures,
     runs=st.none() | st.integers(1, 1000),
     efficient=st.booleans(),
 )
@@ -282,6 +283,25 @@ def test_nothing_is_written_through_a_link(tmp_path):
     table.write(path, table.read(written(tmp_path, FILE)))
     assert other.read_text() == "theirs"
     assert not path.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("figures", "key"),
+    [
+        ("score: 7.5", "score"),  # in a hundred: every switch would pay
+        ("score: 0.9, low: -3, high: 0.93", "low"),
+        ("score: 0.9, low: 0.8, high: 900", "high"),
+        ("score: 0.9, error: 0", "error"),
+        ("score: 0.9, error: .inf", "error"),
+        ("error: 0.1", "score"),
+    ],
+)
+def test_figures_that_cannot_be_are_faults(tmp_path, figures, key):
+    text = FILE.replace("score: 0.91, low: 0.88, high: 0.93, runs: 6", figures)
+    assert text != FILE
+    (fault,) = table.check(written(tmp_path, text), KNOWN)
+    assert fault.key.endswith(f"[0].{key}")
+    assert fault.line is not None
 
 
 @pytest.mark.parametrize("runs", ["1000000001", "0", "1e3"])
