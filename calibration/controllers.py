@@ -6,6 +6,7 @@ their own part (`calibration.controllers_agent`, `calibration.controllers_loader
 its `Course`, becomes a part of the trial's result. Blocks; for offline work.
 """
 
+import functools
 import hashlib
 import random
 import time
@@ -17,6 +18,8 @@ from typing import Any
 import msgspec
 
 import asa
+import collectors
+import models
 from asa import paths
 from asa.act.choice import Kind
 from asa.act.in_force import Check, Forcing, version_of
@@ -40,13 +43,27 @@ NAMES = (AGENT, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What controllers are given: paths where they run; "" for what ASA ships.
 
-    `among` are the schedulers that `random` takes one of; `settings` are the agent's, as in its file of settings.
+    `among` are the schedulers that `random` takes one of; `settings` are the agent's, as in its file of settings;
+    `code` is that of its source (`source`), "" unknown.
     """
 
     table: str = ""
     model: str = ""
     settings: dict[str, Any] = {}
     among: tuple[str, ...] = (str(EEVDF),)
+    code: str = ""
+
+
+@functools.cache
+def source() -> str:
+    """The start of a hash over the Python of all that the agent is made of: one version has many while it is made."""
+    found = hashlib.sha256()
+    for package in (asa, collectors, models):
+        folder = Path(package.__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            found.update(f"{package.__name__}/{path.relative_to(folder)}\n".encode())
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:12]
 
 
 def is_controller(name: str) -> bool:
@@ -100,8 +117,9 @@ class Controllers:
     def version(self, scheduler: SchedulerName) -> str:
         """Of a program, or of all that decides what a controller does. Raises SchedulerError, InputError."""
         if scheduler.partition(":")[0] == AGENT:
-            parts = (f"asa {asa.__version__}", _digest("table", self._given.table), _digest("model", self._given.model))
-            return ", ".join(filter(None, parts))
+            code = f"code {self._given.code}" if self._given.code else ""
+            files = (_digest("table", self._given.table), _digest("model", self._given.model))
+            return ", ".join(filter(None, (f"asa {asa.__version__}", code, *files)))
         wanted = {LOADER: controllers_loader.LAVD, RANDOM: self._drawn()}.get(scheduler, scheduler)
         # not by a Forcing: this is asked while the trial's own, or its agent, holds the lock
         portfolio = Portfolio.load(paths.manifest(), self._places.schedulers, owners=self._owners)

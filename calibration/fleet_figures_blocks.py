@@ -116,6 +116,7 @@ class Machine:
     trials: int
     failed: int
     disturbed: int
+    again: tuple[int, int]  # trials of more than one attempt; and those of them that are the agent's
     began_ns: int | None  # CLOCK_REALTIME
     took_s: float
     seeds: tuple[int, ...]  # of the plans

@@ -87,6 +87,7 @@ def _both(one: Machine, other: Machine) -> Machine:
         trials=one.trials + other.trials,
         failed=one.failed + other.failed,
         disturbed=one.disturbed + other.disturbed,
+        again=(one.again[0] + other.again[0], one.again[1] + other.again[1]),
         began_ns=min((began for began in (one.began_ns, other.began_ns) if began is not None), default=None),
         took_s=one.took_s + other.took_s,
         seeds=(*one.seeds, *other.seeds),
@@ -121,7 +122,8 @@ def _machine(folder: Path) -> Machine:
     outcomes = [row["outcome"] for row in rows]
     plan = _plan(folder / PLAN)
     asked = plan.asked
-    columns = {_column(row): row["scheduler_version"] for row in rows if row["scheduler_version"]}
+    columns = sorted({(_column(row), row["scheduler_version"]) for row in rows if row["scheduler_version"]})
+    again = [row for row in rows if row["attempts"] > 1]
     return Machine(
         facts=facts,
         commands=(facts.command,) if facts.command else (),
@@ -131,6 +133,7 @@ def _machine(folder: Path) -> Machine:
         trials=len(rows),
         failed=outcomes.count(Outcome.FAILED),
         disturbed=outcomes.count(Outcome.DISTURBED),
+        again=(len(again), sum(row["scheduler"].partition(":")[0] == AGENT for row in again)),
         began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
         took_s=sum(row["took_s"] or 0.0 for row in rows),
         seeds=() if asked.seed is None else (asked.seed,),
@@ -138,14 +141,14 @@ def _machine(folder: Path) -> Machine:
         tiers=_distinct(rows, "tier"),
         kernels=_distinct(rows, "kernel"),
         versions=_distinct(rows, "asa_version"),
-        programs=tuple(f"{name} {version}" for name, version in columns.items() if name == AGENT or is_static(name)),
+        programs=tuple(f"{name} {version}" for name, version in columns if name == AGENT or is_static(name)),
     )
 
 
 _COLUMNS = (
     *("run", "trial", "scenario", "interactive", "background", "tier", "scheduler", "scheduler_version", "copy"),
     *("repeat", "outcome", "failure", "failed_application", "reason", "started_ns", "took_s", "kernel", "asa_version"),
-    *("seed", "parameters"),
+    *("seed", "attempts", "parameters"),
 )
 
 

@@ -213,6 +213,11 @@ def _machines(machines: Sequence[Machine]) -> Iterator[str]:
             )
         )
     yield from _table(head, rows)
+    again, ours = (sum(counts) for counts in zip(*(machine.again for machine in machines), strict=True))
+    if again:
+        yield ""
+        yield "Played more than once, since they had failed, were disturbed, or lost their guest:"
+        yield f"{again} trials, {ours} of them the agent's. What counts is the last attempt."
     known = {machine.facts.name for machine in machines}
     lacking = [one.name for one in MACHINES if one.name not in known]
     if lacking:

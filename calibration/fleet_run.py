@@ -8,8 +8,9 @@ so that a kill costs the tasks under way. joblib plays: threads here, or a Dask 
 
 import hashlib
 import importlib
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from scenarios import runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import Scenario
 from scenarios.runner_folder import Folder
-from scenarios.runner_plan import Asked, Outcome, Plan, Trial, make, split
+from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial, make, split
 
 MACHINE = "machine.json"
 _TROUBLES = 3  # tasks in a row that no host could play: then the rest could not be played either
@@ -103,6 +104,7 @@ class Fleet:
         self._folders: dict[str, Folder] = {}
         self._contents: dict[str, tuple[bytes, bytes]] = {}
         self._described: dict[str, Mapping[str, object]] = {}  # machine.json as it is with the first result that comes
+        self._one = threading.Lock()
         self._open = ExitStack()
         for machine in request.machines:
             bench_tables.check_replaceable(out / machine.name)
@@ -129,14 +131,15 @@ class Fleet:
         ]
         return [task for *_, task in sorted(found, key=lambda one: one[:2])]
 
-    def keep(self, played: Played) -> None:
-        """Raises AsaError when the disk is full."""
-        folder = self._folders[played.machine]
-        for result in played.results:
-            folder.keep(result)
-        described = self._described.pop(played.machine, None)
-        if described is not None:
-            runner_folder.write(folder.path / MACHINE, described)
+    def keep(self, machine: str, results: Iterable[Result]) -> None:
+        """From any thread; what is kept already stays. Raises AsaError when the disk is full."""
+        with self._one:
+            folder = self._folders[machine]
+            for result in results:
+                folder.keep(result)
+            described = self._described.pop(machine, None)
+            if described is not None:
+                runner_folder.write(folder.path / MACHINE, described)
 
     def finish(self) -> list[Count]:
         """Write the tables of all machines. Raises AsaError."""
@@ -169,7 +172,9 @@ class Fleet:
             trials=trials,
             seconds=request.seconds,
             warm_up_s=request.warm_up_s,
-            given=Given(settings=dict(request.settings), among=controllers.among(request.columns)),
+            given=Given(
+                settings=dict(request.settings), among=controllers.among(request.columns), code=controllers.source()
+            ),
             table=table,
             model=model,
         )
@@ -200,16 +205,24 @@ class Fleet:
 
 
 def run(
-    fleet: Fleet, where: Where, heard: Callable[[Played], None], play: Callable[[Task], Played] = fleet_task.play
+    fleet: Fleet, where: Where, heard: Callable[[Played], None], play: Callable[[Task], Played] | None = None
 ) -> None:
     """Play all that is left and keep it; `heard` is called with each task that is done.
 
+    On this host each trial is kept when it is done, from a cluster those of a task come together. `play` is for tests.
+
     Raises AsaError when no host can play, the cluster is not there, or the disk is full.
     """
+
+    def here(task: Task) -> Played:
+        return fleet_task.play(task, keep=lambda result: fleet.keep(task.machine.name, (result,)))
+
     troubles = 0
+    play = play or (fleet_task.play if where.cluster else here)
     with _in_parallel(where) as together:
         for played in together(play, fleet.tasks()):
-            fleet.keep(played)
+            if play is not here:
+                fleet.keep(played.machine, played.results)
             heard(played)
             troubles = troubles + 1 if played.trouble else 0
             if troubles >= _TROUBLES:

@@ -69,15 +69,28 @@ Boots = Callable[[Task], Boot]
 """Makes ready what a task's guests need, and gives how to boot one."""
 
 
-def play(task: Task, places: paths.Places | None = None, boots: Boots | None = None) -> Played:
-    """Play it. Never raises for what a host lacks or a guest does: that is in the result."""
+def play(
+    task: Task,
+    places: paths.Places | None = None,
+    boots: Boots | None = None,
+    keep: Callable[[Result], None] = lambda _: None,
+) -> Played:
+    """Play it. Never raises for what a host lacks or a guest does: that is in the result.
+
+    `keep` is called with each result as it comes; an AsaError of it ends the task.
+    """
     places = places or paths.default()
     results: list[Result] = []
+
+    def kept(result: Result) -> None:
+        results.append(result)
+        keep(result)
+
     trouble = ""
     out = places.state / FOLDER / f"{task.run}-{task.name.replace(' ', '-').replace(catalogue.CHANGE, '-')}"
     try:
         boot = (boots or _boots(places))(task)
-        _play(task, out, boot, results.append)
+        _play(task, out, boot, kept)
     except AsaError as error:
         trouble = str(error)
     except OSError as error:

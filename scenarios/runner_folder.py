@@ -62,10 +62,16 @@ class Folder:
         ]
 
     def keep(self, result: Result) -> None:
-        """Raises AsaError when the disk is full."""
+        """Of one that failed before, the attempts are added up: a failure is not forgotten when it is played again.
+
+        Raises AsaError when the disk is full.
+        """
         if self._grown:
             write(self.path / _PLAN, self.plan)
             self._grown = False
+        before = read_result(self._file(result.trial))
+        if before is not None and before.trial == result.trial and before.outcome is Outcome.FAILED:
+            result = msgspec.structs.replace(result, attempts=before.attempts + result.attempts)
         write(self._file(result.trial), result)
 
     def close(self) -> None:

@@ -151,12 +151,10 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     from asa import config, paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import SchedulerName
-    from asa.core.errors import AsaError
     from asa.decide import table
     from calibration import controllers
     from calibration.stages_guest import Options
     from calibration.stages_play import Here, InLab
-    from scenarios import catalogue
 
     places = paths.default()
     _check_options(arguments)
@@ -166,20 +164,13 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
         cpus = arguments.cpus or _lab_cpus() if guest is None else guest.cpus
     settings = config.load(places.config)
     portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
-    scenarios = tuple(one for one in catalogue.find(arguments.scenario) if one.label != catalogue.IDLE)
-    changing = [one.label for one in scenarios if one.then is not None]
-    if changing:
-        raise AsaError(f"--scenario {changing[0]}: changes while it is played; a table ranks one use at a time")
+    scenarios = _scenarios(arguments.scenario)
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
     _writable(out)
     prior = _prior(arguments, places, portfolio, folder, out, cpus)
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
-    if len(schedulers) < _LEAST_SCHEDULERS:
-        raise AsaError(
-            f"--scheduler {arguments.scheduler}: {places.schedulers} has nothing to compare {schedulers[0]} with; "
-            "`asa schedulers install` puts schedulers there"
-        )
+    _check_rivals(arguments.scheduler, schedulers, places)
     options = Options(given=controllers.Given(), record=arguments.record)
     player: Player = (
         InLab(
@@ -308,6 +299,26 @@ def _schedulers(words: str, portfolio: "Portfolio", prior: "MappingTable", tell:
     else:
         return tuple(dict.fromkeys((str(EEVDF), *(word.strip() for word in words.split(",")))))
     return tuple(dict.fromkeys((str(EEVDF), *map(str, found))))
+
+
+def _check_rivals(words: str, schedulers: Sequence[str], places: "Places") -> None:
+    from asa.core.errors import AsaError
+
+    if len(schedulers) < _LEAST_SCHEDULERS:
+        lacking = f"--scheduler {words}: {places.schedulers} has nothing to compare {schedulers[0]} with"
+        raise AsaError(f"{lacking}; `asa schedulers install` puts schedulers there")
+
+
+def _scenarios(words: str) -> "tuple[Scenario, ...]":
+    """Those that a table can rank: something is played, and it stays what it is. Raises AsaError."""
+    from asa.core.errors import AsaError
+    from scenarios import catalogue
+
+    found = tuple(one for one in catalogue.find(words) if one.label != catalogue.IDLE)
+    changing = [one.label for one in found if one.then is not None]
+    if changing:
+        raise AsaError(f"--scenario {changing[0]}: changes while it is played; a table ranks one use at a time")
+    return found
 
 
 def _asked(

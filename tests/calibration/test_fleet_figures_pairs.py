@@ -50,6 +50,7 @@ def named(one):
         blocks=(one,),
         trials=9,
         **dict.fromkeys(unknown),
+        again=(0, 0),
         **empty,
     )
     return {figure.name: figure for figure in figures([machine])}

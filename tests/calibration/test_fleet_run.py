@@ -18,7 +18,7 @@ from waiting import until
 
 from asa import paths
 from asa.core.errors import AsaError
-from calibration import adapted, bench_tables, controllers_agent, fleet_figures_read
+from calibration import adapted, bench_tables, controllers_agent, fleet_figures_read, fleet_task
 from calibration.fleet import find
 from calibration.fleet_run import Fleet, Request, Where, run
 from calibration.fleet_task import Played
@@ -152,6 +152,29 @@ def test_failed_trials_alone_are_played_again(tmp_path, log):
     heard, counts = played(out, request_of())
     assert {result.trial.scheduler for one in heard for result in one.results} == {"agent"}
     assert [(one.done, one.failed) for one in counts] == [(18, 0), (18, 0)]
+    found = fleet_figures_read.read(out)
+    assert [one.again for one in found] == [(4, 4), (4, 4)]  # which the page says
+    assert sum(pq.read_table(out / "vm120/trials.parquet")["attempts"].to_pylist()) == 18 + 4
+
+
+def test_on_this_host_each_trial_is_kept_when_it_is_done(tmp_path, log, monkeypatch):
+    """A kill in the middle of a task of nine columns would cost eight that are played."""
+
+    def killed(task, *, keep):
+        for trial in task.trials[:2]:
+            keep(fleet_toys.result(trial))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleet_task, "play", killed)
+    with pytest.raises(KeyboardInterrupt):
+        played(tmp_path / "out", request_of(), play=None)
+    kept = [result for folder in (tmp_path / "out").iterdir() for result in (folder / "trials").iterdir()]
+    assert len(kept) == 2
+    assert [one.name for one in (tmp_path / "out").glob("*/machine.json")] != []
+    heard, counts = played(tmp_path / "out", request_of())
+    again = {(one.machine, result.trial.id) for one in heard for result in one.results}
+    assert again.isdisjoint((path.parts[-3], path.stem) for path in kept)
+    assert [(one.done, one.left) for one in counts] == [(18, 0), (18, 0)]
 
 
 def test_phases_are_trials_of_the_tables(tmp_path, log):
