@@ -6,7 +6,6 @@ their own part (`calibration.controllers_agent`, `calibration.controllers_loader
 its `Course`, becomes a part of the trial's result. Blocks; for offline work.
 """
 
-import functools
 import hashlib
 import random
 import time
@@ -54,7 +53,6 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
 
 
-@functools.cache
 def source() -> str:
     """The start of a hash over the Python of all that the agent is made of: one version has many while it is made."""
     found = hashlib.sha256()

@@ -165,7 +165,8 @@ def confusion(blocks: Sequence[Block]) -> dict[str, Counter[str]]:
 
 def _group(line: Line, blocks: Sequence[Block]) -> Group:
     ranks, _ = by.chosen_ranks(blocks, AGENT)
-    tops = [sums.share(sum(one <= most for one in ranks), len(ranks)) for most in (1, 3)]
+    count = len({name for block in blocks for name in block.statics})
+    tops = [sums.share(sum(one <= most for one in ranks), len(ranks) if count > most else 0) for most in (1, 3)]
     return Group(
         line=line,
         top1=tops[0],

@@ -105,6 +105,7 @@ class Fleet:
         self._contents: dict[str, tuple[bytes, bytes]] = {}
         self._described: dict[str, Mapping[str, object]] = {}  # machine.json as it is with the first result that comes
         self._one = threading.Lock()
+        self._over = False
         self._open = ExitStack()
         for machine in request.machines:
             bench_tables.check_replaceable(out / machine.name)
@@ -132,8 +133,10 @@ class Fleet:
         return [task for *_, task in sorted(found, key=lambda one: one[:2])]
 
     def keep(self, machine: str, results: Iterable[Result]) -> None:
-        """From any thread; what is kept already stays. Raises AsaError when the disk is full."""
+        """From any thread; what is kept already stays. Raises AsaError when the disk is full, or the run is over."""
         with self._one:
+            if self._over:
+                raise AsaError("the run has ended; the same command goes on from here")
             folder = self._folders[machine]
             for result in results:
                 folder.keep(result)
@@ -158,6 +161,8 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._one:  # a thread of a run that was interrupted may play on
+            self._over = True
         self._open.close()
 
     def _plan(self, machine: Machine) -> Callable[[str], Plan]:
@@ -172,9 +177,7 @@ class Fleet:
             trials=trials,
             seconds=request.seconds,
             warm_up_s=request.warm_up_s,
-            given=Given(
-                settings=dict(request.settings), among=controllers.among(request.columns), code=controllers.source()
-            ),
+            given=Given(settings=dict(request.settings), among=controllers.among(request.columns)),
             table=table,
             model=model,
         )
@@ -213,14 +216,24 @@ def run(
 
     Raises AsaError when no host can play, the cluster is not there, or the disk is full.
     """
+    lost: list[AsaError] = []
 
     def here(task: Task) -> Played:
-        return fleet_task.play(task, keep=lambda result: fleet.keep(task.machine.name, (result,)))
+        def keep(result: Result) -> None:
+            try:
+                fleet.keep(task.machine.name, (result,))
+            except AsaError as error:
+                lost.append(error)
+                raise
+
+        return fleet_task.play(task, keep=keep)
 
     troubles = 0
     play = play or (fleet_task.play if where.cluster else here)
     with _in_parallel(where) as together:
         for played in together(play, fleet.tasks()):
+            if lost:
+                raise lost[0]
             if play is not here:
                 fleet.keep(played.machine, played.results)
             heard(played)

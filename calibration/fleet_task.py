@@ -15,7 +15,7 @@ import msgspec
 
 from asa import paths
 from asa.core.errors import AsaError
-from calibration.controllers import Given
+from calibration.controllers import Given, source
 from calibration.fleet import Machine
 from calibration.fleet_guest import command
 from scenarios import catalogue, runner_folder
@@ -83,8 +83,8 @@ def play(
     results: list[Result] = []
 
     def kept(result: Result) -> None:
-        results.append(result)
         keep(result)
+        results.append(result)
 
     trouble = ""
     out = places.state / FOLDER / f"{task.run}-{task.name.replace(' ', '-').replace(catalogue.CHANGE, '-')}"
@@ -146,7 +146,7 @@ def _play(task: Task, out: Path, boot: Boot, keep: Callable[[Result], None]) -> 
 def _given(task: Task, out: Path) -> Path:
     """Written where guests can read it: the host's files are theirs, read-only."""
     out.mkdir(parents=True, exist_ok=True)
-    made = task.given
+    made = msgspec.structs.replace(task.given, code=source())
     for name, content in (("table", task.table), ("model", task.model)):
         if content:
             path = out / f"given.{'yaml' if name == 'table' else 'npz'}"

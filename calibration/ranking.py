@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.table import DEFAULT_MODE, Entry
@@ -117,23 +118,23 @@ def cells(played: Sequence[Played]) -> dict[Workload, dict[Block, dict[Scheduler
 def rank(played: Sequence[Played]) -> Mapping[Workload, tuple[Ranked, ...]]:
     """For each class that two schedulers played, and each application in one of them: its schedulers, best first."""
     by_label = {label: blocks for label, blocks in cells(played).items() if _rivals(blocks) > 1}
-    noise = spread(by_label.values())
-    found = {label: ranking(blocks, noise) for label, blocks in by_label.items()}
+    noise, wide = spread(by_label.values()), wider(by_label.values())
+    found = {label: ranking(blocks, noise, wide) for label, blocks in by_label.items()}
     for part, pairs in _holding(by_label).items():
         if part not in found:
             together = {block: row for pair in pairs for block, row in by_label[pair].items()}
-            found[part] = ranking(together, noise, of=pairs)
+            found[part] = ranking(together, noise, wide, of=pairs)
     return found
 
 
-def ranking(blocks: Cells, noise: float, of: tuple[Workload, ...] = ()) -> tuple[Ranked, ...]:
-    """One class; of two that are equal EEVDF comes first, then the first by name."""
+def ranking(blocks: Cells, noise: float, wide: float = 1.0, of: tuple[Workload, ...] = ()) -> tuple[Ranked, ...]:
+    """One class; of two that are equal EEVDF comes first, then the first by name. `wide`: see `wider`."""
     names = tuple(sorted({name for row in blocks.values() for name in row}, key=lambda name: (name != EEVDF, name)))
     found = fit(blocks, names, noise)
     level = statistics.fmean(
         value - float(found.gains[names.index(name)]) for row in blocks.values() for name, value in row.items()
     )
-    ranked = [_ranked(name, blocks, level, found, of) for name in names]
+    ranked = [_ranked(name, blocks, level, found, wide, of) for name in names]
     return tuple(sorted(ranked, key=lambda one: -round(one.mean, 9)))
 
 
@@ -165,6 +166,18 @@ def fit(
 
 def spread(classes: Iterable[Cells]) -> float:
     """Standard deviation of a score within its block, pooled; at least SCORE_FLOOR, NOISE_FIRST of too few cells."""
+    squares, freedom = _squares(classes)
+    return max(SCORE_FLOOR, math.sqrt(squares / freedom)) if freedom > 0 else NOISE_FIRST
+
+
+def wider(classes: Iterable[Cells]) -> float:
+    """By how much errors by `spread` are too small for 95 %: two quiet blocks are not known to be quiet (t)."""
+    _, freedom = _squares(classes)
+    return float(stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)) if freedom > 0 else 1.0
+
+
+def _squares(classes: Iterable[Cells]) -> tuple[float, int]:
+    """The sum of squares within blocks, and its degrees of freedom."""
     squares, freedom = 0.0, 0
     for blocks in classes:
         names = sorted({name for row in blocks.values() for name in row})
@@ -174,7 +187,7 @@ def spread(classes: Iterable[Cells]) -> float:
             middle = statistics.fmean(rest)
             squares += math.fsum((value - middle) ** 2 for value in rest)
         freedom += sum(len(row) for row in blocks.values()) - len(blocks) - len(names) + 1
-    return max(SCORE_FLOOR, math.sqrt(squares / freedom)) if freedom > 0 else NOISE_FIRST
+    return squares, freedom
 
 
 def to_classes(rankings: Mapping[Workload, Sequence[Ranked]], efficient: Iterable[str] = ()) -> dict[str, list[Entry]]:
@@ -219,7 +232,9 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(min(1.0, max(0.0, value)), 4)
 
 
-def _ranked(name: SchedulerName, blocks: Cells, level: float, found: Fit, of: tuple[Workload, ...]) -> Ranked:
+def _ranked(
+    name: SchedulerName, blocks: Cells, level: float, found: Fit, wide: float, of: tuple[Workload, ...]
+) -> Ranked:
     mean = level + float(found.gains[found.names.index(name)])
     own = {block: row[name] for block, row in blocks.items() if name in row}
     test = paired(list(own.values()), SCORE_FLOOR)
@@ -233,7 +248,7 @@ def _ranked(name: SchedulerName, blocks: Cells, level: float, found: Fit, of: tu
         low=None if half is None else mean - half,
         high=None if half is None else mean + half,
         gain=paired(beside, SCORE_FLOOR),
-        error=found.difference(name, EEVDF)[1] if beside else None,
+        error=wide * found.difference(name, EEVDF)[1] if beside else None,
         of=of,
     )
 

@@ -16,6 +16,7 @@ from calibration.ranking import NOISE_FIRST, SCORE_FLOOR, Cells, Expected, Ranke
 
 _SURE = 1e-3  # EEVDF is what gains are above: its own is 0
 _Z = 1.96  # standard errors from the middle of a 95 % interval to its end
+_SEEN = 5e-4  # of a score, where it is written with three digits
 _LATER = re.compile("; beside later runs of others [0-9.]+$")
 
 
@@ -37,36 +38,30 @@ def gains(entries: Sequence[Entry], more: float) -> dict[SchedulerName, Expected
 def merged(
     fresh: Sequence[Entry], own: Sequence[Ranked], old: Sequence[Entry], blocks: Cells, noise: float
 ) -> list[Entry]:
-    """The ranking of all that either has a figure of, best first; then who has none.
+    """The ranking of all that either has a figure of, best first; then who has none, as they stood.
 
     `fresh` are the entries of `own`, which is what the new `blocks` show; `noise` is a cell's. Gains over EEVDF are
     weighed by their errors, older ones as they stand in the table. All scores are on one level, that of all runs: what
     older runs showed of schedulers that were not played again is moved there with them.
     """
-    expected = gains(old, 0.0)
     before = {entry.name: entry for entry in old if entry.score is not None}
-    if not expected:  # without EEVDF nothing says how far they lie apart: new runs first
-        anew = {one.name for one in own}
-        return [*fresh, *(entry for entry in old if entry.name in before and entry.name not in anew)]
-    expected[EEVDF] = Expected(gain=0.0, error=_SURE)
     played = {one.name: one for one in own}
     entries = [entry for entry in fresh if entry.name in played]
-    entries += [entry for entry in old if entry.name in before and entry.name not in played]
+    entries += [entry for entry in before.values() if entry.name not in played]
     names = tuple(entry.name for entry in entries)
-    found = fit(blocks, names, noise, expected)
-    place = dict(zip(names, map(float, found.gains), strict=True))
-    level = _level(blocks, before, place)
-    told = [
-        _told(
-            entry,
-            before.get(entry.name),
-            played.get(entry.name),
-            level + place[entry.name],
-            None if entry.name == EEVDF else found.difference(entry.name, EEVDF)[1],
-        )
-        for entry in sorted(entries, key=lambda one: -round(place[one.name], 9))
-    ]
-    return [*told, *(entry for entry in fresh if entry.name not in place)]
+    told = entries
+    if EEVDF in before:  # else nothing says how far older and newer ones lie apart: new runs first
+        expected = {**gains(old, 0.0), EEVDF: Expected(gain=0.0, error=_SURE)}
+        found = fit(blocks, names, noise, expected)
+        place = dict(zip(names, map(float, found.gains), strict=True))
+        level = _level(blocks, before, place)
+        errors = {name: None if name == EEVDF else found.difference(name, EEVDF)[1] for name in names}
+        told = [
+            _told(entry, before.get(entry.name), played.get(entry.name), level + place[entry.name], errors[entry.name])
+            for entry in sorted(entries, key=lambda one: -round(place[one.name], 9))
+        ]
+    rest = {entry.name: entry for entry in (*old, *fresh) if entry.name not in names}  # without figures, in their order
+    return [*told, *rest.values()]
 
 
 def _error(entry: Entry) -> float:
@@ -80,13 +75,14 @@ def _error(entry: Entry) -> float:
 
 
 def _level(blocks: Cells, before: Mapping[SchedulerName, Entry], place: Mapping[SchedulerName, float]) -> float:
-    """What a scheduler that gains nothing has in all runs, old and new."""
+    """What a scheduler that gains nothing has in all runs, old and new; moved where some score would leave 0 to 1."""
     values = [value - place[name] for row in blocks.values() for name, value in row.items() if name in place]
     weights = [1.0] * len(values)
     for name, entry in before.items():
         values.append((entry.score or 0.0) - place[name])
         weights.append(float(entry.runs or 1))
-    return statistics.fmean(values, weights)
+    level = statistics.fmean(values, weights)
+    return max(min(level, 1.0 - max(place.values())), -min(place.values()))
 
 
 def _told(entry: Entry, before: Entry | None, own: Ranked | None, score: float, error: float | None) -> Entry:
@@ -100,7 +96,8 @@ def _told(entry: Entry, before: Entry | None, own: Ranked | None, score: float, 
     if before is None:
         half = None if own.low is None else own.mean - own.low
         ends = {"low": None if half is None else score - half, "high": None if half is None else score + half}
-        return msgspec.structs.replace(moved, **{name: rounded(end) for name, end in ends.items()})
+        why = entry.why if abs(score - own.mean) < _SEEN else f"{entry.why}; beside older runs of others {score:.3f}"
+        return msgspec.structs.replace(moved, **{name: rounded(end) for name, end in ends.items()}, why=why)
     runs = before.runs or 1
     ends = _interval(before, runs, own.scores, score)
     why = f"{entry.why}; with the {runs} runs before these {score:.3f}"

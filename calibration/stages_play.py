@@ -105,6 +105,7 @@ class Here:
     tell: Tell
     tier: Tier = Tier.REAL
     batch: int = 1
+    checked: bool = False  # what the campaign has kept is of this kernel and these schedulers
 
     def check(self, names: Iterable[str]) -> None:
         """Also that an agent could be started: none runs, and a kernel with sched_ext."""
@@ -119,7 +120,10 @@ class Here:
         """One after another."""
         asked = folder.plan.asked
         owners = config.load(self.places.config).switch.trusted_owners
-        _of_this_time(folder, Portfolio.load(paths.manifest(), self.places.schedulers, owners=owners))
+        if not self.checked:
+            portfolio = Portfolio.load(paths.manifest(), self.places.schedulers, owners=owners)
+            _of_this_time(self.campaign, portfolio, os.uname().release)
+            self.checked = True
         runner_folder.write(self.campaign / MACHINE, host.facts(self.places.proc, self.places.sys))
         with ExitStack() as stack:
             record = None
@@ -164,6 +168,7 @@ class InLab:
     batch: int = 16
     machine: fleet.Machine | None = None
     boot: Boot | None = None
+    checked: bool = False  # what the campaign has kept is of these schedulers
 
     def check(self, names: Iterable[str]) -> None:
         """The schedulers are in this machine's cache, which guests see."""
@@ -172,6 +177,9 @@ class InLab:
     def play(self, folder: Folder, trials: Sequence[Trial]) -> None:
         """So many guests at once."""
         asked = folder.plan.asked
+        if not self.checked:
+            _of_this_time(self.campaign, Portfolio.load(paths.manifest(), self.places.schedulers), "")
+            self.checked = True
         for name in _applications(trials):  # here: a guest sees the cache, but cannot write to it
             application = catalogue.applications(self.tier)[name]
             place = place_for(application, cache=self.places.cache, tier=self.tier)
@@ -254,25 +262,35 @@ def of_one_time(results: Iterable[Result]) -> None:
     """Raise AsaError where trials are of two series of kernels, or of two versions of a scheduler."""
     known: dict[str, str] = {}
     for one in results:
-        name = plain(one.trial.scheduler).removeprefix(SHADOW).partition(":")[0]
-        told = {"kernel": fingerprint.series(one.kernel) if one.kernel else "", name: one.scheduler_version}
-        if name == EEVDF:
-            del told[name]  # the kernel's
-        for what, version in told.items():
-            if version and known.setdefault(what, version) != version:
-                reason = f"trials of {what} {known[what]} and {version} make no table"
-                raise AsaError(f"{one.trial.id}: {reason}; name another folder by --folder")
+        if one.outcome is not Outcome.FAILED:
+            name = _program(one.trial)
+            told = {"kernel": fingerprint.series(one.kernel) if one.kernel else "", name: one.scheduler_version}
+            if name == EEVDF:
+                del told[name]  # the kernel's
+            for what, version in told.items():
+                if version and known.setdefault(what, version) != version:
+                    reason = f"trials of {what} {known[what]} and {version} make no table"
+                    raise AsaError(f"{one.trial.id}: {reason}; name another folder by --folder")
 
 
-def _of_this_time(folder: Folder, portfolio: Portfolio) -> None:
-    """Raise AsaError before anything is played beside trials of another kernel, or of another version."""
-    kept = list(folder.results().values())
-    of_one_time(kept)
-    for one in kept:
-        name = SchedulerName(plain(one.trial.scheduler).removeprefix(SHADOW))
-        if one.kernel and one.scheduler_version:
-            now = "" if name == EEVDF else version_of(name, portfolio)
-            of_one_time((one, msgspec.structs.replace(one, kernel=os.uname().release, scheduler_version=now)))
+def _of_this_time(campaign: Path, portfolio: Portfolio, kernel: str) -> None:
+    """Raise AsaError before anything is played beside trials of another kernel ("" unknown), or of another version."""
+    files = [*campaign.glob("trials/*.json"), *campaign.glob("rounds/*/trials/*.json")]
+    kept = [result for path in sorted(files) if (result := runner_folder.read_result(path)) is not None]
+    names = dict.fromkeys(_program(one.trial) for one in kept)
+    now = {name: version_of(name, portfolio) for name in names if name != EEVDF}
+    of_one_time(
+        found
+        for one in kept
+        for found in (
+            one,
+            msgspec.structs.replace(one, kernel=kernel, scheduler_version=now.get(_program(one.trial), "")),
+        )
+    )
+
+
+def _program(trial: Trial) -> SchedulerName:
+    return SchedulerName(plain(trial.scheduler).removeprefix(SHADOW).partition(":")[0])
 
 
 def _applications(trials: Sequence[Trial]) -> list[str]:

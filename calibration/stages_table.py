@@ -17,7 +17,7 @@ from asa.decide import fingerprint
 from asa.decide.table import Cost, Entry, Machine, MappingTable, Measured, TableFile
 from calibration.bench_scores import Played, scores
 from calibration.best_arm import Verdict
-from calibration.ranking import SHADOW, Ranked, cells, rank, spread, to_classes
+from calibration.ranking import SHADOW, Ranked, cells, rank, spread, to_classes, wider
 from calibration.stages import Belief
 from calibration.stages_agent import SHADOWED, Shadowed
 from calibration.stages_merge import gains, merged
@@ -104,14 +104,9 @@ def first(
 
 
 def with_costs(costs: Mapping[str, Cost], before: TableFile | None, machine: Machine, measured: Measured) -> TableFile:
-    """Stage 2's: what is there, with these costs. Rankings stay as they are, and as old as they are."""
-    old = kept(before, machine, measured)
-    if before is None or before.measured is None or old is None:
-        file = _file({}, before, machine, measured)
-        return msgspec.structs.replace(file, costs=dict(costs))
-    schedulers = {**measured.schedulers, **before.measured.schedulers}
-    measured = msgspec.structs.replace(before.measured, schedulers=schedulers)
-    return msgspec.structs.replace(before, measured=measured, costs={**old.costs, **costs})
+    """Stage 2's: what is there, with these costs."""
+    file = _file({}, before, machine, measured)
+    return msgspec.structs.replace(file, costs={**file.costs, **costs})
 
 
 def refined(
@@ -132,7 +127,7 @@ def refined(
     figures, which are of another machine.
     """
     known, ranked = cells(played), rank(played)
-    noise = spread(known.values())
+    noise = spread(known.values()) * wider(known.values())
     frugal, same = _frugal(prior), kept(begun, machine, measured)
     now = kept(before, machine, measured)
     there = {} if now is None else now.classes
@@ -272,7 +267,8 @@ def _of_one_pair(label: Workload, own: Sequence[Ranked], prior: MappingTable) ->
 
 
 def _runs(ranking: Iterable[Entry]) -> int:
-    return sum(entry.runs or 0 for entry in ranking)
+    # EEVDF's figures outlive an update of the others, and say nothing without theirs
+    return sum(entry.runs or 0 for entry in ranking if entry.name != EEVDF)
 
 
 def _elsewhere(prior: MappingTable, known: Collection[str]) -> dict[str, list[Entry]]:

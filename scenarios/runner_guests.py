@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
+import msgspec
+
 from asa.core.errors import LabError
 from scenarios import runner_folder
 from scenarios.lab.emulator import Clock, Topology
@@ -194,7 +196,8 @@ class Guests:
             if result is not None:
                 part.left.popleft()
                 part.current = None
-                self._keep(result)
+                # also those that a guest was lost with
+                self._keep(msgspec.structs.replace(result, attempts=result.attempts + self._chances[name]))
                 (part.out / f"{name}.json").unlink()
 
     def _end(self, part: _Part, trouble: str) -> None:

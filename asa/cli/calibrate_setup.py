@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str, float], None]
 _TABLE = "table.yaml"
 _LEAST_SCHEDULERS = 2  # to compare
+_COSTS = "overhead"  # the stage that compares nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,8 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     _writable(out)
     prior = _prior(arguments, places, portfolio, folder, out, cpus)
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
-    _check_rivals(arguments.scheduler, schedulers, places)
+    if getattr(arguments, "stage", "") != _COSTS:
+        _check_rivals(arguments.scheduler, schedulers, places)
     options = Options(given=controllers.Given(), record=arguments.record)
     player: Player = (
         InLab(
@@ -305,8 +307,9 @@ def _check_rivals(words: str, schedulers: Sequence[str], places: "Places") -> No
     from asa.core.errors import AsaError
 
     if len(schedulers) < _LEAST_SCHEDULERS:
-        lacking = f"--scheduler {words}: {places.schedulers} has nothing to compare {schedulers[0]} with"
-        raise AsaError(f"{lacking}; `asa schedulers install` puts schedulers there")
+        all_ = words in ("all", "default")
+        hint = f"`asa schedulers install` puts schedulers into {places.schedulers}" if all_ else "name another one"
+        raise AsaError(f"--scheduler {words}: there is nothing to compare {schedulers[0]} with; {hint}")
 
 
 def _scenarios(words: str) -> "tuple[Scenario, ...]":

@@ -23,6 +23,7 @@ from calibration.fleet import find
 from calibration.fleet_run import Fleet, Request, Where, run
 from calibration.fleet_task import Played
 from scenarios import catalogue
+from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Outcome, Series
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,6 +176,35 @@ def test_on_this_host_each_trial_is_kept_when_it_is_done(tmp_path, log, monkeypa
     again = {(one.machine, result.trial.id) for one in heard for result in one.results}
     assert again.isdisjoint((path.parts[-3], path.stem) for path in kept)
     assert [(one.done, one.left) for one in counts] == [(18, 0), (18, 0)]
+
+
+def test_a_disk_that_is_full_ends_the_run(tmp_path, log, monkeypatch):
+    begun = []
+
+    def one(task, *, keep):
+        begun.append(task.name)
+        try:
+            keep(fleet_toys.result(task.trials[0]))
+        except AsaError as error:
+            return Played(task=task.name, machine=task.machine.name, host="here", results=(), trouble=str(error))
+
+    def full(*_):
+        raise AsaError("out: cannot be written: No space left on device")
+
+    monkeypatch.setattr(fleet_task, "play", one)
+    with Fleet(tmp_path / "out", request_of()) as fleet:
+        monkeypatch.setattr(Folder, "keep", full)
+        with pytest.raises(AsaError, match="No space left"):
+            run(fleet, Where(jobs=1), lambda _: None)
+    assert len(begun) <= 2  # and the one that has begun meanwhile
+
+
+def test_a_thread_that_plays_on_keeps_nothing_in_a_folder_that_another_run_may_have(tmp_path, log):
+    with Fleet(tmp_path / "out", request_of()) as fleet:
+        (task, *_) = fleet.tasks()
+    with pytest.raises(AsaError, match="the run has ended"):
+        fleet.keep(task.machine.name, [fleet_toys.result(task.trials[0])])
+    assert list((tmp_path / "out").glob("*/trials/*.json")) == []
 
 
 def test_phases_are_trials_of_the_tables(tmp_path, log):

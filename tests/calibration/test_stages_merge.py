@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from asa.core.decision import EEVDF, Workload
 from asa.decide.table import Entry
 from calibration import stages_merge
-from calibration.ranking import ranking, to_classes
+from calibration.ranking import ranking, to_classes, wider
 
 NOISE = 0.005
 
@@ -58,6 +58,29 @@ def test_one_new_run_does_not_take_the_place_of_five():
     assert found["scx_a"].score == pytest.approx((3.5 + 5 * 0.03 + 0.70) / 6, abs=0.005)
 
 
+def test_no_score_leaves_its_bounds_and_no_lead_is_lost():
+    """Old blocks were hard and new ones easy: on their common level one would be at 1.04."""
+    old = blocks(*[{EEVDF: 0.5 + step, "scx_b": 0.7 + step} for step in (-0.01, 0.0, 0.01)], run="old")
+    found = merge(blocks(*[{EEVDF: 0.95 + step, "scx_a": 0.96 + step} for step in (-0.01, 0.0, 0.01) * 3]), old)
+    assert found["scx_b"].score == 1.0
+    assert found["scx_b"].score - found[EEVDF].score == pytest.approx(0.2, abs=0.003)
+    assert f"beside later runs of others {found['scx_b'].score:.3f}" in found["scx_b"].why
+
+
+def test_a_score_that_is_not_that_of_its_own_runs_says_why():
+    found = merge(blocks({EEVDF: 0.3, "scx_a": 0.35}), blocks({EEVDF: 0.8, "scx_b": 0.9}, run="old"))
+    assert found["scx_a"].why.endswith(f"; beside older runs of others {found['scx_a'].score:.3f}")
+
+
+def test_two_quiet_blocks_do_not_outweigh_many():
+    """Their noise rests on one degree of freedom, and t says how little that is."""
+    old = {Workload("a"): blocks({EEVDF: 0.5, "scx_a": 0.6}, {EEVDF: 0.7, "scx_a": 0.801})}
+    many = {Workload("a"): blocks(*[{EEVDF: 0.5, "scx_a": 0.5 + step} for step in (-0.04, 0.0, 0.04) * 4])}
+    assert wider(old.values()) == pytest.approx(12.706 / 1.96, rel=1e-3)
+    assert 1.0 < wider(many.values()) < 1.2
+    assert wider([]) == 1.0
+
+
 def test_the_words_do_not_grow_with_every_campaign():
     old = blocks({EEVDF: 0.8, "scx_b": 0.9}, run="old")
     new = blocks({EEVDF: 0.3, "scx_a": 0.35})
@@ -71,7 +94,7 @@ def test_without_eevdf_in_the_older_ones_nothing_is_mixed():
     old = [Entry(scheduler="scx_b", why="old", score=0.9, runs=2), Entry(scheduler="scx_c", why="prior")]
     new = blocks({EEVDF: 0.3, "scx_a": 0.35})
     own, fresh = entries(new)
-    assert stages_merge.merged(fresh, own, old, new, NOISE) == [*fresh, old[0]]
+    assert stages_merge.merged(fresh, own, old, new, NOISE) == [*fresh, *old]
 
 
 SCORES = st.lists(st.floats(0.3, 0.7), min_size=3, max_size=5)

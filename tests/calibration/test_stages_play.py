@@ -134,6 +134,19 @@ def test_nothing_is_played_beside_trials_of_another_kernel(places, tmp_path):
         assert len(kept.results()) == 1
 
 
+def test_the_rounds_before_are_looked_at_before_the_next_one_is_played(places, tmp_path):
+    """Stage 3's rounds have folders of their own."""
+    campaign = tmp_path / "campaign"
+    player = Here(places=places, campaign=campaign, options=Options(), again=0, tell=lambda what, share: None)
+    with folder(campaign / "rounds/0001", Tier.REAL) as kept:
+        old = ToyPlayer().result(kept.plan.trials[0])
+        kept.keep(msgspec.structs.replace(old, kernel="3.10.0"))
+    with folder(campaign / "rounds/0002", Tier.REAL) as fresh:
+        with pytest.raises(AsaError, match=r"trials of kernel 3.10 and .* make no table"):
+            player.play(fresh, fresh.plan.trials)
+        assert fresh.results() == {}
+
+
 def test_trials_are_of_one_kernel_and_of_one_version_of_a_scheduler(tmp_path):
     with folder(tmp_path, Tier.LAB, ("eevdf", "scx_a", "live:scx_a")) as kept:
         results = [ToyPlayer().result(trial) for trial in kept.plan.trials]

@@ -140,13 +140,47 @@ def test_of_another_kernel_or_version_the_places_stay_and_no_figures(changes, ag
 
 
 @pytest.mark.parametrize("changes", [{"kernel": "7.2.0"}, {"schedulers": {"scx_a": "2.0", "scx_b": "1.0"}}])
-def test_stage_two_leaves_rankings_as_they_are_and_as_old_as_they_are(changes):
+def test_stage_two_after_an_update_leaves_the_order_and_all_costs_that_it_measured(changes):
     older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
-    now = msgspec.structs.replace(MEASURED, date=datetime.date(2027, 1, 1), **changes)
-    costs = {"scx_a": Cost(switch_ms=1.0, runs=1)}
-    found = stages_table.with_costs(costs, older, MACHINE, now)
-    assert (found.classes, found.costs, found.measured) == (older.classes, costs, older.measured)
-    assert not stages_table.loses(older, found)
+    now = msgspec.structs.replace(MEASURED, **changes)
+    found = stages_table.with_costs({"scx_a": Cost(switch_ms=1.0, runs=1)}, older, MACHINE, now)
+    found = stages_table.with_costs({"scx_b": Cost(switch_ms=2.0, runs=1)}, found, MACHINE, now)
+    assert found.costs.keys() == {"scx_a", "scx_b"}
+    assert found.classes.keys() == older.classes.keys()
+    assert [one.name for one in found.classes["web"]] == [one.name for one in older.classes["web"]]
+    adapted = stages_table.refined(trials(repeats=1), found, mapping(), MACHINE, now, begun=found)
+    assert adapted.costs == found.costs
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_after_an_update_of_all_schedulers_a_single_block_is_learnt(repeats):
+    """EEVDF's figures are the kernel's, and stay: eight runs of it do not outweigh the first new one of the others."""
+    older = stages_table.first(trials(repeats=8), None, mapping(), MACHINE, MEASURED)
+    now = msgspec.structs.replace(MEASURED, schedulers={"scx_a": "2.0", "scx_b": "2.0"})
+    found = stages_table.refined(trials(repeats=repeats), older, mapping(), MACHINE, now, begun=older)
+    runs = {one.name: one.runs for one in found.classes["web+archive"]}
+    assert runs == {"scx_a": repeats, EEVDF: 8 + repeats, "scx_b": repeats}
+
+
+def test_who_has_lost_his_figures_stays_in_a_class_that_is_played_again_without_him(tmp_path):
+    """Half an hour plays four of fifteen modes: the others are still there when one of the four fails."""
+    older = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    now = msgspec.structs.replace(MEASURED, schedulers={"scx_a": "2.0", "scx_b": "1.0"})
+    again = trials(columns=("eevdf", "scx_b"), repeats=1)
+    found = written(stages_table.refined(again, older, mapping(), MACHINE, now, begun=older), tmp_path)
+    assert [(one.name, one.runs) for one in found.classes["web+archive"]] == [(EEVDF, 4), ("scx_b", 4), ("scx_a", None)]
+
+
+def test_eevdf_stands_once_also_where_its_trials_failed(tmp_path):
+    older = stages_table.first(trials(columns=("eevdf", "scx_a")), None, mapping(), MACHINE, MEASURED)
+    now = msgspec.structs.replace(MEASURED, schedulers={"scx_a": "2.0", "scx_b": "1.0"})
+    without = [one for one in trials() if one.scheduler != "eevdf" or not (one.interactive and one.background)]
+    found = stages_table.refined(without, older, mapping(), MACHINE, now, begun=older)
+    path = tmp_path / "table.yaml"
+    table.write(path, found)
+    modes = dict.fromkeys(NAMES, ("default",))
+    assert table.check(path, modes) == ()
+    assert sorted(one.name for one in found.classes["web+archive"]) == sorted(NAMES)
 
 
 def test_a_campaign_that_ends_after_another_stage_takes_nothing_from_it():

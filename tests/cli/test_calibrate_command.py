@@ -218,8 +218,8 @@ def test_a_guest_may_be_a_machine_of_the_fleet(command, tmp_path, monkeypatch):
         (("adapt", "--out", "/proc/nowhere/table.yaml"), "name another place by --out"),
         (("adapt", "--in-lab", "--from", "/nowhere.yaml"), "/nowhere.yaml"),
         (("adapt", "--scheduler", "eevdf,scx_simple"), "no sched_ext, only eevdf can be in force; --in-lab has guests"),
-        (("calibrate", "prototype", "--in-lab"), "`asa schedulers install` puts schedulers there"),
-        (("calibrate", "overhead", "--scheduler", "eevdf"), "has nothing to compare eevdf with"),
+        (("calibrate", "prototype", "--in-lab"), "`asa schedulers install` puts schedulers into"),
+        (("calibrate", "prototype", "--scheduler", "eevdf"), "nothing to compare eevdf with; name another one"),
         (
             ("adapt", "--in-lab", "--scenario", "changing"),
             "web+kernel~audio+disk: changes while it is played",

@@ -119,6 +119,7 @@ def test_a_guest_that_is_lost_costs_one_trial_a_second_chance(lab, fault):
     chances = []
     results, booted = lab(lambda t: fault if t is bad(t) and not chances.append(t) and len(chances) < 2 else "")
     assert {result.outcome for result in results.values()} == {Outcome.DONE}
+    assert {name: one.attempts for name, one in results.items() if one.attempts != 1} == {TRIALS[3].id: 2}
     assert len(booted) == 3
 
 
