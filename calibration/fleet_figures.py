@@ -151,9 +151,9 @@ def _ranks(blocks: Sequence[Block]) -> list[Figure]:
 def _top(name: Name, most: int, count: int, ranks: Sequence[float], why: str, more: str) -> Figure:
     """`count` schedulers, of which a die hits the best `most` by chance."""
     if ranks and count <= most:
-        return Figure(name=name, value=None, reason=f"of {count} schedulers each is one of the best {most}")
+        why = f"of {count} schedulers each is one of the best {most}"
     among = f", among {count} schedulers (a die: {100.0 * most / count:.0f} %)" if count else ""
-    return _share(name, sums.share(sum(one <= most for one in ranks), len(ranks)), why, f"{among}{more}")
+    return _share(name, sums.among_best(ranks, most, count), why, f"{among}{more}")
 
 
 def _static(blocks: Sequence[Block]) -> list[Figure]:

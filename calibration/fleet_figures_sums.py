@@ -57,6 +57,11 @@ def share(hits: int, count: int) -> Share | None:
     return Share(hits=hits, count=count, pct=100.0 * part, low=100.0 * low, high=100.0 * high)
 
 
+def among_best(ranks: Sequence[float], most: int, schedulers: int) -> Share | None:
+    """Ranks among the best so many; None of none, and where no more schedulers were played, so that each is one."""
+    return share(sum(one <= most for one in ranks), len(ranks) if schedulers > most else 0)
+
+
 def not_worse(found: Sequence[Pairs], margin: float = MARGIN) -> Share | None:
     """Runs that are behind by no more than the margin; one that failed is behind."""
     count = sum(len(one.ours) + one.lost for one in found)

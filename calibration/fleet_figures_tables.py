@@ -166,11 +166,10 @@ def confusion(blocks: Sequence[Block]) -> dict[str, Counter[str]]:
 def _group(line: Line, blocks: Sequence[Block]) -> Group:
     ranks, _ = by.chosen_ranks(blocks, AGENT)
     count = len({name for block in blocks for name in block.statics})
-    tops = [sums.share(sum(one <= most for one in ranks), len(ranks) if count > most else 0) for most in (1, 3)]
     return Group(
         line=line,
-        top1=tops[0],
-        top3=tops[1],
+        top1=sums.among_best(ranks, 1, count),
+        top3=sums.among_best(ranks, 3, count),
         regret=sums.regret(by.pairs(blocks, AGENT, by.hindsight)),
         significant=sums.significant(by.pairs(blocks, AGENT, by.of_column(EEVDF)), 1.0),
     )

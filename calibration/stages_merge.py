@@ -90,7 +90,9 @@ def _told(entry: Entry, before: Entry | None, own: Ranked | None, score: float, 
     moved = msgspec.structs.replace(entry, score=rounded(score), error=None if error is None else round(error, 5))
     if own is None:
         up = score - (entry.score or 0.0)
-        ends = {name: None if end is None else rounded(end + up) for name, end in _ends(entry).items()}
+        ends = {
+            name: None if end is None else rounded(end + up) for name, end in (("low", entry.low), ("high", entry.high))
+        }
         why = f"{_LATER.sub('', entry.why)}; beside later runs of others {score:.3f}"
         return msgspec.structs.replace(moved, **ends, why=why)
     if before is None:
@@ -109,10 +111,6 @@ def _half(entry: Entry) -> float | None:
     if entry.score is None or entry.low is None or entry.high is None:
         return None
     return max(entry.high - entry.score, entry.score - entry.low)
-
-
-def _ends(entry: Entry) -> dict[str, float | None]:
-    return {"low": entry.low, "high": entry.high}
 
 
 def _interval(before: Entry, runs: int, scores: Sequence[float], middle: float) -> dict[str, float | None]:
