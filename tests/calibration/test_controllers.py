@@ -4,6 +4,7 @@
 import json
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from waiting import until
@@ -36,6 +37,24 @@ def trial(label="web+archive", repeat=1, scheduler="random"):
 
 
 # what is told
+
+
+def test_the_agents_code_is_told_by_a_hash_of_what_it_is_made_of(tmp_path, monkeypatch):
+    """The version alone would call two states of the tree the same."""
+    (tmp_path / "decide").mkdir()
+    policy = tmp_path / "decide" / "policy.py"
+    policy.write_text("DWELL_S = 3\n")
+    monkeypatch.setattr(controllers, "models", SimpleNamespace(__name__="models", __path__=[str(tmp_path)]))
+    first = controllers.source()
+    assert len(first) == 12
+    (tmp_path / "base.npz").write_bytes(b"no code")
+    assert controllers.source() == first
+    policy.write_text("DWELL_S = 4\n")
+    assert controllers.source() != first
+    policy.write_text("DWELL_S = 3\n")
+    assert controllers.source() == first
+    policy.rename(tmp_path / "policy.py")
+    assert controllers.source() != first
 
 
 def test_a_course_is_told_by_window():

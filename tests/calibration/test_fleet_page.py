@@ -175,14 +175,25 @@ def test_runs_that_go_on_are_told_and_columns_that_lack_a_repeat_have_a_star(tmp
     assert "| gain_over_loader_rule_pct | 11.3 % |  | > 0 % | yes | 1 blocks, 1 of the agent's 2 runs |" in text
 
 
-def test_labels_of_changing_scenarios_fit_into_the_picture(tmp_path):
-    """matplotlib warns when nothing is left for the axes; and says it by leaving labels cut."""
+def test_labels_of_changing_scenarios_fit_into_the_picture(tmp_path, monkeypatch):
+    """Beside the longest label that there is, one machine's column keeps an inch."""
+    drawn = []
+
+    def save(canvas, path, **_):
+        canvas.draw_without_rendering()
+        drawn.append((path.stem, canvas))
+
+    monkeypatch.setattr("calibration.fleet_plots.Canvas.savefig", save)
     long = "audio+blender~web+video"
     machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=f"S1,{long}", repeats=1, record=record)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error")  # matplotlib's, where nothing is left for the axes
         assert asa(tmp_path, "--page", tmp_path / "page.md", "--json") == 0
-    assert long in (tmp_path / "page" / "heatmap.svg").read_text()
+    canvas = dict(drawn)["heatmap"]
+    axis = canvas.axes[0]
+    label = next(one for one in axis.get_yticklabels() if long in one.get_text())
+    assert label.get_window_extent().x0 >= 0.0
+    assert axis.get_window_extent().width / canvas.dpi > 1.0  # inches, of one machine's column
 
 
 def test_a_fleet_without_the_agent_has_a_page_that_says_so(tmp_path, capsys):
