@@ -140,7 +140,7 @@ IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
 # Stages 1 to 3 with seeds of their own, 11 to 20, a model of what they recorded and of a machine at rest, then the fleet. A command that has
 # done its part does nothing again. 4: trials failed, and the page says so
-evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=3: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
+evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=N: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
 	@case "$(SEED)" in 1[1-9]|20) echo "make evaluate: SEED=$(SEED) is one that the stages learn from; name another" >&2; exit 2; esac
 	mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables

@@ -42,7 +42,7 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             description="weight of a vote, compared with the one a second after it; 1: all votes count the same",
         ),
     ] = 0.8
-    # of the other methods; first choices, that `asa evaluate voting` chose nothing of yet
+    # of the other methods; first choices
     memory_s: Annotated[
         float, Meta(gt=0.0, le=600.0, description="smoothing: after so long a tick counts for 1/e of what it did")
     ] = 3.0

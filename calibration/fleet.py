@@ -8,7 +8,11 @@ clock divides time among CPUs, docs/fleet.md says; each machine's `note` says wh
 from dataclasses import dataclass
 
 from asa.core.errors import InputError
+from asa.host import Facts
 from scenarios.lab.emulator import Topology
+
+CPU_MODEL = "QEMU TCG CPU version 2.5+"
+"""How the emulated CPU calls itself, whatever its host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,18 @@ class Machine:
     def cpus(self) -> int:
         """All threads."""
         return self.topology.cpus
+
+    @property
+    def facts(self) -> Facts:
+        """What such a guest will tell of itself, but for its kernel. CPUs of a socket share their last cache."""
+        return Facts(
+            cpu_model=CPU_MODEL,
+            cpus=self.cpus,
+            cores=self.sockets * self.cores,
+            smt=self.threads > 1,
+            caches=self.sockets,
+            memory_gb=round(self.memory_mb * 2**20 / 1e9, 1),
+        )
 
 
 MACHINES = (

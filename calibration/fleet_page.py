@@ -22,7 +22,7 @@ from calibration.fleet_figures_goals import GOALS, Figure
 from calibration.fleet_figures_pairs import LEAST_SCORE, MARGIN
 from calibration.fleet_figures_sums import Estimate, Share
 from calibration.fleet_figures_tables import Line, Loss
-from calibration.fleet_figures_windows import Window
+from calibration.fleet_figures_windows import OTHERS, Window
 from calibration.paired import LEVEL
 from calibration.switch_figures import percentile
 
@@ -161,7 +161,8 @@ def _made(machines: Sequence[Machine], made: Made) -> Iterator[str]:
         yield f"- left out, since its run has not ended: `{path}`"
     if made.scores:
         yield f"- every run's score: [{made.scores}]({made.scores})"
-    yield "- every figure here comes from these data by the first command; the curves of the scores: docs/scoring.svg"
+    yield "- every figure here comes from these data by the first command, but for the window of the voting, which says"
+    yield "  where it is from; the curves of the scores: docs/scoring.svg"
 
 
 def _losses(losses: Sequence[Loss], fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
@@ -271,6 +272,7 @@ def _column(blocks: Sequence[Block], column: str) -> str:
 def _ablations(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
     yield "Each beside the whole agent: what is below zero is what the part is worth. `no-guard` tells noise unless"
     yield "`--settings` gives the agent a baseline (docs/fleet.md): without one the guard has nothing to compare with."
+    yield "And `no-cost`, the agent without stage 2, tells nothing of machines whose table has no costs (`asa adapt`)."
     for which, blocks in (("stay what they are", fixed), ("change", changing)):
         yield from ("", f"In scenarios that {which}:", "")
         yield from _lines(tables.ablations(blocks), "agent", "no ablation was played")
@@ -294,9 +296,14 @@ def _windows(windows: Sequence[Window]) -> Iterator[str]:
     if not windows:
         yield "Not known: `asa evaluate voting --all --json` is not kept beside the machines as voting.jsonl."
         return
+    others = ", ".join(f"{name} {value:g}" for name, value in OTHERS.items())
+    yield f"The other parameters as shipped ({others}). Not of the fleet: of recorded sequences of real programs, and"
+    yield "the shipped model, by `asa evaluate voting --all --json`; [voting.md](voting.md) names both, and what the"
+    yield "sweep of all three parameters would choose."
+    yield ""
     rows = [
         (
-            f"{one.window_s:g}{' (chosen)' if one.chosen else ''}",
+            f"{one.window_s:g}{' (shipped)' if one.shipped else ''}",
             *("" if value is None else f"{value:.3g}" for value in (one.median_s, one.p95_s, one.error_pct)),
         )
         for one in windows

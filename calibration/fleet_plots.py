@@ -193,9 +193,9 @@ def _windows(axis: Axes, windows: Sequence[Window]) -> None:
     axis.plot(places, [_number(one.median_s) for one in windows], "o-", color=_WIN, label="median delay")
     axis.plot(places, [_number(one.p95_s) for one in windows], "o:", color=_WIN, label="P95 delay")
     for one in windows:
-        if one.chosen:
+        if one.shipped:
             axis.axvline(one.window_s, color="black", linewidth=0.8, linestyle="--")
-    axis.set_xlabel("window length W (s); dashed: chosen")
+    axis.set_xlabel("window length W (s); dashed: as shipped")
     axis.set_ylabel("response delay (s)", color=_WIN)
     axis.set_ylim(bottom=0.0)
     axis.legend(loc="upper left")

@@ -2,8 +2,8 @@
 """A run of the fleet: what is left of it as tasks, who plays them, and what is kept of it.
 
 FOLDER/MACHINE has what a run of the benchmark has (`scenarios.runner_folder`, `calibration.bench_tables`), and
-machine.json, which says what the machine is and what its agent was given. Results are kept task by task as they come,
-so that a kill costs the tasks under way. joblib plays: threads here, or a Dask cluster.
+machine.json, which says what the machine is and what its agent was given. Results are kept as they come,
+so that a kill costs the trials under way, on a cluster the tasks. joblib plays: threads here, or a Dask cluster.
 """
 
 import hashlib

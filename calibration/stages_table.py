@@ -31,6 +31,8 @@ A standard deviation of score; a first choice, measured on nothing."""
 _SAVER = "for battery saver, not played: "
 _ELSEWHERE = "not played here: "
 _AGED = "of another kernel or version: "
+_EARLIER = " Before that: "
+_MOST_EARLIER = 3  # campaigns that are still named
 
 
 class Felt(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,11 +236,19 @@ def _file(
             "Measured on this machine by `asa calibrate` or `asa adapt`. score: mean of the scenario's scores in "
             "`runs` trials, on one level for a class; low to high: 95 % t interval of that mean; error: standard error "
             "of its lead over eevdf in the blocks of both. Classes of one application are taken from the pairs with it "
-            "where `why` says so."
+            "where `why` says so." + ("" if old is None else _earlier(old, measured))
         ),
         costs={} if old is None else dict(old.costs),
         classes=merged,
     )
+
+
+def _earlier(old: TableFile, measured: Measured) -> str:
+    """Which campaigns what was not measured now is of, the latest first."""
+    _, *told = old.provenance.split(_EARLIER)
+    last = [] if old.measured is None else [f"{old.measured.date}, `{old.measured.command}`"]
+    others = dict.fromkeys(one for one in (*last, *told) if not one.endswith(f"`{measured.command}`"))
+    return "".join(f"{_EARLIER}{one}" for one in tuple(others)[:_MOST_EARLIER])
 
 
 def _carried(prior: MappingTable, label: str, there: Sequence[Entry]) -> list[Entry]:

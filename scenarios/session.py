@@ -65,7 +65,7 @@ def check_installed(application: Application) -> None:
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
     for module in application.modules:
         if find_spec(module.partition(".")[0]) is None:
-            reason = f"the Python module {module} is not installed; run: pip install 'asa[bench]'"
+            reason = f"the Python module {module} is not installed; run `make setup` in asa's folder"
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
 
 

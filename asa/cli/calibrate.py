@@ -43,7 +43,7 @@ files of the campaign's folder:
 
 examples:
   sudo asa calibrate prototype
-      Each scheduler and each of its modes through the 28 scenarios. That takes a night.
+      Each scheduler and each of its modes through the 28 scenarios. That takes 12 hours and more.
   sudo asa calibrate overhead --scenario web
       The costs, by the seven scenarios with a browser.
   sudo asa calibrate generalize --minutes 120

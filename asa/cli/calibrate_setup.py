@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.act.portfolio import Portfolio
     from asa.decide.table import Machine, MappingTable, Measured, TableFile
+    from asa.host import Facts
     from asa.paths import Places
     from calibration.bench_scores import Played
     from calibration.fleet import Machine as FleetMachine
@@ -153,7 +154,9 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     from asa.act.portfolio import Portfolio
     from asa.core.decision import SchedulerName
     from asa.decide import table
+    from asa.host import Facts
     from calibration import controllers
+    from calibration.fleet import CPU_MODEL
     from calibration.stages_guest import Options
     from calibration.stages_play import Here, InLab
 
@@ -169,7 +172,8 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
     _writable(out)
-    prior = _prior(arguments, places, portfolio, folder, out, cpus)
+    expected = Facts(cpu_model=CPU_MODEL, cpus=cpus) if guest is None else guest.facts
+    prior = _prior(arguments, places, portfolio, folder, out, expected)
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
     if getattr(arguments, "stage", "") != _COSTS:
         _check_rivals(arguments.scheduler, schedulers, places)
@@ -262,14 +266,18 @@ def _writable(out: Path) -> None:
 
 
 def _prior(
-    arguments: argparse.Namespace, places: "Places", portfolio: "Portfolio", folder: Path, out: Path, cpus: int
+    arguments: argparse.Namespace, places: "Places", portfolio: "Portfolio", folder: Path, out: Path, guest: "Facts"
 ) -> "MappingTable":
-    """What is believed before. Of a guest: the campaign's own table, else the shipped one of such guests."""
+    """What is believed before. In the lab: the campaign's own table, else the shipped one of such guests.
+
+    Before the first trial a guest is taken to be what was asked for, with the lab's kernel.
+    """
     import msgspec
 
     from asa import paths
     from asa.decide import table
     from calibration.stages_play import read_facts
+    from scenarios.lab import kernel
 
     known = portfolio.modes()
     present = table.Present.of(portfolio)
@@ -277,8 +285,8 @@ def _prior(
         return table.for_this_machine(known, places=places, present=present, first=arguments.prior)
     here = read_facts(folder)
     if here.cpu_model is None:
-        here = msgspec.structs.replace(here, cpu_model="QEMU TCG CPU version 2.5+", cpus=cpus)
-    # before its first trial nothing tells of a guest's kernel, and nothing is stale
+        lab = kernel.found(places.cache)
+        here = msgspec.structs.replace(guest, kernel=None if lab is None else lab.version)
     there = table.Present(kernel=here.kernel, schedulers=present.schedulers) if here.kernel else None
     shipped = paths.mapping_tables()
     mine = [path for path in (arguments.prior or out,) if path.is_file() or path == arguments.prior]

@@ -10,4 +10,4 @@ def need(*modules: str, extra: str) -> None:
     """Raises AsaError for the first that is not there."""
     for module in modules:
         if find_spec(module) is None:
-            raise AsaError(f"this needs {module}; run: pip install 'asa[{extra}]'")
+            raise AsaError(f"this needs {module}; run `make setup` in asa's folder, or there: pip install '.[{extra}]'")

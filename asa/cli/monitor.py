@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] not in {"textual", "rich"}:
             raise
         raise AsaError(
-            "asa monitor needs the Python package textual, 8.0 or newer: pip install 'asa[monitor]'; "
+            "asa monitor needs the Python package textual, 8.0 or newer: pip install 'textual>=8'; "
             "`asa monitor --json` goes without"
         ) from error
     app = Monitor()

@@ -135,7 +135,7 @@ def plan(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=env, cwd="/"
         )
     except OSError as error:
-        raise LabError(f"{planner}: {error.strerror}; install virtme-ng beside asa: pip install 'asa[lab]'") from error
+        raise LabError(f"{planner}: {error.strerror}; `make setup` in asa's folder installs virtme-ng") from error
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         raise LabError(f"virtme-run ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]!r}")

@@ -3,15 +3,19 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from asa.cli.main import main
 from asa.core.errors import InputError, LabError
+from asa.decide import fingerprint, table
 from calibration.fleet import MACHINES, find
 from scenarios.lab import guest
 from scenarios.lab.emulator import Emulator, Topology
 from scenarios.lab.guest import CPUS
+
+TABLES = Path(__file__).resolve().parents[2] / "calibration/results/stages/tables"
 
 
 def test_ten_machines_that_a_guest_can_be():
@@ -21,6 +25,17 @@ def test_ten_machines_that_a_guest_can_be():
     assert all(one.cpus in CPUS for one in MACHINES)
     described = {(one.sockets, one.cores, one.threads, one.memory_mb) for one in MACHINES}
     assert len(described) == len(MACHINES)  # an unseen one that is a prototype again would show nothing
+
+
+def test_what_a_guest_is_expected_to_be_is_what_guests_have_told():
+    for name in ("vm120", "vm122"):
+        told = table.read(TABLES / f"{name}.yaml").machine
+        (machine,) = find(name)
+        assert fingerprint.differences(told, machine.facts) == ()
+    first, second = find("vm120,vm124")
+    assert fingerprint.differences(fingerprint.machine("vm120", first.facts), second.facts) == (
+        "caches 1 there, 2 here",
+    )
 
 
 def test_machines_by_words():

@@ -21,7 +21,7 @@ from scenarios import catalogue
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed; pip install 'asa[cluster]'"),
+    pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed; run `make setup`"),
 ]
 
 

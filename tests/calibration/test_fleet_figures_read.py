@@ -120,17 +120,17 @@ def test_a_record_that_is_none_is_named(tmp_path):
 def test_windows_of_the_voting(tmp_path):
     assert fleet_figures_windows.read(tmp_path) == []
 
-    def line(window_s, half_life_s=2.0, **more):
+    def line(window_s, decay=0.8):
         score = {"median_s": window_s / 2.0, "p95_s": window_s, "error_pct": 1.0}
-        parameters = {"window_s": window_s, "half_life_s": half_life_s}
-        return json.dumps({"method": "time-weighted", "parameters": parameters, "validation": score, **more})
+        parameters = {"window_s": window_s, "threshold": 0.3, "decay": decay}
+        return json.dumps({"method": "time-weighted", "parameters": parameters, "validation": score})
 
     other = json.dumps({"method": "none", "parameters": {}, "validation": {"median_s": None}})
     figure = json.dumps({"name": "reaction_median_s", "value": 4.0})
-    lines = [line(8.0), line(4.0), line(4.0, half_life_s=9.0), other, line(8.0, reported={"median_s": 4.0}), figure]
+    lines = [line(6.0), line(4.0), line(4.0, decay=0.6), other, figure]
     (tmp_path / "voting.jsonl").write_text("\n".join(lines))
-    found = [(one.window_s, one.median_s, one.chosen) for one in fleet_figures_windows.read(tmp_path)]
-    assert found == [(4.0, 2.0, False), (8.0, 4.0, True)]
+    found = [(one.window_s, one.median_s, one.shipped) for one in fleet_figures_windows.read(tmp_path)]
+    assert found == [(4.0, 2.0, False), (6.0, 3.0, True)]
     (tmp_path / "voting.jsonl").write_text("no")
     with pytest.raises(AsaError, match=r"voting\.jsonl: "):
         fleet_figures_windows.read(tmp_path)

@@ -58,8 +58,10 @@ def folder(tmp_path_factory):
     machine(made / "p1", truth, **asked)
     machine(made / "u1", truth, prototype=False, cores=2, sockets=1, threads=2, note="a | b", **asked)
     score = {"median_s": 4.0, "p95_s": 5.0, "error_pct": 1.0}
-    lines = [{"method": "time-weighted", "parameters": {"window_s": w}, "validation": score} for w in (4.0, 6.0)]
-    lines[0]["reported"] = score
+    others = {"threshold": 0.3, "decay": 0.8}
+    lines = [
+        {"method": "time-weighted", "parameters": {"window_s": w, **others}, "validation": score} for w in (4.0, 6.0)
+    ]
     (made / "voting.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return made
 

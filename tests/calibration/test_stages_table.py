@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the stages write: rankings and costs of this machine, beside what an older table of the same says."""
 
+import dataclasses
 import datetime
 
 import msgspec
@@ -100,6 +101,20 @@ def test_what_an_older_table_of_the_same_machine_says_stays():
     found = stages_table.first(trials(), older, mapping(), MACHINE, MEASURED)
     assert {"web+archive", "office+video"} <= set(found.classes)
     assert found.costs == older.costs
+
+
+def test_it_says_which_campaigns_what_was_not_measured_now_is_of():
+    """Stage 2 has its own date and command, and ranks nothing."""
+    found = stages_table.first(trials(), None, mapping(), MACHINE, MEASURED)
+    assert "Before that" not in found.provenance
+    for number in range(6):
+        later = msgspec.structs.replace(MEASURED, command=f"asa calibrate overhead --seed {number}")
+        found = stages_table.with_costs({}, found, MACHINE, later)
+        if number == 0:
+            assert found.provenance.endswith(" Before that: 2026-11-23, `asa calibrate prototype`")
+        again = stages_table.with_costs({}, found, MACHINE, later)  # a finished command, given again
+        assert again.provenance == found.provenance
+    assert [f"seed {n}`" in found.provenance for n in range(6)] == [False, False, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -338,6 +353,9 @@ def test_beliefs_take_figures_of_the_class_and_the_order_of_any():
     assert own["office+video"].gains == {}
     other = stages_table.beliefs(["web+archive"], mapping(classes, prior="another machine"), names)
     assert other["web+archive"].gains["scx_b"][1] > stages_table.TRANSFER
+    updated = dataclasses.replace(mapping(classes), stale={"scx_b": "measured with scx_b 1.0, here is 1.1"})
+    aged = stages_table.beliefs(["web+archive"], updated, names)
+    assert aged["web+archive"].gains["scx_b"][1] > stages_table.TRANSFER  # so wide that it is tried again
     assert stages_table.beliefs(["web+archive"], mapping(classes), ("eevdf", "scx_a"))["web+archive"].gains == {}
 
 

@@ -5,16 +5,17 @@ import argparse
 import datetime
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from stage_players import ToyPlayer
 
 from asa import paths
-from asa.cli import adapt, calibrate
+from asa.cli import adapt, calibrate, calibrate_setup
 from asa.core.errors import AsaError
-from asa.decide import table
-from calibration import adapted, fleet, stages_play
+from asa.decide import fingerprint, table
+from calibration import adapted, fleet, stages_play, stages_table
 from calibration.stages_play import InLab
 from scenarios.lab.emulator import Topology
 
@@ -75,6 +76,34 @@ def test_the_three_stages_one_after_the_other_make_one_table(command, tmp_path, 
     assert third.costs == second.costs
     assert third.classes["web+archive"][0].name == "scx_simple"
     assert "runs before" in third.classes["web+archive"][0].why
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(
+    ("machine", "kernel", "error"),
+    [("vm120", "6.18.5", 0.01), ("vm120", "6.19.1", stages_table.TRANSFER), ("vm124", "6.18.5", stages_table.TRANSFER)],
+)
+def test_before_its_first_trial_a_guest_is_what_was_asked_for(tmp_path, monkeypatch, machine, kernel, error):
+    """Else another machine's table were its own and nothing in it old, and such rankings were never tried again."""
+    given = tmp_path / "vm120.yaml"
+    scores = {"scx_simple": 0.9, "eevdf": 0.8}
+    entries = [table.Entry(scheduler=name, why="x", score=score, error=0.01, runs=5) for name, score in scores.items()]
+    measured = table.Measured(
+        date=datetime.date(2026, 11, 26), command="x", tier="lab", seed=1, kernel="6.18.1", schedulers={}
+    )
+    (first,) = fleet.find("vm120")
+    there = fingerprint.machine("vm120", first.facts)
+    file = table.TableFile(
+        version=2, machine=there, measured=measured, provenance="x", classes={"web+archive": entries}
+    )
+    table.write(given, file)
+    monkeypatch.setattr("scenarios.lab.kernel.found", lambda cache: SimpleNamespace(version=kernel))
+    top = argparse.ArgumentParser()
+    calibrate.register(top.add_subparsers())
+    words = ("calibrate", "generalize", *WORDS, "--machine", machine, "--from", str(given))
+    setup = calibrate_setup.prepare(top.parse_args(words), lambda *_: None)
+    beliefs = stages_table.beliefs(["web+archive"], setup.prior, setup.schedulers)
+    assert beliefs["web+archive"].gains["scx_simple"] == (pytest.approx(0.1), pytest.approx(error, rel=0.05))
 
 
 STAGES = [*(("calibrate", stage) for stage in ("prototype", "overhead", "generalize")), ("adapt",)]

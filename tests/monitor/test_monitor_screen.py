@@ -153,7 +153,7 @@ def test_an_agent_that_stands_still_is_late(terminal, host):
 def test_without_textual_it_says_which_package(terminal):
     terminal.start("monitor", columns=200, lacking="textual,textual.app")
     screen = terminal.shows("ended with 1")
-    assert "asa: asa monitor needs the Python package textual, 8.0 or newer: pip install 'asa[monitor]'" in screen
+    assert "asa: asa monitor needs the Python package textual, 8.0 or newer: pip install 'textual>=8'" in screen
     assert "Traceback" not in screen
 
 

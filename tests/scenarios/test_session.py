@@ -121,7 +121,7 @@ def test_orders_are_the_same_for_the_same_seed_and_reach_the_driver_whole(start,
     ("other", "words"),
     [
         ({"programs": ("no-such-program",)}, "apt-get install one two"),
-        ({"modules": ("no_such_module.part",)}, "pip install"),
+        ({"modules": ("no_such_module.part",)}, "make setup"),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_package(start, other, words):
