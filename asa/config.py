@@ -169,7 +169,7 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     baseline_s: Annotated[
         Seconds,
         Meta(
-            description="a class that is met first stays on EEVDF for up to so long, to have something to compare with"
+            description="a class met first gets no other scheduler for up to so long, to have something to compare with"
         ),
     ] = 20.0
     longest_cooldown_s: Annotated[

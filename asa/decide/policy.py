@@ -270,17 +270,20 @@ def _wait(
     cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=stands_by, setting=rules.policy.cooldown_s)
     if state.last_switch_ns is not None and now_ns - state.last_switch_ns < cooldown_s * 1e9:
         return keep(wanted, Reason.COOLDOWN, f"{workload} wants {wanted}; cooling down")
-    if (
-        current == EEVDF
-        and signals is not None
-        and _measured(signals)
-        and rules.guard.enabled
-        and not rules.shadow
-        and age_s < rules.policy.dwell_s + rules.guard.baseline_s
-        and guard.lacking(state.guard, workload=workload)
-    ):
-        return keep(wanted, Reason.BASELINE, f"{workload} wants {wanted}; measuring it under {EEVDF} first")
+    if age_s < rules.policy.dwell_s + rules.guard.baseline_s and _met_first(state, workload, current, signals, rules):
+        return keep(wanted, Reason.BASELINE, f"{workload} wants {wanted}; measuring it under {current} first")
     return None
+
+
+def _met_first(
+    state: PolicyState, workload: Workload, current: SchedulerName, signals: Signals | None, rules: Rules
+) -> bool:
+    """Would the guard have nothing to compare the next scheduler with, and can it be measured under this one?"""
+    if signals is None or not _measured(signals) or not rules.guard.enabled or rules.shadow:
+        return False
+    if not _may_serve(state, workload, current, state.out, rules):
+        return False
+    return all(guard.lacking(state.guard, workload=workload, scheduler=name) for name in (EEVDF, current))
 
 
 def _switch(

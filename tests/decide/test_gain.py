@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CALM, CPU, DISK, FLASH, RULES, RUSTY, TABLE, WALL_NS, Rules, S, ask, event, settled
+from policy_bench import CPU, DISK, FLASH, RULES, RUSTY, TABLE, WALL_NS, Rules, S, ask, event, settled
 
 from asa.config import PolicySettings, StandingSettings
 from asa.core.decision import EEVDF, Reason, SwitchOutcome, Vote
@@ -193,7 +193,7 @@ def test_what_was_learned_is_not_weighed_by_scores_that_it_contradicts():
             now_ns=5 * S,
             wall_ns=WALL_NS,
             current=RUSTY,
-            signals=CALM,
+            signals=None,
             rules=Rules(table=measured(costs=dear)),
             lessons=lessons,
         )

@@ -31,7 +31,7 @@ from asa.core.decision import (
 from asa.decide import policy
 from asa.decide.guard import Signals
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, decide, serves
-from asa.decide.standing import Cause, Standing, barred
+from asa.decide.standing import Cause, Standing, barred, lower
 from asa.decide.table import Entry
 
 
@@ -104,6 +104,41 @@ def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
     assert barred(run.standing, CPU, wall_ns, {}) == {RUSTY}
     assert barred(run.standing, DISK, wall_ns, {}) == frozenset()
     assert (run.state.set_aside, run.state.barred) == (frozenset(), {RUSTY})
+
+
+def test_a_class_met_under_another_scheduler_is_measured_there_first():
+    """Else nothing it gets could ever be judged: it has not been seen under EEVDF, nor under what ran before."""
+    run = Run()
+    for _ in range(40):
+        run.tick(DISK, CALM)
+    assert run.current == SIMPLE
+    verdict, met_s = run.tick(CPU, CALM), run.now_s
+    while verdict.switch_to is None:
+        verdict = run.tick(CPU, CALM)
+        assert verdict.reason in {Reason.DWELL, Reason.COOLDOWN, Reason.BASELINE} or verdict.switch_to
+    assert (verdict.switch_to, run.now_s - met_s) == (RUSTY, 20)  # two of dwell, six blocks of three seconds
+    assert run.verdicts[-2][1].sentence == "cpu wants scx_rusty; measuring it under scx_simple first"
+    verdict = run.until_revert(CPU)
+    assert verdict.switch_to == SIMPLE
+    assert verdict.sentence.startswith("cpu fares worse under scx_rusty than under scx_simple: CPU pressure 60.0 %")
+
+
+def test_what_is_barred_from_a_class_is_not_measured_first():
+    run = Run()
+    for _ in range(40):
+        run.tick(DISK, CALM)
+    run.standing = lower(
+        run.standing,
+        workload=CPU,
+        scheduler=SIMPLE,
+        version="",
+        wall_ns=WALL_NS,
+        why="worse",
+        rules=run.rules.standing,
+    )
+    reasons = [run.tick(CPU, CALM).reason for _ in range(3)]
+    assert reasons == [Reason.DWELL, Reason.DWELL, Reason.BETTER]
+    assert run.current == RUSTY
 
 
 def test_after_a_revert_the_class_rests_and_then_the_next_one_is_tried():
