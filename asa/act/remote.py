@@ -18,12 +18,14 @@ from asa.act.portfolio import Portfolio
 from asa.bus import CallError
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
+from asa.core.helper_api import Failure
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
 _STANDBYS_EVERY_S = 5.0
 _LOSS_LIMIT_S = 60.0  # for a restarted helper to clear what its predecessor left (unit: RestartSec, then recovery)
 _LOOK_S, _POLL_S = 0.2, 0.02
+_OF_THE_SCHEDULER = frozenset({Failure.REFUSED, Failure.UNKNOWN_SCHEDULER})  # of all that the helper may answer
 
 
 class RemoteSwitcher:
@@ -139,12 +141,14 @@ class RemoteSwitcher:
 
     def _answered(self, answer: tuple[Any, ...] | CallError) -> None:
         if isinstance(answer, CallError) and self._target is not None and self._link.facts is not None:
-            self._events.append(self._fail(SwitchOutcome.REFUSED, str(answer.message or answer.name)))
+            # else it was not asked to start: not allowed, busy, no answer in time
+            kind = None if answer.name in _OF_THE_SCHEDULER else ExitKind.WITHDRAWN
+            self._events.append(self._fail(SwitchOutcome.REFUSED, str(answer.message or answer.name), kind))
 
-    def _fail(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
+    def _fail(self, outcome: SwitchOutcome, detail: str, kind: ExitKind | None = None) -> SwitchEvent:
         assert self._target is not None  # noqa: S101  # only called with one
         target, self._target = self._target, None
-        return self._event(outcome, detail, target)
+        return self._event(outcome, detail, target, kind)
 
     def _withdrawn(self, reason: str) -> None:
         self._standbys, self._wanted = (), ()

@@ -80,7 +80,9 @@ class Reason(StrEnum):
     HOLD = "hold"  # somebody else changed the scheduler: they win, until told to resume
     OBSERVING = "observing"  # ASA may not switch here
     BETTER = "better"  # the table ranks another scheduler first: switch
-    BASELINE = "baseline"  # the class is met first: EEVDF stays until the guard knows what to compare with
+    BASELINE = (
+        "baseline"  # the class is met first: what is in force stays until the guard has something to compare with
+    )
     REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
     TRYING = "trying"  # in time that the user allows for it another scheduler than the first choice serves
     BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold
@@ -153,7 +155,9 @@ class ExitKind(StrEnum):
     ERROR = "error"  # 1024, 1025: the kernel or the scheduler found a fault
     STALL = "stall"  # 1026: a task able to run was not run, the kernel's watchdog took it out
     KILLED = "killed"  # its process was ended by a signal
-    WITHDRAWN = "withdrawn"  # ASA's own helper, or its lease, ended: nothing against the scheduler
+    WITHDRAWN = (
+        "withdrawn"  # by ASA's own helper, which or whose lease has ended, or which took no order: not its fault
+    )
     QUIT = "quit"  # its process ended by itself and nothing says why
 
 

@@ -38,6 +38,8 @@ def learn(
     if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
         return _held_up(state, f"{new} was taken out by SysRq-S", stranger=False), standing
     if held is not None and by_hand:
+        if event.outcome is SwitchOutcome.LOST and event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN:
+            return state, standing  # it comes back with the lease
         return replace(state, held=orders.failed(held, event)), standing
     kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine)
     if off is not None:

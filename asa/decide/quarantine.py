@@ -44,15 +44,22 @@ def take_note(
     """Judge one event. The second value is a scheduler that is off from now on, whose record then begins anew.
 
     One that let go in order is not blamed, until it has done so as often as it may fail: whoever ends it again and
-    again does not want it.
+    again does not want it. Nor is one that the helper did not try to start (not approved any more, say): it is asked
+    for again later and later, and never off.
     """
     name = event.new
     withdrawn = event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN
-    if event.outcome not in _BAD or name == EEVDF or withdrawn:
+    refused = event.outcome is SwitchOutcome.REFUSED
+    if event.outcome not in _BAD or name == EEVDF or (withdrawn and not refused):
         return quarantine, None
     now_ns, within_ns = event.monotonic_ns, int(rules.within_s * 1e9)
     known = next((one for one in quarantine.outs if one.scheduler == name), Out(scheduler=name))
     others = tuple(one for one in quarantine.outs if one.scheduler != name)
+    why = event.exit.reason if event.exit is not None else event.detail
+    if withdrawn:
+        excused = _lately(known.excused_ns, now_ns, within_ns)
+        out = replace(known, excused_ns=excused, until_ns=_until_ns(now_ns, len(excused), rules), why=why)
+        return Quarantine(outs=(*others, out)), None
     if event.outcome is SwitchOutcome.LOST and event.exit is not None and event.exit.kind in _BLAMELESS:
         excused = _lately(known.excused_ns, now_ns, within_ns)
         if len(excused) <= rules.failures:
@@ -62,13 +69,12 @@ def take_note(
         return Quarantine(outs=others), name
     calm = bool(known.failed_ns) and now_ns - known.failed_ns[-1] >= _CALM_NS
     level = 1 if calm else known.level + 1
-    backoff_s = min(rules.longest_s, rules.backoff_s * 2.0 ** min(level - 1, 32))
     out = replace(
         known,
         failed_ns=(*known.failed_ns, now_ns)[-rules.failures :],
         level=level,
-        until_ns=now_ns + int(backoff_s * 1e9),
-        why=event.exit.reason if event.exit is not None else event.detail,
+        until_ns=_until_ns(now_ns, level, rules),
+        why=why,
     )
     return Quarantine(outs=(*others, out)), None
 
@@ -83,6 +89,10 @@ def lift(quarantine: Quarantine, scheduler: SchedulerName | None = None) -> Quar
 def same(name: SchedulerName, asked: SchedulerName) -> bool:
     """Is `name` the scheduler asked for, or a mode of it?"""
     return name == asked or name.partition(":")[0] == asked
+
+
+def _until_ns(now_ns: int, level: int, rules: QuarantineSettings) -> int:
+    return now_ns + int(min(rules.longest_s, rules.backoff_s * 2.0 ** min(level - 1, 32)) * 1e9)
 
 
 def _lately(times_ns: tuple[int, ...], now_ns: int, within_ns: int) -> tuple[int, ...]:

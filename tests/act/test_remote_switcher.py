@@ -187,7 +187,11 @@ def test_what_the_helper_refuses_is_told_in_its_words(bench):
     event = bench.event()
     assert (event.outcome, event.new) == (SwitchOutcome.REFUSED, P2DQ)
     assert "not installed" in event.detail
+    assert event.exit is None  # it is the scheduler's
     assert not bench.switcher.busy()
+    bench.helper.refuse["Switch"] = (Failure.NOT_AUTHORIZED, "scx_p2dq is not approved any more")
+    bench.switcher.begin(P2DQ, "because")
+    assert bench.event().exit.kind is ExitKind.WITHDRAWN
 
 
 @pytest.mark.parametrize("name", [Failure.NOT_ACTIVE, Failure.HELD, "org.example.Odd"])

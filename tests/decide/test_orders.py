@@ -134,6 +134,18 @@ def test_a_choice_that_fails_ends_on_hold_and_nothing_is_held_against_it(outcome
     assert ask(state, CPU, 100)[1].switch_to == RUSTY
 
 
+def test_a_choice_comes_back_with_the_lease():
+    """Another session came to the front, or the helper was updated: nobody took the choice back."""
+    state = learn(chosen(), event(SwitchOutcome.LOST, FLASH, 6, kind=ExitKind.WITHDRAWN))
+    _, verdict = ask(state, CPU, 7, may_switch=False)
+    assert verdict.reason is Reason.OBSERVING
+    state, verdict = ask(state, CPU, 60)
+    assert (verdict.switch_to, verdict.reason) == (FLASH, Reason.BY_HAND)
+    state = learn(state, event(SwitchOutcome.REFUSED, FLASH, 61, kind=ExitKind.WITHDRAWN))
+    assert state.held.scheduler is None  # that is an answer, and is not asked for again each second
+    assert "scx_flash, chosen by hand, could not be loaded" in state.hold
+
+
 def test_others_that_fail_meanwhile_are_blamed():
     state = learn(chosen(), event(SwitchOutcome.REFUSED, SIMPLE, 6, old=FLASH))
     state, _ = ask(state, CPU, 7, current=FLASH)

@@ -56,6 +56,22 @@ def test_the_rest_is_no_failure(outcome):
     assert after(event(100, outcome=outcome)) == (Quarantine(), [None])
 
 
+def test_what_the_helper_does_not_take_is_asked_for_later_and_later_and_never_off():
+    """`asa machine revoke`, say: once it is approved again it serves again, by itself."""
+    at_s, waits, quarantine = 0.0, [], Quarantine()
+    while at_s < 6 * HOUR:
+        refused = event(at_s, outcome=SwitchOutcome.REFUSED, kind=ExitKind.WITHDRAWN)
+        quarantine, off = take_note(quarantine, refused, RULES)
+        assert off is None
+        waits.append(out_s(quarantine, at_s))
+        at_s += waits[-1]
+    assert waits[:4] == [30.0, 60.0, 120.0, 240.0]
+    assert len(waits) <= 7 * 6  # seven an hour
+    assert max(waits) <= RULES.longest_s
+    _, off = take_note(quarantine, event(at_s), RULES)  # its first failure
+    assert off is None
+
+
 def test_eevdf_is_never_out():
     assert after(*[event(at_s, EEVDF) for at_s in range(9)])[0] == Quarantine()
 
