@@ -14,7 +14,7 @@ import msgspec
 
 from asa.bus import Bus, BusError, CallError, Incoming, Rule
 from asa.core.errors import SchedulerError
-from asa.core.helper_api import BUS_NAME, INTERFACE, LEASE_LIMIT_S, PATH, Failure, LeaseFacts
+from asa.core.helper_api import BUS_NAME, INTERFACE, LEASE_LIMIT_S, PATH, PROBES_LIMIT_S, Failure, LeaseFacts
 from asa.core.ports import Clock
 
 _PROPERTIES = "org.freedesktop.DBus.Properties"
@@ -90,7 +90,7 @@ class HelperLink:
         """Ask for the probes, with or without a lease."""
         with suppress(BusError):  # `advance` will notice
             if self._bus is not None:
-                self._bus.send(BUS_NAME, PATH, INTERFACE, "Probes", then=then, limit_s=_ANSWER_S)
+                self._bus.send(BUS_NAME, PATH, INTERFACE, "Probes", then=then, limit_s=PROBES_LIMIT_S)
 
     def standbys(self, then: Callable[[bytes], None]) -> None:
         """Have what waits at the helper told as JSON."""

@@ -13,6 +13,9 @@ INTERFACE = "org.asa.Helper1"
 LEASE_LIMIT_S = 5.0
 """The longest from the end of a daemon to the scheduler that was there before it."""
 
+PROBES_LIMIT_S = 180.0
+"""How long the helper may take to load the probes: BCC compiles for up to a minute."""
+
 WHY_CHARACTERS = 400
 """The longest reason that a switch may carry."""
 

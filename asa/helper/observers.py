@@ -10,10 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from asa.bus import Bus, BusError
-from asa.core.helper_api import INTERFACE, PATH
+from asa.core.helper_api import INTERFACE, PATH, PROBES_LIMIT_S
 from asa.helper.probes import ProbeHandover, Probes
-
-_SLOW_S = 180.0  # BCC compiles for up to a minute
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +29,7 @@ class Observers:
 
     def add(self, sender: str, at_seat: int | None) -> ProbeHandover:
         """The counters for this connection. Raises SourceError when this machine has none."""
-        self.patience(_SLOW_S)
+        self.patience(PROBES_LIMIT_S)
         try:
             handover = self.probes.open()
         finally:
