@@ -32,6 +32,7 @@ from asa.core.sample import RawSample
 from asa.decide import filters, guard, learning, policy, standbys
 from asa.decide.filters import Method
 from asa.decide.learning import Lessons
+from asa.decide.signals import Signals, of_rates
 from asa.decide.standing import Standing
 from asa.decide.table import MappingTable
 from collectors import rates
@@ -73,7 +74,7 @@ class State:
     standing: Standing = field(default_factory=Standing)
     lessons: Lessons = field(default_factory=Lessons)
     decision: Decision | None = None
-    signals: guard.Signals | None = None  # what the guard saw of this tick
+    signals: Signals | None = None  # what the guard saw of this tick
 
 
 def step(
@@ -138,9 +139,9 @@ def step(
     )
 
 
-def _signals(sample: RawSample, derived: Rates | None) -> guard.Signals | None:
+def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
     cpus = None if sample.cpu is None else len(sample.cpu.cores)  # those online
-    return None if derived is None else guard.signals(derived, cpus)
+    return None if derived is None else of_rates(derived, cpus)
 
 
 def _vote(

@@ -12,7 +12,7 @@ from asa.core.decision import Decision
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Account, Accountant, switched
-from asa.decide.guard import Signals
+from asa.decide.signals import Signals
 from asa.status import Status, Waiting
 from collectors.sampler import HostSampler
 

@@ -154,9 +154,7 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     from asa.act.portfolio import Portfolio
     from asa.core.decision import SchedulerName
     from asa.decide import table
-    from asa.host import Facts
     from calibration import controllers
-    from calibration.fleet import CPU_MODEL
     from calibration.stages_guest import Options
     from calibration.stages_play import Here, InLab
 
@@ -172,8 +170,7 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
     _writable(out)
-    expected = Facts(cpu_model=CPU_MODEL, cpus=cpus) if guest is None else guest.facts
-    prior = _prior(arguments, places, portfolio, folder, out, expected)
+    prior = _prior(arguments, places, portfolio, folder, out, _expected(guest, cpus))
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
     if getattr(arguments, "stage", "") != _COSTS:
         _check_rivals(arguments.scheduler, schedulers, places)
@@ -242,6 +239,14 @@ def _guest(name: str | None) -> "FleetMachine | None":
     if found is None:
         raise InputError(path="--machine", key="", value=name, allowed=", ".join(one.name for one in MACHINES))
     return found
+
+
+def _expected(guest: "FleetMachine | None", cpus: int) -> "Facts":
+    """What a guest will tell of itself."""
+    from asa.host import Facts
+    from calibration.fleet import CPU_MODEL
+
+    return Facts(cpu_model=CPU_MODEL, cpus=cpus) if guest is None else guest.facts
 
 
 def _played_on(results: "Sequence[Result]") -> datetime.date:

@@ -15,9 +15,10 @@ import msgspec
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
 from asa.decide import learning
 from asa.decide import standing as standings
-from asa.decide.guard import LOOKS, GuardState, Signal
+from asa.decide.guard import LOOKS, GuardState
 from asa.decide.learning import Learning, Lessons
 from asa.decide.policy import PolicyState, Rules
+from asa.decide.signals import Signal
 from asa.decide.standing import Cause, Standing
 from asa.status import Compared, Learned, Place, Showing, Switched
 

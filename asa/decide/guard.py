@@ -15,7 +15,7 @@ Worse is a signal that is worse on all three counts:
   false alarm in a whole trial. Each look may spend its share of it (Lan and DeMets, Biometrika 70, 1983: early ones
   little), divided by the number of comparisons (signals times references) that it makes (Bonferroni);
 - its median is larger by the share `worse_by`;
-- and by more than `FLOOR`, below which nobody feels it.
+- and by more than `asa.decide.signals.FLOOR`, below which nobody feels it.
 
 Classes are wide: the same one with five busy tasks instead of three waits longer under any scheduler. So only blocks
 of **comparable load** are compared: processors about as busy, about as many tasks able to run (`LOAD_MATCH`). And an
@@ -31,13 +31,25 @@ and fades.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from statistics import median
 from typing import Protocol
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.ranks import larger
-from collectors.rates import Rates
+from asa.decide.signals import (
+    LOAD_MATCH,
+    MEANINGS,
+    PLACES,
+    SIGNALS,
+    SWITCHES,
+    Signal,
+    Signals,
+    Values,
+    chattier,
+    felt,
+    middle,
+    values_of,
+)
 
 BLOCK_S = 3.0
 LOOKS: tuple[tuple[int, float], ...] = ((6, 0.1), (10, 0.2), (15, 0.3), (20, 0.4))
@@ -48,79 +60,14 @@ MOST_BLOCKS = 20
 """Kept for each class and scheduler: the newest minute."""
 MOST_PAIRS = 64
 """Of class and scheduler that are remembered; the one not seen for longest is forgotten."""
+REFERENCE_S = 8 * 3600.0
+"""For how long, of the time that the machine is awake, what was seen is a reference: a working day, a first choice.
+
+What a class shows under any scheduler moves with heat, updates and what lies in the background; an older reference
+would let the guard blame the scheduler for that. A class then counts as met first again (`guard.baseline_s`).
+"""
 LONGEST_GAP_S = 10.0
 """Without a tick for longer a trial ends: the machine slept, or nobody could say what it did."""
-
-
-class Signal(StrEnum):
-    """What is compared; larger is worse."""
-
-    RUN_QUEUE = "run-queue-p99"
-    WAKEUP = "wakeup-p99"
-    PRESSURE = "cpu-pressure"
-    TIMER = "timer-late-p99"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Meaning:
-    words: str  # for people
-    unit: str
-    scale: float  # from the value to the unit
-    floor: float  # a growth of less than this is felt by nobody
-
-
-# People begin to notice a delay of 34 to 137 ms with a mouse (Forch et al. 2017, doi 10.1007/978-3-319-58475-1_4), and
-# under a finger well below 10 ms (Ng et al., UIST 2012, doi 10.1145/2380116.2380174). Between a touch and its picture
-# lie some five wakeups (input, compositor, application, its renderer, compositor): 2 ms each make 10 ms. It is also an
-# eighth of a frame at 60 Hz, and a fifth of the 10 ms audio buffers that the paper's audio scenario is run with here.
-# The paper (section 4.2) calls what lies below the "exceeds human perception" region: no gain counts there.
-_LATENCY_FLOOR_US = 2_000.0
-# Of the time some task that could run was waiting. No study of perception knows it; a tenth is more than kernel threads
-# and the agent itself cause on an idle machine.
-_PRESSURE_FLOOR = 0.1
-
-_MEANINGS: Mapping[Signal, _Meaning] = {
-    Signal.RUN_QUEUE: _Meaning(words="run-queue latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
-    Signal.WAKEUP: _Meaning(words="wakeup latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
-    Signal.PRESSURE: _Meaning(words="CPU pressure", unit=" %", scale=100.0, floor=_PRESSURE_FLOOR),
-    Signal.TIMER: _Meaning(words="timer lateness (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
-}
-FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in _MEANINGS.items()}
-"""Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
-SIGNALS = tuple(Signal)
-"""In the order of their values in a block."""
-_BUSY, _RUNNABLE, SWITCHES = len(SIGNALS), len(SIGNALS) + 1, len(SIGNALS) + 2
-_PLACES = len(SIGNALS) + 3
-
-LOAD_MATCH = ((_BUSY, 0.1, 0.0), (_RUNNABLE, 0.75, 0.15))
-"""Place, and how far from the trial's median a block may lie: by so much, or by such a share of it if that is more.
-
-One task more among five or fewer is another load.
-"""
-
-# A scheduler can cause switches itself, by slices that are too short. So this is high, and not a mere share of what was
-# there before: 25,000 more a second are slices of 40 us where there were none.
-CHATTIER = (25_000.0, 0.5)
-"""Context switches a second and CPU that a trial must have more than a block: so many, or such a share if that is more.
-
-The share is of the block's. The block is then no reference.
-"""
-
-Values = tuple[float | None, ...]
-"""Of a tick or a block: in the order of SIGNALS, then share of processor time used, tasks able to run and switches."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signals:
-    """One tick's. None: not measured here, or not in this tick; that is no evidence."""
-
-    run_queue_p99_us: float | None = None
-    wakeup_p99_us: float | None = None
-    cpu_pressure: float | None = None  # 0..1 of the time
-    timer_late_us: float | None = None  # p99
-    busy: float | None = None  # 0..1, the load: share of processor time that was used
-    runnable: float | None = None  # tasks able to run, those on a processor included
-    switches: float | None = None  # context switches a second and online CPU
 
 
 class Rules(Protocol):
@@ -155,7 +102,7 @@ class Worse:
     @property
     def sentence(self) -> str:
         """For people."""
-        meaning = _MEANINGS[self.signal]
+        meaning = MEANINGS[self.signal]
         now, before = self.median * meaning.scale, self.reference_median * meaning.scale
         return (
             f"{self.workload} fares worse under {self.scheduler} than under {self.than}: {meaning.words} "
@@ -170,8 +117,8 @@ class _Block:
 
     since_ns: int
     ticks: int
-    sums: tuple[float, ...] = (0.0,) * _PLACES
-    known: tuple[int, ...] = (0,) * _PLACES
+    sums: tuple[float, ...] = (0.0,) * PLACES
+    known: tuple[int, ...] = (0,) * PLACES
 
     def plus(self, values: Values) -> "_Block":
         return _Block(
@@ -208,20 +155,8 @@ class GuardState:
     trial: _Trial | None = None
     seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
     """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
-
-
-def signals(rates: Rates, cpus: int | None) -> Signals:
-    """What of a tick's rates the guard looks at. `cpus` were online; None: unknown."""
-    switches = rates.context_switches_per_s
-    return Signals(
-        run_queue_p99_us=rates.run_queue_latency_p99_us,
-        wakeup_p99_us=rates.wakeup_latency_p99_us,
-        cpu_pressure=rates.pressure_cpu_some_share,
-        timer_late_us=rates.timer_late_p99_us,
-        busy=_busy(rates),
-        runnable=rates.run_queue_length,
-        switches=switches / cpus if switches is not None and cpus else None,
-    )
+    seen_ns: Mapping[tuple[Workload, SchedulerName], int] = field(default_factory=dict)
+    """When the newest of them ended, CLOCK_MONOTONIC."""
 
 
 def observe(
@@ -231,10 +166,10 @@ def observe(
 
     Another class or scheduler, or a gap, ends the trial and begins the next one.
     """
-    values = _values(signals)
+    values = values_of(signals)
     trial = state.trial
     if trial is None or _ends(trial, now_ns, workload, scheduler):
-        state = _closed(state)
+        state = _young(_closed(state), now_ns)
         block = _Block(since_ns=now_ns, ticks=0).plus(values)
         return replace(state, trial=_Trial(workload=workload, scheduler=scheduler, last_ns=now_ns, block=block))
     if now_ns - trial.block.since_ns < BLOCK_S * 1e9:
@@ -243,7 +178,7 @@ def observe(
     share = next((share for at, share in LOOKS if at == blocks), 0.0)
     fresh = _Block(since_ns=now_ns, ticks=0).plus(values)
     following = replace(trial, last_ns=now_ns, block=fresh, blocks=blocks, share=share)
-    return GuardState(trial=following, seen=_with(state.seen, trial, trial.block.means()))
+    return replace(_with(state, trial, now_ns), trial=following)
 
 
 def broken_off(state: GuardState) -> GuardState:
@@ -318,40 +253,30 @@ def _closed(state: GuardState) -> GuardState:
     trial = state.trial
     if trial is None or trial.block.ticks < 2:
         return state
-    return replace(state, seen=_with(state.seen, trial, trial.block.means()))
+    return _with(state, trial, trial.last_ns)
 
 
-def _with(
-    seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]], trial: _Trial, means: Values
-) -> Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]]:
-    pair = (trial.workload, trial.scheduler)
-    others = {other: blocks for other, blocks in seen.items() if other != pair}
-    while len(others) >= MOST_PAIRS:
-        del others[next(iter(others))]
-    return others | {pair: (*seen.get(pair, ()), means)[-MOST_BLOCKS:]}
-
-
-def _busy(rates: Rates) -> float | None:
-    idle, waiting = rates.cpu_idle_share, rates.cpu_iowait_share
-    return None if idle is None else 1.0 - idle - (waiting or 0.0)
-
-
-def _values(tick: Signals) -> Values:
-    return (
-        tick.run_queue_p99_us,
-        tick.wakeup_p99_us,
-        tick.cpu_pressure,
-        tick.timer_late_us,
-        tick.busy,
-        tick.runnable,
-        tick.switches,
+def _young(state: GuardState, now_ns: int) -> GuardState:
+    """Without what is too old to be a reference."""
+    old = {pair for pair, at_ns in state.seen_ns.items() if now_ns - at_ns > REFERENCE_S * 1e9}
+    if not old:
+        return state
+    return replace(
+        state,
+        seen={pair: blocks for pair, blocks in state.seen.items() if pair not in old},
+        seen_ns={pair: at_ns for pair, at_ns in state.seen_ns.items() if pair not in old},
     )
 
 
-def middle(blocks: tuple[Values, ...], place: int) -> float | None:
-    """Median of what is known at a place; None: nothing is."""
-    known = [value for block in blocks if (value := block[place]) is not None]
-    return median(known) if known else None
+def _with(state: GuardState, trial: _Trial, at_ns: int) -> GuardState:
+    """With the trial's block, which ended then."""
+    pair = (trial.workload, trial.scheduler)
+    others = {other: blocks for other, blocks in state.seen.items() if other != pair}
+    while len(others) >= MOST_PAIRS:
+        del others[next(iter(others))]
+    blocks = (*state.seen.get(pair, ()), trial.block.means())[-MOST_BLOCKS:]
+    times = {other: state.seen_ns[other] for other in others if other in state.seen_ns}
+    return replace(state, seen=others | {pair: blocks}, seen_ns=times | {pair: at_ns})
 
 
 def _comparable(blocks: tuple[Values, ...], load: tuple[float | None, ...]) -> tuple[Values, ...]:
@@ -373,22 +298,6 @@ def _references(
     return tuple(block for block in _comparable(blocks, load) if not chattier(switches, block[SWITCHES]))
 
 
-def chattier(now: float | None, before: float | None) -> bool:
-    """Is `now` far more switches a second and CPU than `before`? None is unknown, and far from nothing.
-
-    More only: a scheduler that starves tasks makes fewer, and must not be excused for it.
-    """
-    if now is None or before is None:
-        return False
-    by, share = CHATTIER
-    return now - before > max(by, share * before)
-
-
 def _known(blocks: tuple[Values, ...], place: int, fewest: int = FEWEST_BLOCKS) -> list[float]:
     known = [value for block in blocks if (value := block[place]) is not None]
     return known if len(known) >= fewest else []
-
-
-def felt(signal: Signal, now: float, before: float, worse_by: float) -> bool:
-    """Is it worse now by so much that it counts?"""
-    return now - before > FLOOR[signal] and now > before * (1.0 + worse_by)

@@ -28,10 +28,11 @@ from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload
 from asa.decide import cooldown, gain, guard, learning, trying
 from asa.decide import standing as standings
 from asa.decide.gain import Weighed
-from asa.decide.guard import Signals, Worse
+from asa.decide.guard import Worse
 from asa.decide.learning import Lessons
 from asa.decide.policy_news import learn, obey, powered, released
 from asa.decide.policy_state import PolicyState, Revert, Rules, Verdict, keep, version_of
+from asa.decide.signals import Signals
 from asa.decide.standing import Cause, Standing
 
 __all__ = [

@@ -10,18 +10,8 @@ schedulers only when it happens again and again.
 from dataclasses import dataclass
 
 from asa.core.decision import SchedulerName, Workload
-from asa.decide.guard import (
-    FEWEST_BLOCKS,
-    LOAD_MATCH,
-    MOST_BLOCKS,
-    SIGNALS,
-    SWITCHES,
-    GuardState,
-    Values,
-    chattier,
-    felt,
-    middle,
-)
+from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState
+from asa.decide.signals import LOAD_MATCH, SIGNALS, SWITCHES, Values, chattier, felt, middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +52,8 @@ def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
 def compare(one: Stretch, other: Stretch, worse_by: float) -> int | None:
     """1: `one` was better, -1: worse, 0: alike, or better in one signal and worse in another. Of the same class.
 
-    Only differences count that the guard would count (`guard.felt`; `worse_by` is its setting). None: the load was not
-    comparable, no signal is known of both, or what was worse switched far more often (`guard.chattier`).
+    Only differences count that the guard would count (`felt`; `worse_by` is its setting). None: the load was not
+    comparable, no signal is known of both, or what was worse switched far more often (`chattier`).
     """
     for place, by, share in LOAD_MATCH:
         mine, its = one.medians[place], other.medians[place]

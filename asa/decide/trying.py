@@ -15,9 +15,10 @@ from dataclasses import replace
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import cooldown, learning
-from asa.decide.guard import MOST_BLOCKS, SIGNALS
+from asa.decide.guard import MOST_BLOCKS
 from asa.decide.learning import MOST_COUNTED, TRIAL_S, Lessons
 from asa.decide.policy_state import PolicyState, Rules, Trying
+from asa.decide.signals import SIGNALS
 
 
 def followed(state: PolicyState, now_ns: int, rules: Rules) -> PolicyState:

@@ -8,9 +8,10 @@ from policy_bench import WALL_NS, Rules
 from asa.config import GuardSettings
 from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
 from asa.decide import guard, learning
-from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, Signals
+from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS
 from asa.decide.learning import Duel
 from asa.decide.policy_state import PolicyState, keep
+from asa.decide.signals import Signals
 
 S = 1_000_000_000
 WEB, GAME = Workload("web"), Workload("game")

@@ -15,8 +15,8 @@ from asa.core.decision import (
     Workload,
 )
 from asa.decide import policy
-from asa.decide.guard import Signals
 from asa.decide.policy import PolicyState, decide
+from asa.decide.signals import Signals
 from asa.decide.standing import Standing
 from asa.decide.table import Entry, MappingTable
 

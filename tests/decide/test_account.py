@@ -16,9 +16,9 @@ from asa.core.decision import (
 )
 from asa.decide import guard, learning, policy, standing
 from asa.decide.account import Accountant, ranking, showings, switched
-from asa.decide.guard import Signals
 from asa.decide.learning import Duel, Learning
 from asa.decide.policy import PolicyState, Revert
+from asa.decide.signals import Signals
 from asa.decide.standing import Standing
 from asa.decide.table import Entry, MappingTable
 from asa.pipeline import Rules

@@ -12,7 +12,8 @@ import pytest
 from asa.config import GuardSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard
-from asa.decide.guard import FEWEST_BLOCKS, LOOKS, MOST_BLOCKS, MOST_PAIRS, GuardState, Signal, Signals
+from asa.decide.guard import FEWEST_BLOCKS, LOOKS, MOST_BLOCKS, MOST_PAIRS, GuardState
+from asa.decide.signals import Signal, Signals, of_rates
 from asa.journal import Journal
 from collectors import rates
 from collectors.rates import Rates
@@ -161,6 +162,17 @@ def test_reference_adds_up_over_short_visits():
     assert machine.run(NEW, jittered(9000, 63)).verdict is not None
 
 
+@pytest.mark.parametrize(("hours", "known"), [(7.9, True), (8.1, False)])
+def test_what_was_seen_a_working_day_ago_is_no_reference(hours, known):
+    """Heat, updates and what lies in the background move what a class shows, whoever schedules it."""
+    machine = Machine().run(EEVDF, jittered(4000, 63))
+    machine.now_ns += int(hours * 3600 * S)
+    machine.run(OLD, jittered(4000, 1), workload=GAME)  # another class comes between
+    assert bool(guard.lacking(machine.state, workload=WEB)) is not known
+    assert (machine.run(NEW, jittered(9000, 63)).verdict is not None) is known
+    assert machine.state.seen.keys() == machine.state.seen_ns.keys()
+
+
 def test_only_what_was_measured_since_the_switch_counts_against_a_scheduler():
     machine = Machine().run(NEW, jittered(9000, 63)).run(EEVDF, jittered(4000, 63)).run(NEW, jittered(9000, 63, 2))
     assert (machine.verdict.blocks, machine.verdict.reference_blocks) == (6, 20)
@@ -294,7 +306,7 @@ def recorded():
                 samples = list(journal.samples(session.number))
                 whole = [(old, new) for old, new in pairwise(samples) if old.cpu and new.cpu]
                 ticks = [(rates.derive(old, new), len(new.cpu.cores)) for old, new in whole]
-                found[name, session.header.label].append([guard.signals(one, cpus) for one, cpus in ticks if one])
+                found[name, session.header.label].append([of_rates(one, cpus) for one, cpus in ticks if one])
     return found
 
 
@@ -337,11 +349,11 @@ def test_an_observation_leaves_the_earlier_state_alone():
 
 
 def test_signals_come_from_rates():
-    assert guard.signals(Rates(), 4) == Signals()
+    assert of_rates(Rates(), 4) == Signals()
     switches = Rates(context_switches_per_s=6000.0)
-    assert guard.signals(switches, 4) == Signals(switches=1500.0)
-    assert guard.signals(switches, None) == guard.signals(switches, 0) == Signals()
-    assert guard.signals(
+    assert of_rates(switches, 4) == Signals(switches=1500.0)
+    assert of_rates(switches, None) == of_rates(switches, 0) == Signals()
+    assert of_rates(
         Rates(
             run_queue_latency_p99_us=1.0,
             wakeup_latency_p99_us=2.0,

@@ -10,8 +10,9 @@ from learning_use import GAME, NEW, OLD, RULES, WEB, Use, a_duel
 
 from asa.core.decision import EEVDF, Order, OrderKind, SchedulerName
 from asa.decide import learning
-from asa.decide.guard import FEWEST_BLOCKS, Signals
+from asa.decide.guard import FEWEST_BLOCKS
 from asa.decide.learning import ALIKE, ALPHA, MOST_COUNTED, Learning, Lessons, begin, evidence, preferred
+from asa.decide.signals import Signals
 
 
 def by_integral(won, lost):

@@ -8,9 +8,10 @@ from learning_use import GAME, NEW, RULES, S, Use
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF
 from asa.decide import learning
-from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState, Signals
+from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState
 from asa.decide.learning import PAIR_S
 from asa.decide.power import Power
+from asa.decide.signals import Signals
 
 
 def test_two_stretches_make_one_comparison_and_are_used_up():

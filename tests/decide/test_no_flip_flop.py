@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from asa.config import GuardSettings, StandingSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard, standing
-from asa.decide.guard import GuardState, Signals
+from asa.decide.guard import GuardState
+from asa.decide.signals import Signals
 from asa.decide.standing import Standing
 
 S = 1_000_000_000

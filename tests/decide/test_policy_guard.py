@@ -29,8 +29,8 @@ from asa.core.decision import (
     Vote,
 )
 from asa.decide import policy
-from asa.decide.guard import Signals
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, decide, serves
+from asa.decide.signals import Signals
 from asa.decide.standing import Cause, Standing, barred, lower
 from asa.decide.table import Entry
 

@@ -5,7 +5,8 @@ import pytest
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard
-from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState, Signals
+from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState
+from asa.decide.signals import Signals
 from asa.decide.stretches import Stretch, compare, taken
 
 S = 1_000_000_000

@@ -9,9 +9,9 @@ from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules,
 from asa.config import GuardSettings, PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
 from asa.decide import learning, policy, trying
-from asa.decide.guard import Signals
 from asa.decide.learning import TRIAL_S, Duel, Learning, begin
 from asa.decide.policy import PolicyState, Revert
+from asa.decide.signals import Signals
 from asa.decide.standing import Standing
 from asa.decide.table import Entry
 
