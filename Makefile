@@ -91,7 +91,7 @@ SCENARIOS := web+kernel,web+disk,office+kernel,office+disk
 # nor to adapt: the unseen machine has the prototype's table as it is
 COSTS_BY :=
 ADAPT_MINUTES :=
-SCHEDULERS := eevdf,scx_bpfland,scx_flash
+SCHEDULERS := eevdf,scx_simple,scx_bpfland,scx_flash
 COLUMNS := $(SCHEDULERS),agent
 CHANGING :=
 STAGE_REPEAT := 1
@@ -147,15 +147,19 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	left() { # of a stage that is kept a clone has tables, and no trials to go on from
 		[ ! -e "$$table/$$machine.yaml" ] || [ ! -e "$(STAGES)/$$1/trials.parquet" ] || [ -d "$(STAGES)/$$1/trials" ]
 	}
+	recorded() { # what a stage has recorded, to train from
+		for one in $(STAGES)/$$1/recordings/*; do [ ! -e "$$one" ] || cp "$$one" "$(STAGES)/recordings/$$1-$${one##*/}"; done
+	}
 	for machine in $(PROTOTYPES); do
 		if left $$machine-prototype; then
 			$(ASA) calibrate prototype --machine $$machine $(IN_LAB) --scenario $(SCENARIOS) --repeat $(STAGE_REPEAT) \
 				--seconds $(STAGE_SECONDS) --seed 11 --record --folder $(STAGES)/$$machine-prototype --out $$table/$$machine.yaml
-			for one in $(STAGES)/$$machine-prototype/recordings/*; do [ ! -e "$$one" ] || cp "$$one" "$(STAGES)/recordings/$$machine-$${one##*/}"; done
+			recorded $$machine-prototype
 		fi
 		if [ -n "$(COSTS_BY)" ] && left $$machine-overhead; then
 			$(ASA) calibrate overhead --machine $$machine $(IN_LAB) --scenario $(COSTS_BY) --repeat 1 --seconds 15 \
-				--seed 12 --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
+				--seed 12 --record --folder $(STAGES)/$$machine-overhead --from $$table/$$machine.yaml --out $$table/$$machine.yaml
+			recorded $$machine-overhead
 		fi
 	done
 	if [ -z "$(QUICK)" ] && [ ! -e $(STAGES)/model.md ]; then # the card is written last

@@ -18,7 +18,7 @@ case "$* " in "record "*" --scheduler all "*) exit 1; esac # all are not what it
     mkdir -p "$folder"
     : > "$folder/${folder##*/}.journal.xz"
 }
-[ "$2" != prototype ] || {
+[ "$2" != prototype ] && [ "$2" != overhead ] || {
     folder=$(echo "$*" | sed 's/.*--folder \\([^ ]*\\).*/\\1/')
     mkdir -p "$folder/recordings" "$folder/trials"
     : > "$folder/recordings/one.journal.xz"
@@ -104,7 +104,12 @@ def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables
     said, ended = evaluate(tmp_path, "", "adapt --machine", 1)
     assert (said, ended) == (STAGES[""], 2)
     kept = tmp_path / "calibration/results/stages/recordings"
-    assert {path.name for path in kept.iterdir()} == {"idle.journal.xz", "more.journal.xz", "vm120-one.journal.xz"}
+    assert {path.name for path in kept.iterdir()} == {
+        "idle.journal.xz",
+        "more.journal.xz",
+        "vm120-overhead-one.journal.xz",
+        "vm120-prototype-one.journal.xz",
+    }
 
 
 def test_what_a_clone_has_is_not_played_again(tmp_path):

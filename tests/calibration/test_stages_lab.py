@@ -4,11 +4,13 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 
 from asa.decide import table
+from models.recorded import read
 
 WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple", "--seconds", "3", "--warm-up", "0")
 WORDS = (*WORDS, "--cpus", "2", "--jobs", "2", "--json")
@@ -19,6 +21,15 @@ def asa(*words):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return json.loads(done.stdout)
+
+
+def _recorded(campaign):
+    """How many sessions `asa train` finds of each label."""
+    found = Counter()
+    for path in (campaign / "recordings").glob("*.journal.xz"):
+        for session in read(path):
+            found[session.header.label] += len(session.samples) >= 2
+    return found
 
 
 @pytest.mark.vm
@@ -47,14 +58,18 @@ def test_stages_two_and_three_have_the_agent_at_work(tmp_path):
     out = tmp_path / "table.yaml"
     words = (*WORDS, "--out", str(out))
     longer = ("--seconds", "10")  # the agent needs some to be sure, and emulated a load takes some more
-    told = asa("calibrate", "overhead", *words, *longer, "--folder", str(tmp_path / "two"), "--repeat", "1")
+    two = ("--folder", str(tmp_path / "two"), "--repeat", "1", "--record")
+    told = asa("calibrate", "overhead", *words, *longer, *two)
     assert told["failed"] == 0, told
+    assert _recorded(tmp_path / "two") == {"web+archive": 3, "archive": 1}
     cost = told["costs"]["scx_simple"]
     assert cost["switch_ms"] > told["costs"]["eevdf"]["switch_ms"] > 0.0
     assert cost["overhead_pct"] > 0.0
     assert cost["runs"] >= 1
-    told = asa("calibrate", "generalize", *words, "--folder", str(tmp_path / "three"), "--trials", "4")
+    three = ("--folder", str(tmp_path / "three"), "--trials", "4", "--record")
+    told = asa("calibrate", "generalize", *words, *three)
     assert told["failed"] == 0, told
+    assert _recorded(tmp_path / "three")["web+archive"] >= 2
     found = table.read(out)
     ranked = {str(entry.name) for entry in found.classes["web+archive"] if entry.score is not None}
     assert ranked == {"eevdf", "scx_simple"}
