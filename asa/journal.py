@@ -6,8 +6,7 @@ frames and decisions can be derived again; a recording carries the workload's tr
 --shadow`) also has what each tick cost. Nothing is thinned out: when the file passes its bound the oldest samples go
 first.
 
-Version 2 of the file has the table `cost`, version 3 what a replay needs besides (what the agent was told, which tick
-heard of an event), version 4 the marks of a recorded scenario. An older file gets them when it is opened for writing.
+`asa.journal_file` has the tables and their versions. An older file is brought up to date when it is opened for writing.
 """
 
 import lzma
@@ -22,33 +21,13 @@ from urllib.parse import quote
 
 import msgspec
 
+from asa import journal_file
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError
 from asa.core.mark import Mark
 from asa.core.sample import RawSample
 
 _Row = TypeVar("_Row")
-_SCHEMA_VERSION = 4
-_OLDEST_VERSION = 1
-_APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
-
-
-def _rows(name: str, more: str = "") -> tuple[str, str]:
-    # a table of what sessions have, and its index
-    columns = f"id INTEGER PRIMARY KEY, session INTEGER NOT NULL, body BLOB NOT NULL{more}"
-    return f"CREATE TABLE {name} ({columns})", f"CREATE INDEX {name}_session ON {name} (session)"
-
-
-_STEPS = {  # version -> what made it of the one before
-    1: (
-        "CREATE TABLE session (id INTEGER PRIMARY KEY, header BLOB NOT NULL)",
-        *(statement for name in ("sample", "decision", "event") for statement in _rows(name)),
-    ),
-    2: _rows("cost"),
-    3: (*_rows("told", ", sample INTEGER"), "ALTER TABLE event ADD COLUMN heard_ns INTEGER"),
-    4: _rows("mark"),
-}
-_OF_A_TICK = ("sample", "decision", "event", "cost")
 
 
 class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +100,7 @@ class Journal:
     """A journal file, opened for writing (and reading) or from a packed recording for reading only."""
 
     def __init__(
-        self, db: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = _SCHEMA_VERSION
+        self, db: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = journal_file.NEWEST_VERSION
     ) -> None:
         self._db = db
         self._version = version
@@ -139,21 +118,10 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(path, isolation_level=None)
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            owner = db.execute("PRAGMA application_id").fetchone()[0]
-            fresh = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if fresh:
-                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                db.execute("PRAGMA journal_mode = WAL")
-                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-                db.executescript(";\n".join(step for steps in _STEPS.values() for step in steps))
-            elif owner != _APPLICATION_ID or not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
+            if not journal_file.prepare(db):
+                version = journal_file.version(db)
                 db.close()
                 raise JournalError(f"{path}: not a journal of this version ({version}); move it away to start anew")
-            else:
-                _migrate(db)
-            db.execute("PRAGMA synchronous = NORMAL")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"{path}: cannot be opened as a journal: {error}; move it away to start anew") from error
         return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9))
@@ -169,11 +137,10 @@ class Journal:
         option = "mode=ro&immutable=1" if alone else "mode=ro"
         try:
             db = sqlite3.connect(f"file:{quote(str(path))}?{option}", uri=True, isolation_level=None)
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            owner = db.execute("PRAGMA application_id").fetchone()[0]
+            version, ours = journal_file.version(db), journal_file.ours(db)
         except sqlite3.Error as error:
             raise JournalError(f"{path}: cannot be read as a journal: {error}") from error
-        if owner != _APPLICATION_ID or not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
+        if not ours:
             db.close()
             raise JournalError(f"{path}: not a journal of this version ({version})")
         return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
@@ -184,8 +151,8 @@ class Journal:
         db = sqlite3.connect(":memory:", isolation_level=None)
         try:
             db.deserialize(lzma.decompress(path.read_bytes()))
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if not _OLDEST_VERSION <= version <= _SCHEMA_VERSION:
+            version = journal_file.version(db)
+            if not journal_file.readable(version):
                 raise JournalError(f"{path}: not a recording of this version; record again")
         except (OSError, lzma.LZMAError, sqlite3.Error) as error:
             raise JournalError(f"{path}: not a packed recording: {error}") from error
@@ -273,20 +240,7 @@ class Journal:
     def _commit(self) -> None:
         if self._db.in_transaction:
             self._db.execute("COMMIT")
-        page_bytes = self._db.execute("PRAGMA page_size").fetchone()[0]
-        while self._db.execute("PRAGMA page_count").fetchone()[0] * page_bytes > self._size_bytes:
-            oldest = self._db.execute("SELECT min(id), max(id) FROM sample").fetchone()
-            if oldest[0] is None:
-                break
-            for table in _OF_A_TICK:
-                first, last = self._db.execute(f"SELECT min(id), max(id) FROM {table}").fetchone()  # noqa: S608
-                if first is not None:  # a tenth at a time, so that this is rare
-                    bound = first + max(1, (last - first + 1) // 10)
-                    self._db.execute(f"DELETE FROM {table} WHERE id < ?", (bound,))  # noqa: S608
-            self._db.execute("DELETE FROM told WHERE sample < (SELECT min(id) FROM sample)")
-            for table, column in (("session", "id"), ("mark", "session"), ("told", "session")):
-                self._db.execute(f"DELETE FROM {table} WHERE {column} < (SELECT min(session) FROM sample)")  # noqa: S608
-            self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
+        journal_file.trim(self._db, self._size_bytes)
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first. Raises JournalError for one that this version cannot read."""
@@ -377,23 +331,6 @@ def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
         return msgspec.msgpack.decode(body, type=into)
     except msgspec.MsgspecError as error:
         raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Bring an older journal to this version, in place and as a whole; nothing in it changes."""
-    if db.execute("PRAGMA user_version").fetchone()[0] == _SCHEMA_VERSION:
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        found = db.execute("PRAGMA user_version").fetchone()[0]  # again: another agent may have been faster
-        for version, statements in _STEPS.items():
-            for statement in statements if version > found else ():
-                db.execute(statement)
-        db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-        db.execute("COMMIT")
-    except sqlite3.Error:
-        db.execute("ROLLBACK")
-        raise
 
 
 def _unwritable(error: sqlite3.Error) -> JournalError:
