@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-import asa
-from asa import config, host, journal, paths, requests
+from asa import config, host, paths, requests
 from asa.act import choice
 from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
+from asa.book import Book, session_header
 from asa.core.decision import Decision, Order
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Switcher
 from asa.daemon import Agent
 from asa.decide import learning, standing, table
 from asa.decide.learning import LEARNING
-from asa.journal import Told
+from asa.journal import Journal, Told
 from asa.meter import Meter
 from asa.model import Model
 from asa.pipeline import Rules, State
@@ -50,7 +50,7 @@ class Assembly:
     no_gate: str  # why switches are made the plain way, "" where the gate works
     shadow: bool
     status: StatusFile
-    journal: journal.Journal | None
+    book: Book
     settings: config.Settings
     rules: Rules
     model: Model  # that `rules` judge by
@@ -68,13 +68,15 @@ class Assembly:
         observe: bool,
         journal_path: Path | None,
         say: Callable[[str], None],
+        journal_needed: bool = True,
         ebpf: config.Ebpf | None = None,
         shadow: bool = False,
         remote: "Remote | None" = None,
     ) -> Self:
         """Check every input first, then take the lock, clear what an earlier agent left, and open the sources.
 
-        `ebpf`: instead of the setting. `remote`: the helper does what needs root. Raises AsaError before any change.
+        `ebpf`: instead of the setting. `remote`: the helper does what needs root. A journal that is not needed is gone
+        without where it cannot be had. Raises AsaError before any change.
         """
         settings = _settings(config_path, places, ebpf)
         portfolio = _portfolio(settings, places)
@@ -90,11 +92,10 @@ class Assembly:
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
         probes = None if remote is None else remote.probes
         sampler = HostSampler(standard(places.proc, places.sys, settings.collect, probes), clock)
+        book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
-            mode = "shadow" if shadow else "observing" if why_not else "switching"
-            header = _header(places, clock, mode, settings, rules, model, marks, lessons.kept)
-            book = _book(journal_path, settings.journal, header)
+            book.begin(session_header(places, clock.wall_ns(), settings, rules, model.sha256, marks, lessons.kept))
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -110,7 +111,7 @@ class Assembly:
             no_gate=no_gate,
             shadow=shadow,
             status=status,
-            journal=book,
+            book=book,
             settings=settings,
             rules=rules,
             model=model,
@@ -147,7 +148,8 @@ class Assembly:
             switcher=self.switcher,
             clock=self.clock,
             interval_s=self.settings.interval_s,
-            journal=self.journal,
+            journal=self.book.journal,
+            journal_again=self._journal_again,
             say=say,
             publish=publish,
             reload=self.reload,
@@ -189,8 +191,7 @@ class Assembly:
         self.sampler.close()
         self.status.close()
         self.meter.close()
-        if self.journal is not None:
-            self.journal.close()
+        self.book.close()
 
     def _how(self) -> How:
         way = "" if self.switcher is None else "shadow" if self.shadow else "plain" if self.no_gate else "gated"
@@ -205,17 +206,16 @@ class Assembly:
             versions=dict(self.rules.versions),
         )
 
+    def _journal_again(self, agent: Agent) -> Journal | None:
+        state, now_ns = agent.state, self.clock.wall_ns()
+        marks, learned = state.standing, state.lessons.kept
+        return self.book.again(
+            session_header(self.places, now_ns, self.settings, agent.rules, self.model.sha256, marks, learned)
+        )
+
     def _orders(self) -> tuple[Order, ...]:
         now_ns = self.clock.wall_ns()
         return tuple(requests.order(request, now_ns) for request in requests.take(self.places.run))
-
-
-def _book(path: Path | None, limits: config.JournalSettings, header: journal.SessionHeader) -> journal.Journal | None:
-    if path is None:
-        return None
-    book = journal.Journal.open(path, size_mb=limits.size_mb, commit_s=limits.commit_s)
-    book.begin(header)
-    return book
 
 
 def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
@@ -339,32 +339,3 @@ def _why_not_switching(places: paths.Places, *, observe: bool) -> str:
     if sched_ext_state(places.sys) is None:
         return "this kernel has no sched_ext (no /sys/kernel/sched_ext)"
     return "not root; switching schedulers needs root" if os.geteuid() != 0 else ""
-
-
-def _header(
-    places: paths.Places,
-    clock: SystemClock,
-    mode: str,
-    settings: config.Settings,
-    rules: Rules,
-    model: Model,
-    marks: standing.Standing,
-    learned: learning.Learning,
-) -> journal.SessionHeader:
-    state = sched_ext_state(places.sys)
-    return journal.SessionHeader(
-        started_ns=clock.wall_ns(),
-        asa_version=asa.__version__,
-        host=host.cpu_model(),
-        kernel=os.uname().release,
-        cpus=host.cpus(),
-        scheduler=state.ops if state is not None else "",
-        mode=mode,
-        settings=msgspec.json.encode(settings).decode(),
-        table=rules.table.path,
-        model=model.sha256,
-        versions=dict(rules.versions),
-        standing=msgspec.json.encode(marks).decode(),
-        stand_by=rules.may_stand_by,
-        learning=msgspec.json.encode(learned).decode(),
-    )

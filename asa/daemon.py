@@ -36,7 +36,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal
 _LATELY = 32  # events that `asa explain` can look back on
 _TIDY_TICKS = 60
 _APART_S = 0.25  # between two samples, whatever is asked for in between: rates over a few milliseconds are wild
-_KEEP_S = 600.0  # how often what was learned is written: it grows slowly, and each time the disk has to wake
+# How often what was learned is written, and a journal tried again that failed: each time the disk has to wake, what was
+# learned grows slowly, and a disk that is full mostly stays so until a person has made room.
+_KEEP_S = 600.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class Agent:
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
     told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
     permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as the rules
+    journal_again: Callable[["Agent"], Journal | None] = lambda _: None  # another one, after one failed or none began
     cost_every: int = 60  # ticks: how often the costs of one are journalled
     clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
@@ -92,6 +95,7 @@ class Agent:
     _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys, as last seen
     _learned: Learning | None = None  # as it was written last, or found at the start
     _learned_ns: int = 0  # and when
+    _unkept_ns: int = 0  # since when there is no journal, or when it was last tried again
 
     def run(self, limit_s: float | None = None) -> None:
         """Tick until SIGINT or SIGTERM (or for `limit_s`), then put the kernel back.
@@ -99,7 +103,7 @@ class Agent:
         SIGHUP reads the settings again, SIGUSR1 takes what the user has asked for (`asa.requests`).
         """
         with inboxes.signals(*_SIGNALS) as inbox, _tidied():
-            start_ns = next_ns = self._learned_ns = self.clock.monotonic_ns()
+            start_ns = next_ns = self._learned_ns = self._unkept_ns = self.clock.monotonic_ns()
             self._learned = self.state.lessons.kept
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
             try:
@@ -126,6 +130,9 @@ class Agent:
         self.meter.start()
         self._wakes, self._asked, self._ticked_ns = 0, False, now_ns
         self._heed(self.permit())
+        if self.journal is None and now_ns - self._unkept_ns >= _KEEP_S * 1e9:
+            self._unkept_ns = now_ns
+            self.journal = self.journal_again(self)
         sample = self.sampler.sample()
         self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
@@ -168,8 +175,7 @@ class Agent:
         try:
             self.journal.tell(told)
         except JournalError as error:
-            self.say(f"{error}; going on without a journal")
-            self.journal = None
+            self._go_without(error)
 
     def _write(
         self,
@@ -187,8 +193,11 @@ class Agent:
             if self.counts.ticks % self.cost_every == 0:
                 self.journal.add_costs(self.meter.costs(sample.monotonic_ns, self.costs_us()))
         except JournalError as error:
-            self.say(f"{error}; going on without a journal")
-            self.journal = None
+            self._go_without(error)
+
+    def _go_without(self, error: JournalError) -> None:
+        self.say(f"{error}; going on without a journal for now")
+        self.journal, self._unkept_ns = None, self.clock.monotonic_ns()
 
     def _write_last(self) -> None:
         # What came up since the last tick.

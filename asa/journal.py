@@ -23,7 +23,7 @@ import msgspec
 
 from asa import journal_file
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
-from asa.core.errors import JournalError
+from asa.core.errors import JournalError, JournalLostError
 from asa.core.mark import Mark
 from asa.core.sample import RawSample
 
@@ -114,17 +114,21 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path, *, size_mb: float = 64.0, commit_s: float = 10.0) -> Self:
-        """Open or create. Raises JournalError for a foreign, newer or unreadable file."""
+        """Open or create. Raises JournalError: JournalLostError for a foreign, newer or damaged file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(path, isolation_level=None)
-            if not journal_file.prepare(db):
-                version = journal_file.version(db)
-                db.close()
-                raise JournalError(f"{path}: not a journal of this version ({version}); move it away to start anew")
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"{path}: cannot be opened as a journal: {error}; move it away to start anew") from error
-        return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9))
+            raise _unopened(path, error) from error
+        try:
+            if journal_file.prepare(db):
+                return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9))
+            found = journal_file.version(db)
+        except sqlite3.Error as error:
+            db.close()  # an open one looks after what SQLite keeps beside a file of this name, whosever that is by then
+            raise _unopened(path, error) from error
+        db.close()
+        raise JournalLostError(f"{path}: not a journal of this version ({found})")
 
     @classmethod
     def look(cls, path: Path) -> Self:
@@ -333,5 +337,11 @@ def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
         raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 
 
+def _unopened(path: Path, error: Exception) -> JournalError:
+    text = f"{path}: cannot be opened as a journal: {error}"
+    return JournalLostError(text) if journal_file.lost(error) else JournalError(f"{text}; is the disk full?")
+
+
 def _unwritable(error: sqlite3.Error) -> JournalError:
-    return JournalError(f"journal: cannot be written: {error}; is the disk full?")
+    text = f"journal: cannot be written: {error}"
+    return JournalLostError(text) if journal_file.lost(error) else JournalError(f"{text}; is the disk full?")

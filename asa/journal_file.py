@@ -46,6 +46,12 @@ def ours(db: sqlite3.Connection) -> bool:
     return bool(owner == _APPLICATION_ID and readable(version(db)))
 
 
+def lost(error: Exception) -> bool:
+    """Whether a file that gave this error is beyond use: damaged, no database, or without what its version has."""
+    code = getattr(error, "sqlite_errorcode", None)  # https://sqlite.org/rescode.html
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
+
 def prepare(db: sqlite3.Connection) -> bool:
     """Make the tables in a new file, or bring an older one to this version. False: it is not ours, and stays as is."""
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

@@ -119,6 +119,32 @@ def test_a_journal_that_fails_is_given_up():
     assert sum("going on without a journal" in line for line in bench.said) == 1
 
 
+def test_a_journal_that_failed_is_tried_again_later(tmp_path, monkeypatch):
+    class Full:
+        def add(self, *_):
+            raise JournalError("journal: cannot be written: disk full")
+
+    bench, tries = Bench("scx_one"), []
+
+    def again(agent):
+        tries.append(len(bench.seen))
+        if len(tries) < 2:
+            return None
+        journal = Journal.open(tmp_path / "j")
+        journal.begin(SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1))
+        return journal
+
+    monkeypatch.setattr("asa.daemon._KEEP_S", 4.5 * bench.agent.interval_s)
+    bench.agent.journal, bench.agent.journal_again = Full(), again
+    bench.run(20)
+    bench.agent.journal.close()
+    assert len(tries) == 2
+    assert tries[0] >= 3, "not at once"
+    assert sum("going on without a journal" in line for line in bench.said) == 1
+    with Journal.look(tmp_path / "j") as journal:
+        assert journal.ticks(1) == 20 - tries[1]
+
+
 def test_what_may_be_done_changes_while_it_runs(tmp_path):
     bench = Bench("scx_one")
     permits = [Permit(switch=False, stand_by=False)] * 3 + [Permit(switch=True, stand_by=True)] * 9

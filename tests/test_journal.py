@@ -316,6 +316,16 @@ def test_a_journal_of_version_1_that_cannot_be_changed_stays_whole(tmp_path):
     db.close()
 
 
+def test_a_file_whose_making_was_cut_short_is_made_anew(tmp_path):
+    path = tmp_path / "cut.sqlite"
+    with sqlite3.connect(path) as db:  # what stays of it where there was no room for a table
+        db.executescript("PRAGMA application_id = 0x41534131; PRAGMA user_version = 4")
+    with Journal.open(path) as journal:
+        number = journal.begin(HEADER)
+        journal.add(sample(0))
+        assert journal.ticks(number) == 1
+
+
 def test_a_look_while_another_writes(tmp_path):
     path = tmp_path / "j ?%.sqlite"  # no part of a URI
     with Journal.open(path, commit_s=0.0) as journal:

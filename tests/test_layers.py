@@ -37,6 +37,7 @@ LAYERS = {
     "asa.pipeline": 4,
     "asa.daemon": 5,
     "asa.assembly": 5,
+    "asa.book": 5,
     "asa.remote": 5,
     "asa.replay": 5,
     "asa.report": 5,

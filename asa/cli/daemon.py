@@ -83,6 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
             config_path=arguments.config,
             observe=arguments.observe,
             journal_path=journal,
+            journal_needed=arguments.journal is not None,
             say=printer.say,
             remote=remote,
         )

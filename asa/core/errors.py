@@ -57,7 +57,18 @@ class ModelError(AsaError):
 
 
 class JournalError(AsaError):
-    """A journal cannot be opened or is not one of ours."""
+    """A journal cannot be opened, read or written now."""
+
+
+class JournalLostError(JournalError):
+    """A journal's file is damaged, or not one of this version: it will never take another session.
+
+    `what` is the message without what to do.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; move it away to start anew")
+        self.what = what
 
 
 class LabError(AsaError):

@@ -289,6 +289,21 @@ def test_settings_are_read_again_when_told_to_before_the_loop_began(env, tmp_pat
     assert [said in line for line in heard] == ([True] if said else [])
 
 
+def test_a_damaged_journal_of_its_own_keeps_the_daemon_from_nothing(env, tmp_path):
+    kept = tmp_path / "asa" / "daemon.sqlite"
+    kept.parent.mkdir()
+    kept.write_text("no journal " * 100)
+    done = asa("daemon", "--for", "0.5", "--journal", str(kept), env={**env, **NO_BUS})
+    assert done.returncode == 1
+    assert "move it away to start anew" in done.stderr
+    done = asa("daemon", "--for", "0.5", env={**env, **NO_BUS})
+    assert done.returncode == 0, done.stderr
+    assert f"moved to {kept.with_suffix('.damaged')}, starting anew" in done.stdout
+    with Journal.look(kept) as book:
+        (session,) = book.sessions()
+        assert book.ticks(session.number) >= 1
+
+
 def test_a_reader_that_leaves_is_no_error(env):
     process = subprocess.Popen(
         [sys.executable, "-m", "asa.cli", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
