@@ -7,9 +7,12 @@ event), version 4 the marks of a recorded scenario. Everything here raises sqlit
 
 import sqlite3
 
+import msgspec
+
 NEWEST_VERSION = 4
 _OLDEST_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
+_BEYOND = 1 << 62  # any row's number
 
 
 def _rows(name: str, more: str = "") -> tuple[str, str]:
@@ -27,7 +30,10 @@ _STEPS = {  # version -> what made it of the one before
     3: (*_rows("told", ", sample INTEGER"), "ALTER TABLE event ADD COLUMN heard_ns INTEGER"),
     4: _rows("mark"),
 }
-_OF_A_TICK = ("sample", "decision", "event", "cost")
+
+
+class _Timed(msgspec.Struct):
+    monotonic_ns: int
 
 
 def version(db: sqlite3.Connection) -> int:
@@ -67,21 +73,50 @@ def prepare(db: sqlite3.Connection) -> bool:
 
 
 def trim(db: sqlite3.Connection, size_bytes: int) -> None:
-    """Delete the oldest ticks until the file is within its bound."""
+    """Delete the oldest ticks, and all that came of them, until the file is within its bound; the newest tick stays."""
     page_bytes = db.execute("PRAGMA page_size").fetchone()[0]
     while db.execute("PRAGMA page_count").fetchone()[0] * page_bytes > size_bytes:
-        oldest = db.execute("SELECT min(id), max(id) FROM sample").fetchone()
-        if oldest[0] is None:
+        first, last = db.execute("SELECT min(id), max(id) FROM sample").fetchone()
+        if first == last:  # also when there is none
             break
-        for table in _OF_A_TICK:
-            first, last = db.execute(f"SELECT min(id), max(id) FROM {table}").fetchone()  # noqa: S608
-            if first is not None:  # a tenth at a time, so that this is rare
-                bound = first + max(1, (last - first + 1) // 10)
-                db.execute(f"DELETE FROM {table} WHERE id < ?", (bound,))  # noqa: S608
-        db.execute("DELETE FROM told WHERE sample < (SELECT min(id) FROM sample)")
-        for table, column in (("session", "id"), ("mark", "session"), ("told", "session")):
-            db.execute(f"DELETE FROM {table} WHERE {column} < (SELECT min(session) FROM sample)")  # noqa: S608
+        db.execute("BEGIN")
+        try:
+            _drop(db, first + max(1, (last - first + 1) // 10))  # a tenth at a time, so that this is rare
+            db.execute("COMMIT")
+        except sqlite3.Error:
+            _roll_back(db)
+            raise
         db.executescript("PRAGMA incremental_vacuum")  # execute() would free one page and stop
+
+
+def _drop(db: sqlite3.Connection, bound: int) -> None:
+    """Delete the samples before number `bound`, and what belongs to no tick that is left."""
+    db.execute("DELETE FROM sample WHERE id < ?", (bound,))
+    session, oldest = db.execute("SELECT session, body FROM sample ORDER BY id LIMIT 1").fetchone()
+    oldest_ns = _time_ns(oldest)
+    for table, heard in (("decision", "NULL"), ("event", "heard_ns"), ("cost", "NULL")):
+        db.execute(f"DELETE FROM {table} WHERE session < ?", (session,))  # noqa: S608
+        rows = db.execute(f"SELECT id, {heard}, body FROM {table} WHERE session = ? ORDER BY id", (session,))  # noqa: S608
+        times_ns = ((number, _time_ns(body) if at_ns is None else at_ns) for number, at_ns, body in rows)
+        kept = next((number for number, time_ns in times_ns if time_ns >= oldest_ns), _BEYOND)
+        rows.close()
+        db.execute(f"DELETE FROM {table} WHERE session = ? AND id < ?", (session, kept))  # noqa: S608
+    db.execute("DELETE FROM told WHERE sample < ?", (bound,))
+    for table, column in (("session", "id"), ("mark", "session"), ("told", "session")):
+        db.execute(f"DELETE FROM {table} WHERE {column} < ?", (session,))  # noqa: S608
+
+
+def _time_ns(body: bytes) -> int:
+    """CLOCK_MONOTONIC of a sample and the like; what cannot be read counts as the oldest."""
+    try:
+        return msgspec.msgpack.decode(body, type=_Timed).monotonic_ns
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    if db.in_transaction:  # a full disk ends it by itself
+        db.execute("ROLLBACK")
 
 
 def _migrate(db: sqlite3.Connection) -> None:
@@ -97,6 +132,5 @@ def _migrate(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version = {NEWEST_VERSION}")
         db.execute("COMMIT")
     except sqlite3.Error:
-        if db.in_transaction:  # a full disk ends it by itself
-            db.execute("ROLLBACK")
+        _roll_back(db)
         raise

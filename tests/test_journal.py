@@ -224,6 +224,37 @@ def test_the_bound_holds_and_the_newest_stay(tmp_path):
     assert pages.fetchone()[0] <= 1_000_000
 
 
+def test_what_came_of_a_tick_goes_and_stays_with_it(tmp_path):
+    event_every, costs_every = 600, 60
+    with Journal.open(tmp_path / "j.sqlite", size_mb=1.0, commit_s=100.0) as journal:
+        first, last = journal.begin(HEADER), 0
+        for second in range(12_000):
+            if second == 4000:  # the next session is of the next boot: its clock begins anew
+                last = journal.begin(HEADER)
+            now = second if second < 4000 else second - 4000
+            events = (dataclasses.replace(EVENT, monotonic_ns=now * 10**9 - 1),) if now % event_every == 0 else ()
+            journal.add(sample(now), decision(now), events)
+            if now % costs_every == 0:
+                journal.add_costs(costs(now))
+            if second % 500 == 499:
+                for number in (first, last) if last else (first,):
+                    _all_of_its_ticks(journal, number, event_every, costs_every)
+        journal.add_events((dataclasses.replace(EVENT, monotonic_ns=8000 * 10**9),))
+        journal.commit()
+        assert next(journal.samples(last)).monotonic_ns > 0, "some are gone"
+        assert [one.monotonic_ns for one in journal.events(last)][-2:] == [7800 * 10**9 - 1, 8000 * 10**9]
+
+
+def _all_of_its_ticks(journal, number, event_every, costs_every):
+    journal.commit()
+    ticks = [one.monotonic_ns // 10**9 for one in journal.samples(number)]
+    assert [one.monotonic_ns // 10**9 for one in journal.decisions(number)] == ticks
+    heard = [at_ns // 10**9 for at_ns, _ in journal.heard(number)]
+    assert heard == [tick for tick in ticks if tick % event_every == 0]
+    spent = [one.monotonic_ns // 10**9 for one in journal.costs(number)]
+    assert spent == [tick for tick in ticks if tick % costs_every == 0]
+
+
 def test_what_a_session_goes_by_outlives_its_first_ticks(tmp_path):
     renewed = Told(monotonic_ns=10**9, settings="{}", model="ab" * 32)
     with Journal.open(tmp_path / "j.sqlite", size_mb=1.0, commit_s=1e5) as journal:
