@@ -51,7 +51,8 @@ class Counts:
     switches: int = 0
     failures: int = 0
     last_event: str = ""
-    lately: deque[SwitchEvent] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    # Each with when it was, in CLOCK_REALTIME ns: told then, for a suspend moves the two clocks apart.
+    lately: deque[tuple[int, SwitchEvent]] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +250,8 @@ class Agent:
 
     def _take(self, event: SwitchEvent) -> None:
         self._news.append(event)
-        self.counts.lately.append(event)
+        ago_ns = self.clock.monotonic_ns() - event.monotonic_ns
+        self.counts.lately.append((self.clock.wall_ns() - ago_ns, event))
         match event.outcome:
             case SwitchOutcome.CONFIRMED:
                 self.counts.switches += 1

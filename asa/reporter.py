@@ -98,7 +98,7 @@ class Reporter:
             guard_blocks=account.guard_blocks,
             guard_next_look=account.guard_next_look,
             learned=account.learned,
-            lately=switched(counts.lately, now_ns=monotonic_ns, wall_ns=now_ns),
+            lately=switched(counts.lately),
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),
             resident_bytes=agent.meter.resident_bytes(),

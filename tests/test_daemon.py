@@ -3,6 +3,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 from daemon_bench import ONE, TWO, Bench
@@ -105,6 +106,25 @@ def test_reload_takes_new_rules_and_tries_again_what_was_set_aside():
     bench.run(10)
     assert bench.machine.orders == [ONE, ONE]
     assert bench.seen[-1].current == ONE
+
+
+def test_when_a_switch_was_stays_after_a_suspend():
+    class Clock:
+        monotonic_ns = staticmethod(time.monotonic_ns)
+        asleep_ns = 0
+
+        def wall_ns(self):
+            return time.time_ns() + self.asleep_ns
+
+    bench, began_ns = Bench("scx_one"), time.time_ns()
+    bench.agent.clock = Clock()
+    bench.at[5] = lambda: setattr(bench.agent.clock, "asleep_ns", 8 * 3600 * 10**9)
+    bench.at[8] = lambda: bench.machine.news.append(bench.machine.event(SwitchOutcome.LOST, ONE, ONE))
+    bench.run(10)
+    (before_ns, up), (after_ns, lost) = bench.agent.counts.lately
+    assert (up.outcome, lost.outcome) == (SwitchOutcome.CONFIRMED, SwitchOutcome.LOST)
+    assert 0 <= before_ns - began_ns < 20 * 10**9
+    assert 0 <= after_ns - began_ns - 8 * 3600 * 10**9 < 20 * 10**9
 
 
 def test_a_journal_that_fails_is_given_up():

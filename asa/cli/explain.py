@@ -106,14 +106,12 @@ def _recognition(journal: Path | None, agent: "Status | None") -> "Recognition |
 def _from_journal(path: Path, most: int) -> "tuple[Switched, ...]":
     from asa.decide.account import switched
     from asa.journal import Journal
+    from asa.report.reading import timed
 
     found: tuple[Switched, ...] = ()
     with Journal.look(path) as book:
         for session in reversed(book.sessions()):
-            first = next(book.samples(session.number), None)
-            if first is not None:
-                events = switched(book.events(session.number), now_ns=first.monotonic_ns, wall_ns=first.wall_ns)
-                found = events + found
+            found = switched(timed(book, session.number)) + found
             if len(found) >= most:
                 break
     return found

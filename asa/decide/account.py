@@ -158,11 +158,11 @@ def showings(memory: PolicyState) -> tuple[Showing, ...]:
     return tuple(sorted(found, key=lambda showing: showing.scheduler == (memory.running or EEVDF)))
 
 
-def switched(events: Iterable[SwitchEvent], *, now_ns: int, wall_ns: int) -> tuple[Switched, ...]:
-    """Events as they are shown; `now_ns` and `wall_ns` are one moment on both clocks."""
+def switched(events: Iterable[tuple[int, SwitchEvent]]) -> tuple[Switched, ...]:
+    """Events as they are shown, each given with when it was (CLOCK_REALTIME)."""
     return tuple(
         Switched(
-            at_ns=wall_ns + event.monotonic_ns - now_ns,
+            at_ns=at_ns,
             outcome=event.outcome,
             old=event.old,
             new=event.new,
@@ -173,7 +173,7 @@ def switched(events: Iterable[SwitchEvent], *, now_ns: int, wall_ns: int) -> tup
             gap_ns=event.gap_ns,
             ended="" if event.exit is None else f"{event.exit.kind}: {event.exit.reason} (by {event.exit.source})",
         )
-        for event in events
+        for at_ns, event in events
     )
 
 

@@ -32,6 +32,13 @@ class Tick:
     renewed: Told | None = None  # settings were read again: this tick is the first to go by them
 
 
+class _Moment(msgspec.Struct):
+    """Of a sample: one moment on both clocks."""
+
+    monotonic_ns: int
+    wall_ns: int
+
+
 def opened(path: Path) -> Journal:
     """A journal for reading, or a packed recording (`.xz`). Raises JournalError."""
     return Journal.unpack(path) if path.suffix == _PACKED else Journal.look(path)
@@ -57,6 +64,22 @@ def ticks(journal: Journal, session: int) -> Iterator[Tick]:
 def late(journal: Journal, session: int, last_ns: int) -> tuple[SwitchEvent, ...]:
     """Events that the last tick, at `last_ns`, had not heard."""
     return tuple(event for at_ns, event in _heard(journal, session) if at_ns > last_ns)
+
+
+def timed(journal: Journal, session: int) -> Iterator[tuple[int, SwitchEvent]]:
+    """Events of a session, each with when it was (CLOCK_REALTIME ns); none where no sample is left to tell.
+
+    By the sample nearest to when it was heard: a suspend moves the two clocks apart, and time may be set.
+    """
+    moments = journal.read("sample", session, _Moment)
+    near = after = next(moments, None)
+    for heard_ns, event in _heard(journal, session):
+        while after is not None and after.monotonic_ns < heard_ns:
+            near, after = after, next(moments, None)
+        if after is not None and near is not None and after.monotonic_ns - heard_ns <= heard_ns - near.monotonic_ns:
+            near = after
+        if near is not None:
+            yield near.wall_ns + event.monotonic_ns - near.monotonic_ns, event
 
 
 def _heard(journal: Journal, session: int) -> Iterator[tuple[int, SwitchEvent]]:

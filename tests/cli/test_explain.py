@@ -220,7 +220,7 @@ def test_switches_of_a_journal_without_an_agent(places, tmp_path, capsys):
             book.begin(header)
             book.add(RawSample(monotonic_ns=50 * S, wall_ns=(1_790_000_000 + boot * 1000) * S))
             event = switch(53 * S, name, way=Way.GATED, why="a reason")
-            book.add(RawSample(monotonic_ns=51 * S, wall_ns=0), events=(event,))
+            book.add(RawSample(monotonic_ns=54 * S, wall_ns=(1_790_000_004 + boot * 1000) * S), events=(event,))
     assert asked(explain, "--journal", str(file), "--json") == 0
     found = json.loads(capsys.readouterr().out)["switches"]
     assert [(one["new"], one["at_ns"]) for one in found] == [
@@ -235,6 +235,23 @@ def test_switches_of_a_journal_without_an_agent(places, tmp_path, capsys):
     with pytest.raises(JournalError, match="no such journal"):
         asked(explain, "--journal", str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
+
+
+def test_switches_of_a_journal_over_a_suspend(places, tmp_path, capsys):
+    file, night_s, evening_s = tmp_path / "j.sqlite", 8 * 3600, 1_790_000_000
+    header = SessionHeader(started_ns=1, asa_version="0", host="", kernel="", cpus=1)
+    early, late, last = (switch(second * S - 1, FLASH) for second in (53, 55, 57))
+    with Journal.open(file) as book:
+        book.begin(header)
+        for second, news in ((52, ()), (53, (early,)), (54, ()), (55, (late,)), (56, ())):
+            asleep_s = night_s if second > 53 else 0  # CLOCK_MONOTONIC stands still meanwhile
+            book.add(RawSample(monotonic_ns=second * S, wall_ns=(evening_s + second + asleep_s) * S), events=news)
+        book.add_events((last,))  # heard in no tick
+        book.begin(header)
+        book.add_events((last,))  # nor in one that is left
+    assert asked(explain, "--journal", str(file), "--json") == 0
+    found = [one["at_ns"] + 1 - evening_s * S for one in json.loads(capsys.readouterr().out)["switches"]]
+    assert found == [53 * S, (55 + night_s) * S, (57 + night_s) * S]
 
 
 def test_status_shows_how_it_switches_and_who_stands_by(agent, capsys):

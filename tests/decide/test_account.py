@@ -188,13 +188,11 @@ def test_an_accountant_tells_what_changed_and_works_out_only_that():
 def test_events_on_the_clock_on_the_wall():
     (one, two) = switched(
         [
-            event(SwitchOutcome.CONFIRMED, 4, gap_ns=7, way=Way.STANDBY, why="better"),
-            event(SwitchOutcome.LOST, 6, exit=EXIT),
-        ],
-        now_ns=10 * S,
-        wall_ns=WALL_NS,
+            (WALL_NS, event(SwitchOutcome.CONFIRMED, 4, gap_ns=7, way=Way.STANDBY, why="better")),
+            (WALL_NS + 8 * S, event(SwitchOutcome.LOST, 6, exit=EXIT)),
+        ]
     )
-    assert one.at_ns == WALL_NS - 6 * S
+    assert (one.at_ns, two.at_ns) == (WALL_NS, WALL_NS + 8 * S)
     assert (one.outcome, one.old, one.new, one.way, one.why) == ("confirmed", EEVDF, RUSTY, "standby", "better")
     assert (one.elapsed_ns, one.gap_ns, one.ended, one.detail) == (5 * S, 7, "", "ended")
     assert two.ended == "error: invalid CPU 99 (by the scheduler)"
