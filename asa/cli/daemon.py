@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa.sd_notify import ServiceManager
     from collectors.sampler import SystemClock
 
-    printer = Printer(as_json=arguments.json)
+    printer = Printer(as_json=arguments.json, lasting=True)
     places = paths.default()
     journal = None if arguments.no_journal else arguments.journal or places.state / JOURNAL
     remote = Remote.open(SystemClock(), printer.say, observe=arguments.observe)

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,33 +168,58 @@ def _seconds(text: str) -> float:
 
 
 class Printer:
-    """Lines for people when something changes, or JSON for programs on every tick."""
+    """Lines for people when something changes, or JSON for programs on every tick.
 
-    def __init__(self, *, as_json: bool) -> None:
+    A lasting one goes on where standard output cannot be written (journald was stopped, the terminal is gone), and says
+    so once on standard error; another raises OSError.
+    """
+
+    def __init__(self, *, as_json: bool, lasting: bool = False) -> None:
         self._json = as_json
+        self._lasting = lasting
         self._last: tuple[object, ...] = ()
 
     def say(self, line: str) -> None:
         """One line of news."""
         if self._json:
-            self._print_json({"say": line})
+            self._print(_encoded({"say": line}))
         else:
-            print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
+            self._print(f"{time.strftime('%H:%M:%S')}  {line}")
 
     def decision(self, decision: "Decision") -> None:
         """One tick's decision."""
         if self._json:
-            self._print_json({"decision": decision})
+            self._print(_encoded({"decision": decision}))
             return
         now = (decision.workload, decision.wanted, decision.current, decision.reason)
         if now != self._last and decision.workload is not None:
             self._last = now
             confidence = f"{decision.vote.confidence:4.0%}"
-            print(f"{time.strftime('%H:%M:%S')}  {decision.workload:<10} {confidence}  {decision.sentence}", flush=True)
+            self._print(f"{time.strftime('%H:%M:%S')}  {decision.workload:<10} {confidence}  {decision.sentence}")
 
-    @staticmethod
-    def _print_json(body: object) -> None:
-        import msgspec
+    def _print(self, line: str | bytes) -> None:
+        try:
+            if isinstance(line, bytes):
+                sys.stdout.buffer.write(line + b"\n")
+                sys.stdout.buffer.flush()
+            else:
+                print(line, flush=True)
+        except OSError as error:
+            if not self._lasting:
+                raise
+            _to_nowhere(error)
 
-        sys.stdout.buffer.write(msgspec.json.encode(body) + b"\n")
-        sys.stdout.buffer.flush()
+
+def _encoded(body: object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(body)
+
+
+def _to_nowhere(error: OSError) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)  # or what is still buffered would fail again, at the latest at exit
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    text = f"asa: standard output cannot be written: {error.strerror}; going on without it\n"
+    with suppress(OSError):
+        os.write(2, text.encode())  # unbuffered, for the same reason

@@ -313,3 +313,20 @@ def test_a_reader_that_leaves_is_no_error(env):
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("errors", [subprocess.PIPE, subprocess.STDOUT])
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_daemon_goes_on_without_a_reader(env, tmp_path, form, errors):
+    (tmp_path / "asa.yaml").write_text("interval_s: 0.2\n")
+    words = ("daemon", "--observe", "--for", "2", "--config", str(tmp_path / "asa.yaml"), *form)
+    command = [sys.executable, "-m", "asa.cli", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**env, **NO_BUS})
+    assert process.stdout is not None
+    process.stdout.close()
+    if process.stderr is not None:
+        said = process.stderr.read().splitlines()
+        assert said == ["asa: standard output cannot be written: Broken pipe; going on without it"]
+    assert process.wait(30) == 0
+    with Journal.look(tmp_path / "asa" / "daemon.sqlite") as book:
+        assert book.ticks(1) >= 5
