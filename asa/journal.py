@@ -44,7 +44,7 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     parameters: str = ""  # its programs as they were started; of a scenario: application -> parameters, as JSON
     tier: str = ""  # of a scenario: real or lab
     programs: dict[str, str] = {}  # of a scenario: program -> version
-    mode: str = ""  # of the agent: switching, observing or shadow; "" in recordings and before version 2
+    mode: str = ""  # of the agent at the start: switching, observing or shadow; "" in recordings, before version 2
     # What the agent went by at its start, so that a replay comes to the same decisions; empty before version 3.
     settings: str = ""  # asa.config.Settings as JSON
     table: str = ""  # the mapping table's path

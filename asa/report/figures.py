@@ -121,7 +121,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     started_ns: int
     ended_ns: int  # the last tick
-    mode: str
+    mode: str  # switching, where it could for a while at least; observing, shadow, recording; "": not known
     host: str
     kernel: str
     cpus: int

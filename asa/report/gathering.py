@@ -110,6 +110,7 @@ class _Passing:
         self._times_ns: Counter[_Span] = Counter()
         self._outcomes: Counter[str] = Counter()
         self._ticks = 0
+        self._mode = stored.header.mode or ("recording" if stored.header.label else "")
         self._taking_back = ""  # to which scheduler a switch is under way that the guard has ordered
 
     def run(self, journal: Journal) -> figures.Session:
@@ -129,7 +130,7 @@ class _Passing:
             number=self._number,
             started_ns=header.started_ns,
             ended_ns=header.started_ns if last is None else last.wall_ns,
-            mode=plain(header.mode or ("recording" if header.label else "")),
+            mode=plain(self._mode),
             host=plain(header.host),
             kernel=plain(header.kernel),
             cpus=header.cpus,
@@ -143,6 +144,8 @@ class _Passing:
 
     def _tick(self, tick: Tick) -> None:
         self._ticks += 1
+        if self._mode == "observing" and tick.renewed is not None and tick.renewed.may_switch:
+            self._mode = "switching"  # the daemon observes until the helper has answered
         snap, last = snapshot(tick.sample), self._last
         if self._origin is None:
             self._origin = snap

@@ -7,7 +7,7 @@ import pytest
 from journals import SLOTS, START_WALL_NS, Machine, S, header
 
 from asa.core.decision import EEVDF, ExitKind, LoadCost, Reason, SchedulerExit, SwitchOutcome
-from asa.journal import Journal
+from asa.journal import Journal, Told
 from asa.report import gathering
 from asa.report.gathering import gather
 from asa.report.strip import MOST_BINS
@@ -236,3 +236,18 @@ def test_memory_does_not_grow_with_the_session(journal):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.3 * peaks[0] < 30e6
+
+
+@pytest.mark.parametrize(
+    ("permits", "mode"),
+    [((), "observing"), ((False,), "observing"), ((True,), "switching"), ((True, False), "switching")],
+)
+def test_a_session_that_was_given_leave_to_switch_after_its_start(journal, permits, mode):
+    journal.begin(header(mode="observing"))  # the daemon has not been answered by the helper yet
+    machine = Machine(journal)
+    machine.tick("cpu")
+    for may_switch in permits:
+        journal.tell(Told(monotonic_ns=machine.now_ns, may_switch=may_switch, may_stand_by=may_switch))
+        machine.tick("cpu")
+    (session,) = gather(journal, "j").sessions
+    assert session.mode == mode
