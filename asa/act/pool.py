@@ -80,9 +80,10 @@ class Pool:
         except AsaError:
             os.close(opened.fd)
             raise
-        gated = launch(opened, log, self._run, urgent=urgent, values=self._undo.remembered())
+        copies = self._undo.remembered()
+        gated = launch(opened, log, self._run, urgent=urgent, values=copies)
         try:
-            self._undo.note(name, gated.process.pid)
+            self._undo.note(name, gated.process.pid, copies)
         except AsaError:
             self._leaving.add(name, gated, interrupt=True)
             raise

@@ -100,9 +100,10 @@ class ShadowSwitcher:
                 os.close(opened.fd)
                 raise
             log = self._logs / f"{target.replace(':', '-')}.log"
-            gated = launch(opened, log, self._run, values=self._undo.remembered())
+            copies = self._undo.remembered()
+            gated = launch(opened, log, self._run, values=copies)
             try:
-                self._undo.note(target, gated.process.pid)
+                self._undo.note(target, gated.process.pid, copies)
             except AsaError:
                 gated.deny()
                 self._leaving.add(target, gated, interrupt=True)

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     scheduler: Annotated[str, msgspec.Meta(max_length=128)]
     pid: Annotated[int, msgspec.Meta(ge=2, le=1 << 22)]
     start_ticks: Annotated[int, msgspec.Meta(ge=0)]  # field 22 of /proc/PID/stat
-    settled: bool = False  # what it sets is set, and known to us
+    settled: bool = False  # what it has set is known to us, or reaches no file but its copies
 
 
 class _Book(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -53,10 +54,15 @@ class UndoJournal:
         self._kept: _Book | None = None
         self._damage = ""
         self._wishes: dict[int, dict[str, str]] = {}  # pid -> what that scheduler wants set while it is in force
+        self._copies: dict[int, dict[str, str]] = {}  # pid -> the values that it was given to find
         self._in_force: int | None = None
 
-    def note(self, scheduler: str, pid: int) -> None:
-        """Remember that `pid` is a scheduler of ours. Raises AsaError when that cannot be written down."""
+    def note(self, scheduler: str, pid: int, copies: Mapping[str, str] | None = None) -> None:
+        """Remember that `pid` is a scheduler of ours. Raises AsaError when that cannot be written down.
+
+        `copies`: the settings that it has copies of, with their values: what it sets reaches nobody else, and however
+        it ends, no change is suspected to be its doing. None: it writes to the machine's own.
+        """
         ticks = start_ticks(pid, self._proc)
         if ticks is None:
             return  # already gone: nothing to undo
@@ -67,7 +73,10 @@ class UndoJournal:
             others = tuple(one for one in others if self._alive(one))
         if len(others) >= _MOST_RUNNING:
             raise AsaError(f"{self._path}: {len(others)} schedulers of ours are running, no more are started")
-        book.running = (*others, Running(scheduler=scheduler, pid=pid, start_ticks=ticks))
+        settled = copies is not None
+        book.running = (*others, Running(scheduler=scheduler, pid=pid, start_ticks=ticks, settled=settled))
+        if copies is not None:
+            self._copies[pid] = dict(copies)
         self._save()
 
     def forget(self, pid: int) -> None:
@@ -79,6 +88,7 @@ class UndoJournal:
         book.running = tuple(one for one in book.running if one.pid != pid)
         book.doubtful = book.doubtful or not gone[0].settled
         self._wishes.pop(pid, None)
+        self._copies.pop(pid, None)
         if self._in_force == pid:
             self._in_force = None
         self._save_if_possible()
@@ -167,6 +177,7 @@ class UndoJournal:
         """Nothing of ours is in force any more, nor any setting to be put back."""
         self._kept = _Book()
         self._wishes.clear()
+        self._copies.clear()
         self._in_force = None
         with suppress(OSError):  # an entry left behind does no harm: it names a process by its start time
             self._path.unlink(missing_ok=True)
@@ -188,16 +199,15 @@ class UndoJournal:
         if left:
             names = ", ".join(f"{one.scheduler} (pid {one.pid})" for one in left)
             said.append(f"an earlier agent had left {names} running")
+        book.doubtful = book.doubtful or not all(one.settled for one in book.running)
         if stuck:
             pids = ", ".join(str(one.pid) for one in stuck)
             said.append(f"not even SIGKILL ends {pids}")
             book.running = stuck
-            book.doubtful = True
             self._save_if_possible()
             return "; ".join(said)
         if left:
             said.append("it was stopped" if len(left) == 1 else "they were stopped")
-        book.doubtful = book.doubtful or not all(one.settled for one in book.running)
         book.running = ()
         lines = self.put_back()
         if lines:
@@ -231,7 +241,7 @@ class UndoJournal:
         view = Path(f"{self._proc}/{pid}/root{self._sys}")
         in_force = self._wishes.get(self._in_force or 0, {})
         wishes = {}
-        for name, was in self.remembered().items():
+        for name, was in (self.remembered() | self._copies.get(pid, {})).items():  # as it found them
             value = settings.read(view, name)
             if value is None or value == was:
                 continue

@@ -206,22 +206,30 @@ def test_one_that_stays_after_the_denial_is_killed(bench, monkeypatch):
     assert event.load is not None
 
 
+def test_what_it_has_set_is_put_back(bench):
+    bench.behave("sets")  # the copies that the gate gives are for files below /sys, not for this tree's
+    assert bench.try_out(GOOD).outcome is SwitchOutcome.SHADOWED
+    assert bench.qos.read_text().strip() == "0"
+
+
 @pytest.mark.parametrize(
     ("behaviour", "outcome"), [("sets", SwitchOutcome.SHADOWED), ("sets and dies", SwitchOutcome.REFUSED)]
 )
-def test_what_it_has_set_is_put_back(bench, behaviour, outcome):
-    bench.behave(behaviour)  # the copies that the gate gives are for files below /sys, not for this tree's
-    assert bench.try_out(GOOD).outcome is outcome
-    assert bench.qos.read_text().strip() == "0"
-
-
-def test_what_it_sets_reaches_nobody(bench, monkeypatch):
+def test_what_it_sets_reaches_nobody(bench, behaviour, outcome, monkeypatch):
     monkeypatch.setattr(sys.modules["asa.act.gate.launch"], "_SYS", bench.root)
     bench.undo.put_back = list  # it has nothing to do
-    bench.behave("sets")
-    assert bench.try_out(GOOD).outcome is SwitchOutcome.SHADOWED
-    assert bench.qos_at_steps == ["0"] * 4
+    bench.behave(behaviour)
+    assert bench.try_out(GOOD).outcome is outcome
+    assert set(bench.qos_at_steps) == {"0"}
     assert bench.qos.read_text().strip() == "0"
+
+
+def test_one_that_dies_while_it_loads_casts_no_doubt_on_what_a_user_sets(bench):
+    bench.behave("dies")
+    bench.switcher.begin(GOOD)
+    bench.qos.write_text("100\n")
+    assert bench.event().outcome is SwitchOutcome.REFUSED
+    assert bench.qos.read_text().strip() == "100"
 
 
 def test_what_cannot_start_is_an_error_and_leaves_nothing(bench):
@@ -239,7 +247,7 @@ def test_an_undo_journal_that_cannot_be_written_stops_it(bench, monkeypatch):
         raise AsaError("undo journal: no space")
 
     pids = []
-    monkeypatch.setattr(bench.undo, "note", lambda _, pid: pids.append(pid) or full())
+    monkeypatch.setattr(bench.undo, "note", lambda _, pid, __: pids.append(pid) or full())
     with pytest.raises(AsaError, match="no space"):
         bench.switcher.begin(GOOD)
     assert not bench.switcher.busy()

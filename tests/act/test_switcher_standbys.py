@@ -9,7 +9,7 @@ from switcher_bench import GOOD, OTHER, bench
 
 from asa.act.undo import start_ticks
 from asa.config import SwitchSettings
-from asa.core.decision import SwitchOutcome, Way
+from asa.core.decision import EEVDF, SwitchOutcome, Way
 
 __all__ = ["bench"]  # a fixture
 
@@ -103,3 +103,19 @@ def test_a_standby_that_dies_is_replaced_once_a_minute(bench):
         assert not bench.until(lambda _: not bench.switcher.standbys())
         bench.switcher.keep_ready((GOOD,))
         assert bool(bench.switcher.standbys()) is again
+
+
+def test_a_standby_that_is_dropped_while_it_loads_casts_no_doubt_on_what_a_user_sets(bench):
+    setting = bench.root / "devices/system/cpu/cpu0/cpufreq/energy_performance_preference"
+    setting.parent.mkdir(parents=True)
+    setting.write_text("balance_performance\n")
+    bench.switch(OTHER)
+    bench.behave("loads long", GOOD)
+    bench.switcher.keep_ready((GOOD,))
+    bench.switcher.keep_ready(())
+    bench.until(lambda _: len(bench.undo.leftover()) == 1)
+    setting.write_text("power\n")
+    bench.switch(EEVDF)
+    bench.until(lambda _: not bench.undo.leftover())
+    bench.switcher.rest()
+    assert setting.read_text() == "power\n"

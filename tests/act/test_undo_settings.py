@@ -119,6 +119,40 @@ def test_one_that_restores_what_another_had_set_is_put_right(machine):
     assert journal.put_back() == ["pm_qos_resume_latency_us: 32 -> 0"]
 
 
+@pytest.mark.parametrize("end", ["it is dropped", "the agent is killed", "it cannot be killed"])
+def test_what_a_user_sets_is_never_taken_for_the_doing_of_one_with_copies(machine, end, monkeypatch):
+    journal = machine.journal()
+    journal.keep_settings()
+    child = machine.process()
+    journal.note("scx_flash", child.pid, journal.remembered())
+    if end == "it is dropped":  # while it loads
+        journal.forget(child.pid)
+        machine.set(EPP, "power")
+        assert journal.put_back() == []
+    elif end == "the agent is killed":
+        machine.set(EPP, "power")
+        assert "settings" not in (machine.journal().recover(1.0) or "")
+    else:
+        monkeypatch.setattr(UndoJournal, "_end", lambda _, left, __: left)
+        machine.set(EPP, "power")
+        assert "not even SIGKILL" in (machine.journal().recover(0.0) or "")
+        assert machine.journal().put_back() == []
+    assert machine.now() == BEFORE | {EPP: "power"}
+
+
+def test_what_one_with_copies_found_is_not_what_it_wants(machine):
+    journal = machine.journal()
+    journal.keep_settings()
+    child = machine.process()
+    journal.note("scx_flash", child.pid, journal.remembered() | {EPP: "performance"})
+    machine.set(EPP, "power")  # a user, while it loads
+    journal.keep_settings()  # another one is launched
+    assert journal.remembered()[EPP] == "power"
+    machine.set(EPP, "performance")  # stands for its copy, which still has what it was given
+    journal.settled(child.pid)
+    assert journal._wishes[child.pid] == {}
+
+
 def test_cpus_that_went_away_are_skipped(machine):
     journal = machine.journal()
     child = loaded(machine, journal)
