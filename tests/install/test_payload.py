@@ -13,9 +13,12 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from asa import config, yamlfile
+from asa.act import leaving, switcher
 from asa.cli.install import texts
+from asa.config import SwitchSettings
 from asa.core.errors import SetupError
 from asa.core.helper_api import BUS_NAME, INTERFACE, Action
+from asa.install import system
 from asa.install.figures import helper_security_score
 from asa.install.payload import LAUNCHER, NEEDED, PACKAGES, PROGRAM, SETTINGS, WELCOME, Kind, Texts, folders, payload
 
@@ -183,6 +186,13 @@ def test_systemd_finds_no_fault_in_the_units_and_little_exposure(tmp_path):
         ours = [line for line in done.stderr.splitlines() if name in line]
         assert ours == []
     assert helper_security_score() <= 3.5
+
+
+def test_the_helper_has_the_time_that_its_slowest_way_out_takes():
+    (text,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DATA / "asa-helper.service").read_text(), re.MULTILINE)
+    leaves_s = SwitchSettings().stop_limit_s + leaving._EXIT_LIMIT_S + leaving._KILLED_LIMIT_S
+    assert int(text) > 60.0 + leaves_s + switcher._DETACH_LIMIT_S
+    assert int(text) < system._LIMIT_S  # and nobody goes on without having waited for it
 
 
 def test_the_data_is_read_by_all_and_run_by_nobody():
