@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
 
 _TEXT = """\
-Takes an installed ASA from this machine: ends the daemons and the helper, which puts the kernel back on
-its own scheduler, then removes all that `asa install` has made, with the schedulers and the mapping table that
-this machine may have got (`asa table export` keeps it). Settings that were changed stay, unless --purge is given.
+Takes an installed ASA from this machine: ends the helper, which puts the kernel back on its own scheduler, and
+the daemons, then removes all that `asa install` has made, with the schedulers and the mapping table that this
+machine may have got (`asa table export` keeps it). Settings that were changed stay, unless --purge is given.
+While a `sudo asa run` is running it changes nothing: end that first.
 What users have in their homes is theirs and stays too.
 """
 _MORE = """\
@@ -43,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Uninstall. Exit code 1 when something is left. Raises AsaError."""
     import sys
 
+    from asa import paths
     from asa.install import change, record
+    from asa.install.quiet import quiet
     from asa.install.system import System
 
     need_root("uninstall", dry=arguments.dry_run)
@@ -58,12 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
         notes: list[str] = []
         if not arguments.dry_run:
             machine = System(root)
-            if arguments.user:
-                notes += extension("remove", arguments.user)
-            notes += machine.stop()
-            notes += machine.disable()
-            left = change.take_away(root, steps, old)
-            notes += machine.reload(restart=False)
+            notes += machine.stop_helper()
+            try:
+                with quiet(paths.Places(run=record.below(root, "/run/asa"), sys=record.below(root, "/sys"))) as said:
+                    notes += said
+                    if arguments.user:
+                        notes += extension("remove", arguments.user)
+                    notes += machine.stop_daemons()
+                    notes += machine.disable()
+                    left = change.take_away(root, steps, old)
+            finally:
+                notes += machine.reload(restart=False)
         closing = "what users have stays: journals in ~/.local/state/asa, the GNOME Shell extension"
         show(arguments, steps, (), notes, closing)
     for path in left:

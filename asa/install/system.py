@@ -51,16 +51,19 @@ class System:
         """No longer."""
         return self._try(*self._global("disable"), remedy=f"`systemctl --global disable {USER_UNIT}`")
 
-    def stop(self) -> list[str]:
-        """End users' daemons, then the helper, which puts the kernel back on its own scheduler.
+    def stop_helper(self) -> list[str]:
+        """End the helper, which puts the kernel back on its own scheduler; users' daemons only observe from then on.
 
         Until `reload` nobody's call starts it again: the bus would, and cancel our order to stop it.
         """
-        notes = [note for user in self._users() for note in self._of(user, "stop", USER_UNIT)]
-        if self._booted:
-            notes += self._try("systemctl", "mask", "--runtime", HELPER_UNIT, remedy="call nothing of ASA meanwhile")
-            notes += self._try("systemctl", "stop", HELPER_UNIT, remedy=f"`systemctl stop {HELPER_UNIT}`")
-        return notes
+        if not self._booted:
+            return []
+        notes = self._try("systemctl", "mask", "--runtime", HELPER_UNIT, remedy="call nothing of ASA meanwhile")
+        return notes + self._try("systemctl", "stop", HELPER_UNIT, remedy=f"`systemctl stop {HELPER_UNIT}`")
+
+    def stop_daemons(self) -> list[str]:
+        """End users' daemons."""
+        return [note for user in self._users() for note in self._of(user, "stop", USER_UNIT)]
 
     def reload(self, *, restart: bool) -> list[str]:
         """Have systemd and the bus read what has changed. `restart`: what runs is of the version before."""

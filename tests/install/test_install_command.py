@@ -6,8 +6,12 @@ import os
 import shutil
 
 import pytest
+from test_status import example
 
+from asa.act.undo import UndoJournal
 from asa.cli.main import main
+from asa.install import record
+from asa.status import StatusFile
 
 PLACES = ("etc", "usr", "var")
 
@@ -62,6 +66,30 @@ def test_in_again_and_out(root, capsys):
     assert (code, err) == (0, "")
     assert list(root.iterdir()) == []
     assert ran(capsys, "uninstall", "--root", root) == (0, "nothing to do\n", "")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root")
+def test_nothing_goes_beside_a_running_agent_and_what_a_killed_one_left_is_put_back(root, capsys):
+    for name in ("usr/lib/asa", "run/asa", "sys/kernel"):
+        (root / name).mkdir(parents=True)
+    record.write(root, record.Record(version="1", files={}, config={}, folders=()))
+    grace_periods = root / "sys/kernel/rcu_expedited"
+    grace_periods.write_text("0")
+    UndoJournal(root / "run/asa/undo.json", sys=root / "sys").expedite()
+    lock = StatusFile(root / "run/asa")
+    lock.write(example(pid=4711))
+    code, out, err = ran(capsys, "uninstall", "--root", root)
+    assert (code, out) == (1, "")
+    assert err == f"asa: {root}/run/asa: an agent (pid 4711) is running; end it first, then run this again\n"
+    assert (root / "usr/lib/asa/files.json").exists()
+    assert grace_periods.read_text() == "1"
+    lock.close()
+    code, out, err = ran(capsys, "uninstall", "--root", root)
+    assert code == 0
+    assert "settings it had changed: rcu_expedited: 1 -> 0" in out + err
+    assert grace_periods.read_text() == "0"
+    assert not (root / "run/asa").exists()
 
 
 @pytest.mark.parametrize("verb", ["install", "uninstall"])
