@@ -18,7 +18,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
-from asa.act.gate.seccomp import BPF_STRUCT_OPS, Call, Listener, install
+from asa.act.gate.seccomp import BPF_STRUCT_OPS, Call, Listener, check_readable, install
 from asa.act.portfolio import Opened
 from asa.act.process import SchedulerProcess
 from asa.act.settings import give_copies
@@ -121,24 +121,23 @@ def launch(
 
 
 def unusable(run: Path) -> str:
-    """Why the gate cannot be used here, "" where it can: tried once, on a child that ends at once."""
+    """Why the gate cannot be used here, "" where it can: tried once, on a child that ends when it was seen."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         try:
             run.mkdir(parents=True, exist_ok=True)
             disabled = run / _SAYS_DISABLED
             disabled.write_text("disabled\n")
-            subprocess.run(
-                ["true"],
-                preexec_fn=lambda: _isolate(disabled, theirs, {}),  # one thread
-                check=False,
-                timeout=10.0,
-            )
-            theirs.close()
-            os.close(_handed_over(ours))
-        except (OSError, subprocess.SubprocessError) as error:
-            return str(error)
-        except AsaError as error:
+            with subprocess.Popen(
+                ["cat"],  # until its input ends, which is with this block
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                preexec_fn=lambda: _isolate(disabled, theirs, {}),  # noqa: PLW1509  # one thread
+            ) as child:
+                theirs.close()
+                os.close(_handed_over(ours))
+                check_readable(child.pid)
+        except (OSError, subprocess.SubprocessError, AsaError) as error:
             return str(error)
     return ""
 

@@ -14,6 +14,7 @@ import select
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 
 from asa.core.errors import AsaError
 
@@ -78,6 +79,19 @@ def install() -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"seccomp: {os.strerror(number)}")
     return descriptor
+
+
+def check_readable(pid: int) -> None:
+    """Raises AsaError where the calls of that process could be caught and not read (PTRACE_MODE_ATTACH, ptrace(2))."""
+    try:
+        _memory(pid).close()
+    except OSError as error:
+        said = f"/proc/{pid}/mem: {error.strerror}; a kernel.yama.ptrace_scope above 1 forbids it, set it to 1"
+        raise AsaError(said) from error
+
+
+def _memory(task: int) -> FileIO:
+    return open(f"/proc/{task}/mem", "rb", buffering=0)  # noqa: PTH123  # one read at an offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +168,7 @@ class Listener:
     @staticmethod
     def _attach_type(task: int, attributes: int) -> int:
         # union bpf_attr, link_create: prog_fd or map_fd, target_fd, attach_type
-        with open(f"/proc/{task}/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # one read at an offset
+        with _memory(task) as memory:
             memory.seek(attributes)
             return int.from_bytes(memory.read(12)[8:12], "little")
 
