@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the gate cannot be used: it is found out beforehand."""
+"""Where the gate cannot be used: it is found out beforehand, and a launch that fails at it leaves nothing."""
 
 import builtins
 import errno
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from asa.act.gate import unusable
+from asa.act.gate import launch, unusable
+from asa.act.portfolio import Opened
+from asa.core.errors import SchedulerError
 
 pytestmark = [
     pytest.mark.root,
@@ -55,4 +57,13 @@ def test_a_kernel_that_lets_nobody_read_a_calls_arguments_has_no_gate(state, tmp
     before = open_descriptors()
     said = unusable(tmp_path / "run")
     assert said == f"{tried[0]}: Permission denied; a kernel.yama.ptrace_scope above 1 forbids it, set it to 1"
+    assert open_descriptors() == before
+
+
+def test_a_launch_that_fails_at_the_gate_leaves_no_descriptor(state, tmp_path):
+    state.unlink()
+    before = open_descriptors()
+    opened = Opened(fd=os.open("/bin/true", os.O_RDONLY), path=Path("/bin/true"), argv=("true",))
+    with pytest.raises(SchedulerError, match=r"the gate cannot be used: .*a bind mount over"):
+        launch(opened, tmp_path / "log", tmp_path / "run")
     assert open_descriptors() == before

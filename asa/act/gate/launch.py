@@ -117,6 +117,7 @@ def launch(
         except AsaError as error:
             process.kill()
             process.wait(5.0)
+            process.forget()
             raise SchedulerError(scheduler=opened.argv[0], reason=f"the gate cannot be used: {error}") from error
 
 
