@@ -77,7 +77,7 @@ class RemoteSwitcher:
         """Have the helper keep these ready; none while the machine goes to sleep."""
         wanted = () if self.asleep else wanted
         approved = self._link.facts.approved if self._link.facts is not None else ()
-        wanted = tuple(name for name in wanted if name.partition(":")[0] in approved)
+        wanted = tuple(name for name in wanted if name in approved)
         if wanted == self._wanted or self._link.facts is None:
             return
         try:

@@ -24,7 +24,7 @@ from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure, LeaseFacts, 
 from collectors.sampler import SystemClock
 
 P2DQ, FLASH = SchedulerName("scx_p2dq"), SchedulerName("scx_flash")
-FACTS = LeaseFacts(way="gated", no_gate="", approved=("scx_p2dq",))
+FACTS = LeaseFacts(way="gated", no_gate="", approved=("scx_p2dq", "scx_flash:server"))
 
 
 class StandIn:
@@ -293,10 +293,12 @@ def test_an_event_that_is_none_ends_the_switch_as_failed(bench):
 
 def test_standbys_are_asked_for_once_and_only_approved_ones(bench):
     bench.lease()
-    bench.switcher.keep_ready((P2DQ, FLASH))
-    bench.switcher.keep_ready((P2DQ, FLASH))
+    wanted = (P2DQ, SchedulerName("scx_p2dq:gaming"), SchedulerName("scx_flash:server"), FLASH)
+    bench.switcher.keep_ready(wanted)
+    bench.switcher.keep_ready(wanted)
     bench.until(bench.switcher.standbys)
-    assert [one for one in bench.helper.asked if one[0] == "KeepReady"] == [("KeepReady", ["scx_p2dq"])]
+    ready = ["scx_p2dq", "scx_flash:server"]  # each mode is approved by itself; one that is not would have all refused
+    assert [one for one in bench.helper.asked if one[0] == "KeepReady"] == [("KeepReady", ready)]
     assert bench.switcher.standbys()[0].memory_bytes == 4_000_000
     bench.switcher.keep_ready(())
     bench.until(lambda: not bench.switcher.standbys())
