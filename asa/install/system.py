@@ -44,8 +44,9 @@ class System:
         return self._try(PYTHON, *words, remedy="starts take longer")
 
     def enable(self) -> list[str]:
-        """Have the daemon start with each user's desktop."""
-        return self._try(*self._global("enable"), remedy=f"`systemctl --global enable {USER_UNIT}`")
+        """Have the daemon start with each user's desktop. A Debian package that was removed has left it masked."""
+        notes = self._try(*self._global("unmask"), remedy=f"`systemctl --global unmask {USER_UNIT}`")
+        return notes + self._try(*self._global("enable"), remedy=f"`systemctl --global enable {USER_UNIT}`")
 
     def disable(self) -> list[str]:
         """No longer."""

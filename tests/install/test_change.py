@@ -219,7 +219,10 @@ def test_one_at_a_time_and_never_beside_the_package(root):
     with change.alone(root, locks):
         pass
     os.close(folder)
-    (root / "var/lib/dpkg/info/asa.list").write_text("/usr/bin/asa\n")
+    (root / "var/lib/dpkg/info/asa.list").write_text("/etc/asa/asa.yaml\n")
+    with change.alone(root, locks):  # it was removed, not purged
+        pass
+    (root / "var/lib/dpkg/info/asa.md5sums").write_text("0  usr/bin/asa\n")
     with pytest.raises(SetupError, match="the Debian package asa is installed; use apt"), change.alone(root):
         pass
 

@@ -11,6 +11,8 @@ from test_status import example
 from asa.act.undo import UndoJournal
 from asa.cli.main import main
 from asa.install import record
+from asa.install.payload import _DATA as DATA
+from asa.install.system import System
 from asa.status import StatusFile
 
 PLACES = ("etc", "usr", "var")
@@ -66,6 +68,20 @@ def test_in_again_and_out(root, capsys):
     assert (code, err) == (0, "")
     assert list(root.iterdir()) == []
     assert ran(capsys, "uninstall", "--root", root) == (0, "nothing to do\n", "")
+
+
+def test_a_daemon_that_a_removed_package_has_masked_is_enabled(root):
+    if shutil.which("systemctl") is None:
+        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+    units = root / "usr/lib/systemd/user"
+    units.mkdir(parents=True)
+    shutil.copy(DATA / "asa.service", units)
+    mask = root / "etc/systemd/user/asa.service"
+    mask.parent.mkdir(parents=True)
+    mask.symlink_to("/dev/null")
+    assert System(root).enable() == []
+    assert not mask.is_symlink()
+    assert (root / "etc/systemd/user/graphical-session.target.wants/asa.service").is_symlink()
 
 
 @pytest.mark.root
