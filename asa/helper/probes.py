@@ -25,6 +25,8 @@ from collectors.ebpf.sharing import read_only
 TICK_S = 1.0
 """How often `tick` has something to do."""
 
+_REFUSAL_NS = 60_000_000_000  # what was lacking may be there by then, and not each call waits for another attempt
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeHandover:
@@ -38,24 +40,25 @@ class Probes:
     """The programs, for as long as somebody is to read them."""
 
     def __init__(self, proc: Path, sys: Path, backend: Ebpf, *, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._proc, self._sys, self._backend = proc, sys, backend
         self._collector = EbpfCollector(proc, sys, backend)
         self._now_ns = now_ns
         self._handover: ProbeHandover | None = None
         self._refused: str | None = None
-        self._due_ns = 0
+        self._refused_ns = self._due_ns = 0
 
     def open(self) -> ProbeHandover:
-        """Load and attach, the first time. Raises SourceError, with the same reason again until `close`.
+        """Load and attach, the first time. Raises SourceError, with the same reason again for a minute.
 
         It takes half a second, and with BCC, which compiles, up to a minute.
         """
-        if self._refused is not None:
+        if self._refused is not None and self._now_ns() - self._refused_ns < _REFUSAL_NS:
             raise SourceError(source=SOURCE, reason=self._refused)
         if self._handover is None:
             try:
                 self._handover = self._opened()
             except SourceError as error:
-                self._refused = error.reason
+                self._refused, self._refused_ns = error.reason, self._now_ns()
                 self._collector.close()
                 raise
             except BaseException:  # told to end meanwhile
@@ -65,10 +68,16 @@ class Probes:
         return self._handover
 
     def _opened(self) -> ProbeHandover:
+        self._refused = None
+        self._collector = EbpfCollector(self._proc, self._sys, self._backend)
         self._collector.open()
         stats = self._collector.stats
         assert stats is not None  # noqa: S101  # or open had raised
         return ProbeHandover(map_fd=read_only(stats.stats_fd), facts=_facts(stats, self._collector.lacking))
+
+    def renew(self, backend: Ebpf) -> None:
+        """New settings: what is loaded stays as it is until `close`; a refusal is no longer one."""
+        self._backend, self._refused = backend, None
 
     def due_in_s(self) -> float | None:
         """When `tick` is wanted, in seconds from now; None: not at all."""

@@ -155,7 +155,8 @@ class Service:
         except AsaError as error:
             self._host.say(f"{error}; keeping the settings in force")
         else:
-            self._host.say("settings read again; a lease keeps those that it began with")
+            self._probes.renew(self._host.settings.collect.ebpf)
+            self._host.say("settings read again; a lease, and probes that are loaded, keep those that they began with")
 
 
 def serve(address: str, config_path: Path | None, places: paths.Places, say: Callable[[str], None]) -> int:

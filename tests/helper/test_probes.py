@@ -152,15 +152,9 @@ def test_the_networks_interrupts_are_kept_up_to_date(probes, clock, monkeypatch)
 
 
 def test_a_refusal_is_remembered_until_closed(monkeypatch):
-    tried = []
-
-    def refuse(proc, sys):
-        tried.append(proc)
-        raise SourceError(source="ebpf", reason="not today")
-
     probes = Probes(PROC, SYS, Ebpf.CORE)
     with monkeypatch.context() as patch:
-        patch.setattr(collector, "open_core", refuse)
+        tried = refusing(patch)
         for _ in range(3):
             with pytest.raises(SourceError, match=r"^ebpf: not today$"):
                 probes.open()
@@ -169,6 +163,43 @@ def test_a_refusal_is_remembered_until_closed(monkeypatch):
     probes.close()
     assert probes.open().map_fd >= 0
     probes.close()
+
+
+def refusing(monkeypatch):
+    tried = []
+
+    def refuse(proc, sys):
+        tried.append(proc)
+        raise SourceError(source="ebpf", reason="not today")
+
+    monkeypatch.setattr(collector, "open_core", refuse)
+    return tried
+
+
+def test_a_refusal_holds_for_a_minute(probes, clock, monkeypatch):
+    with monkeypatch.context() as patch:
+        tried = refusing(patch)
+        for waited_ns in (0, 60 * 10**9 - 1, 1):
+            clock.ns += waited_ns
+            with pytest.raises(SourceError, match=r"^ebpf: not today$"):
+                probes.open()
+        assert len(tried) == 2
+    clock.ns += 60 * 10**9
+    assert probes.open().map_fd >= 0
+
+
+def test_new_settings_count_at_once_but_for_what_is_loaded(probes, monkeypatch):
+    with monkeypatch.context() as patch:
+        refusing(patch)
+        with pytest.raises(SourceError, match="not today"):
+            probes.open()
+    probes.renew(Ebpf.CORE)
+    handover = probes.open()
+    probes.renew(Ebpf.OFF)
+    assert probes.open() is handover
+    probes.close()
+    with pytest.raises(SourceError, match="switched off by the settings"):
+        probes.open()
 
 
 def test_off_is_refused():

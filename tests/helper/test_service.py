@@ -173,9 +173,12 @@ def test_settings_anew(stage):
     settings.write_text("nonsense: 1\n")
     helper.send_signal(signal.SIGHUP)
     until(lambda: "keeping the settings in force" in stage.said(), stage.said)
+    bus = stage.connect()
+    assert "switched off by the settings" in stage.call(bus, "Probes").message
     settings.write_text("switch: {gate: off, backend: own, stop_limit_s: 2.0}\n")
     helper.send_signal(signal.SIGHUP)
     until(lambda: "settings read again" in stage.said(), stage.said)
+    assert "switched off" not in str(stage.call(bus, "Probes"))
 
 
 def test_it_stays_small(stage):
