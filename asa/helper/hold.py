@@ -36,7 +36,7 @@ class MachineHold:
             self._until_ns = self._read()
         except AsaError as error:
             self._until_ns = 0
-            (say or _to_the_log)(f"{error}; nothing is switched until `asa resume`")
+            (say or _to_the_log)(f"{error}; nothing is switched until `sudo asa machine resume`")
 
     def set(self, seconds: int) -> None:
         """Hold from now on; 0: without an end.
@@ -80,7 +80,7 @@ class MachineHold:
         try:
             return msgspec.json.decode(body, type=_Kept).until_ns
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise AsaError(f"{self._path}: not what `asa hold` writes: {error}") from error
+            raise AsaError(f"{self._path}: not what `asa machine hold` writes: {error}") from error
 
 
 def _to_the_log(line: str) -> None:

@@ -113,7 +113,7 @@ def test_a_damaged_file_holds_and_is_named_once(path, wall, text):
 def test_it_is_said_in_the_log(path, wall, capsys):
     path.mkdir(parents=True)
     assert MachineHold(path, wall).active()
-    assert "until `asa resume`" in capsys.readouterr().err
+    assert "until `sudo asa machine resume`" in capsys.readouterr().err
 
 
 @pytest.mark.root
