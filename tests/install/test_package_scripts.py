@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the Debian package's scripts tell systemd, on a tree in a folder and with stand-ins for its commands."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "asa/data/deb"
+COMMANDS = ("systemctl", "deb-systemd-helper", "py3compile")
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Runs a script; gives what it called, a line each."""
+    called, commands = tmp_path / "called", tmp_path / "bin"
+    commands.mkdir()
+    for name in COMMANDS:
+        (commands / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{called}\n')
+        (commands / name).chmod(0o755)
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    for user in (1000, 1001):
+        manager = tmp_path / f"run/user/{user}/systemd/private"
+        manager.parent.mkdir(parents=True)
+        manager.touch()
+    (tmp_path / "run/user/109").mkdir()  # without a service manager
+
+    def run(script, *words):
+        called.unlink(missing_ok=True)
+        text = (SCRIPTS / script).read_text().replace("/run/", f"{tmp_path}/run/")
+        subprocess.run(["sh", "-c", text, script, *words], check=True, env={"PATH": f"{commands}:/usr/bin:/bin"})
+        return called.read_text().splitlines()
+
+    return run
+
+
+def test_an_upgrade_restarts_the_helper_and_then_the_daemons_that_run(ran):
+    said = ran("postinst", "configure", "0.9")
+    daemons = [f"systemctl --user --machine={user}@.host" for user in (1000, 1001)]
+    assert said[said.index("systemctl try-restart asa-helper.service") :] == [
+        "systemctl try-restart asa-helper.service",
+        *(f"{daemon} {what}" for daemon in daemons for what in ("daemon-reload", "try-restart asa.service")),
+    ]
+
+
+def test_a_first_installation_restarts_nothing(ran):
+    assert not [line for line in ran("postinst", "configure", "") if "restart" in line]
