@@ -108,13 +108,16 @@ class Desk:
         if uid is None:
             raise RefusedError(Failure.NOT_AUTHORIZED, "the bus does not say whose call this is")
         self._check_free()  # again: a password may have taken a minute
-        active = self.seats.active()
-        if uid != _ROOT and active is not None and uid not in active:
-            raise RefusedError(Failure.NOT_ACTIVE, f"no session of user {uid} is the one at the machine now")
+        self._check_in_front(uid)
         holder = request.sender
         machine = self.lease.take(holder, uid)
         self.callers.pid_of(holder, lambda pid: self.lease.follow(holder, pid))
         self._lend(request, machine)
+
+    def _check_in_front(self, uid: int) -> None:
+        active = self.seats.active()
+        if uid != _ROOT and active is not None and uid not in active:
+            raise RefusedError(Failure.NOT_ACTIVE, f"no session of user {uid} is the one at the machine now")
 
     def _lend(self, request: Request, machine: Machine) -> None:
         facts = LeaseFacts(way=machine.way, no_gate=machine.no_gate, approved=self._approved_or_none())
@@ -166,6 +169,8 @@ class Desk:
         if not self.observers and self.lease.machine is not None and self.lease.holder != request.sender:
             # loading them may take a minute, in which nobody would hear that the holder has gone
             raise RefusedError(Failure.BUSY, f"user {self.lease.uid} has the lease, and does not want the probes")
+        if not request.interactive:  # no password was asked for: polkit may only have heard of a user switch before us
+            self._check_in_front(uid)
         active = self.seats.active()
         try:
             handover = self.observers.add(request.sender, at_seat=None if active is None or uid not in active else uid)

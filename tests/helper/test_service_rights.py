@@ -105,6 +105,23 @@ def test_who_leaves_the_seat_loses_the_lease(stage):
         login.end()
 
 
+def test_who_is_not_in_front_gets_the_probes_with_a_password_only(stage):
+    """polkit may have heard of a user switch before the helper: without a password its yes is for who sits there."""
+    login = Login(stage, DAEMON)
+    try:
+        stage.polkit(lambda _: True)
+        stage.helper()
+        user = stage.connect(USER)
+        refused = stage.call(user, "Probes")
+        assert (failure(refused), f"no session of user {USER}" in refused.message) == (Failure.NOT_ACTIVE, True)
+        assert failure(stage.call(user, "Probes", interactive=True)) == Failure.NOT_POSSIBLE  # the setting is off
+        assert failure(stage.call(stage.connect(), "Probes")) == Failure.NOT_POSSIBLE
+        login.front(USER)
+        stage.turn(lambda: failure(stage.call(user, "Probes")) == Failure.NOT_POSSIBLE, "the probes' answer")
+    finally:
+        login.end()
+
+
 def test_nobody_keeps_a_processor_busy_by_calling_it(stage):
     """Under a lease the helper goes before everything else, so what comes from the bus gets a share of its time."""
     helper = stage.helper()
