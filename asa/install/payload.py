@@ -9,6 +9,7 @@ import hashlib
 import importlib.metadata
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,11 +47,20 @@ _COMPLETIONS = {
     "fish": PurePosixPath("/usr/share/fish/vendor_completions.d/asa.fish"),
 }
 _MANUAL = PurePosixPath("/usr/share/man/man1")
-# No site-packages and nothing of the environment or the current folder: the standard library and PROGRAM.
+# No site-packages and nothing of the environment or the current folder: the standard library and PROGRAM. What is
+# compiled there is for this minor version of Python alone.
+_THIS = sys.version_info[:2]
 _LAUNCH = f"""\
 #!/usr/bin/python3 -IS
 # SPDX-License-Identifier: GPL-2.0-only
 import sys
+
+if sys.version_info[:2] != {_THIS}:
+    sys.exit(
+        "asa: installed for Python {_THIS[0]}.{_THIS[1]}, and /usr/bin/python3 is %d.%d now; "
+        "run `make setup PYTHON=/usr/bin/python3` in ASA's source, "
+        "then `sudo .venv/bin/asa install` there, or `uninstall`" % sys.version_info[:2]
+    )
 
 sys.dont_write_bytecode = True
 sys.path.append("{PROGRAM}")

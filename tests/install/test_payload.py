@@ -108,6 +108,11 @@ def test_the_program_runs_from_its_folder_alone(items, tmp_path):
 
     done = ran(str(launcher), "--version")
     assert (done.returncode, done.stderr) == (0, "")
+    this, other = ".".join(map(str, sys.version_info[:2])), "2.7"
+    launcher.write_text(launcher.read_text().replace(this, other).replace(str(sys.version_info[:2]), "(2, 7)"))
+    done = ran(str(launcher), "--version")  # as after an upgrade of Python
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"asa: installed for Python {other}, and /usr/bin/python3 is {this} now;" in done.stderr
     code = f"""\
 import sys; sys.path.append('{tmp_path}{PROGRAM}')
 import asa.assembly, asa.helper.service, asa.monitor, textual.widgets, numpy.linalg, models.runtime, yaml
