@@ -18,8 +18,18 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from asa import inbox as inboxes
-from asa.core.decision import Decision, Order, OrderKind, Reason, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.core.errors import AsaError, JournalError
+from asa.core.decision import (
+    Decision,
+    ExitKind,
+    Order,
+    OrderKind,
+    Reason,
+    SchedulerExit,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+)
+from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
 from asa.decide.learning import Learning
@@ -234,6 +244,7 @@ class Agent:
                 detail=str(error),
                 undo="nothing to undo",
                 why=why,
+                exit=_untried(error, target),
             )
             self.say(f"{why}: switching")
             self._take(refused)
@@ -327,6 +338,13 @@ class Agent:
         if self.state.sample is not None and self.told is not None:
             self._tell(self.told(self.state.sample.monotonic_ns))
         self.say("settings read again; schedulers that had been set aside may be tried again")
+
+
+def _untried(error: AsaError, target: SchedulerName) -> SchedulerExit | None:
+    """Of an order that did not get as far as its scheduler: the error names somebody else, who is to blame."""
+    if not isinstance(error, SchedulerError) or error.scheduler == target:
+        return None
+    return SchedulerExit(kind=ExitKind.WITHDRAWN, reason=str(error), source="the daemon")
 
 
 def _took(event: SwitchEvent) -> str:

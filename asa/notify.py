@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from asa.bus import Bus, BusError, CallError
-from asa.core.decision import Reason, SwitchOutcome
+from asa.core.decision import ExitKind, Reason, SwitchOutcome
 from asa.status import Status, Switched
 
 _NAME, _PATH = "org.freedesktop.Notifications", "/org/freedesktop/Notifications"
@@ -58,6 +58,10 @@ def _quarantine(before: Status, after: Status) -> Note | None:
     if not fresh:
         return None
     event = next((one for one in reversed(after.lately) if one.new in fresh and one.outcome in _FAILED), None)
+    if event is not None and event.ended.startswith(
+        ExitKind.WITHDRAWN
+    ):  # not tried: nothing that a user could do about
+        return None
     said = f"{_sentence(_words(event))} " if event is not None and _words(event) else ""
     serves = f"{after.scheduler} goes on. " if after.scheduler is not None else ""
     return Note(

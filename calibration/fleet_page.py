@@ -298,7 +298,7 @@ def _windows(windows: Sequence[Window]) -> Iterator[str]:
         return
     others = ", ".join(f"{name} {value:g}" for name, value in OTHERS.items())
     yield f"The other parameters as shipped ({others}). Not of the fleet: of recorded sequences of real programs, and"
-    yield "the shipped model, by `asa evaluate voting --all --json`; [voting.md](voting.md) names both, and what the"
+    yield "the shipped model, by `asa evaluate voting --all --json`; docs/voting.md names both, and what the"
     yield "sweep of all three parameters would choose."
     yield ""
     rows = [

@@ -247,7 +247,7 @@ def _earlier(old: TableFile, measured: Measured) -> str:
     """Which campaigns what was not measured now is of, the latest first."""
     _, *told = old.provenance.split(_EARLIER)
     last = [] if old.measured is None else [f"{old.measured.date}, `{old.measured.command}`"]
-    others = dict.fromkeys(one for one in (*last, *told) if not one.endswith(f"`{measured.command}`"))
+    others = dict.fromkeys(one for one in (*last, *told) if one != f"{measured.date}, `{measured.command}`")
     return "".join(f"{_EARLIER}{one}" for one in tuple(others)[:_MOST_EARLIER])
 
 

@@ -9,7 +9,7 @@ import pytest
 from daemon_bench import ONE, TWO, Bench
 
 from asa.core.decision import EEVDF, Reason, SchedulerName, SwitchOutcome
-from asa.core.errors import AsaError, JournalError
+from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.daemon import Permit
 from asa.journal import Journal, SessionHeader
 from asa.report.reading import ticks
@@ -47,6 +47,17 @@ def test_what_cannot_start_is_set_aside_and_the_next_serves():
     assert bench.machine.orders == [ONE, TWO]
     assert bench.seen[-1].current == TWO
     assert any("not installed; set aside" in line or "scx_one: not installed" in line for line in bench.said)
+
+
+def test_an_order_that_did_not_reach_its_scheduler_is_not_held_against_it(monkeypatch):
+    def gone(target, why=""):
+        raise SchedulerError(scheduler="the helper", reason="the bus has ended")
+
+    bench = Bench("scx_one")
+    monkeypatch.setattr(bench.machine, "begin", gone)
+    bench.run(4)
+    (out,) = bench.agent.state.memory.quarantine.outs
+    assert (out.words, out.failed_ns) == ("not started: the helper: the bus has ended", ())
 
 
 def test_what_cannot_start_leaves_the_running_one_in_force():

@@ -125,6 +125,12 @@ def test_each_is_told_when_all_come_at_once():
     assert set(kinds(CALM, after)) == set(Kind)
 
 
+def test_what_was_not_tried_is_not_told():
+    """It would be told several times an hour for as long as an administrator does not want that scheduler."""
+    refused = msgspec.structs.replace(LOST, outcome=SwitchOutcome.REFUSED, ended="withdrawn: no (by the daemon)")
+    assert tell(CALM, status(set_aside=["scx_one"], lately=(refused,))) == ()
+
+
 def test_long_words_of_others_are_cut():
     lost = msgspec.structs.replace(LOST, detail="no\n" * 500)
     (note,) = tell(CALM, status(set_aside=["scx_one"], lately=(lost,)))

@@ -75,13 +75,18 @@ class HelperLink:
             self._disconnected(str(error))
 
     def call(
-        self, member: str, signature: str, body: tuple[Any, ...], then: Callable[[tuple[Any, ...] | CallError], None]
+        self,
+        member: str,
+        signature: str,
+        body: tuple[Any, ...],
+        then: Callable[[tuple[Any, ...] | CallError], None],
+        limit_s: float = _ANSWER_S,
     ) -> None:
         """Call the helper under the lease. Raises SchedulerError when there is none."""
         if self._bus is None or self.facts is None:
             raise SchedulerError(scheduler="the helper", reason=self.lacking)
         try:
-            self._bus.send(BUS_NAME, PATH, INTERFACE, member, signature, body, then=then, limit_s=_ANSWER_S)
+            self._bus.send(BUS_NAME, PATH, INTERFACE, member, signature, body, then=then, limit_s=limit_s)
         except BusError as error:
             self._disconnected(str(error))
             raise SchedulerError(scheduler="the helper", reason=self.lacking) from error

@@ -18,7 +18,7 @@ from asa.act.portfolio import Portfolio
 from asa.bus import CallError
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
-from asa.core.helper_api import Failure
+from asa.core.helper_api import PROBES_LIMIT_S, Failure
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
@@ -34,7 +34,7 @@ class RemoteSwitcher:
     def __init__(
         self, *, link: HelperLink, portfolio: Portfolio, clock: Clock, sys: Path, answer_limit_s: float
     ) -> None:
-        """`answer_limit_s`: how long a switch may take until it counts as failed, loading and attaching together."""
+        """`answer_limit_s`: how long an order that the helper took may take until it counts as failed."""
         self.asleep = False
         self._link = link
         self._portfolio = portfolio
@@ -45,6 +45,7 @@ class RemoteSwitcher:
         self._target: SchedulerName | None = None
         self._why = ""
         self._ordered_ns = 0
+        self._taken_ns: int | None = None  # when the helper had taken the order
         self._events: deque[SwitchEvent] = deque()
         self._wanted: tuple[SchedulerName, ...] = ()
         self._standbys: tuple[Standby, ...] = ()
@@ -70,8 +71,9 @@ class RemoteSwitcher:
         """Ask for a switch. Raises AsaError when the helper cannot be asked; then nothing has changed."""
         if self.busy():
             raise SchedulerError(scheduler=target, reason="another switch is under way")
-        self._link.call("Switch", "ss", (str(target), why), self._answered)
-        self._target, self._why, self._ordered_ns = target, why, self._clock.monotonic_ns()
+        # it does one thing after the other: while it loads the probes it takes no order, and takes this one afterwards
+        self._link.call("Switch", "ss", (str(target), why), self._answered, PROBES_LIMIT_S)
+        self._target, self._why, self._ordered_ns, self._taken_ns = target, why, self._clock.monotonic_ns(), None
 
     def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
         """Have the helper keep these ready; none while the machine goes to sleep."""
@@ -110,7 +112,7 @@ class RemoteSwitcher:
             return self._events.popleft()
         if self._lost is not None:
             return self._gone(*self._lost)
-        if self._target is not None and self._age_ns(self._ordered_ns) > self._limit_ns:
+        if self._target is not None and self._taken_ns is not None and self._age_ns(self._taken_ns) > self._limit_ns:
             return self._fail(SwitchOutcome.FAILED, "the helper did not say what became of the switch")
         return None
 
@@ -140,8 +142,10 @@ class RemoteSwitcher:
         self._events.append(event)
 
     def _answered(self, answer: tuple[Any, ...] | CallError) -> None:
-        if isinstance(answer, CallError) and self._target is not None and self._link.facts is not None:
-            # else it was not asked to start: not allowed, busy, no answer in time
+        if not isinstance(answer, CallError):
+            self._taken_ns = self._clock.monotonic_ns()
+        elif self._target is not None and self._link.facts is not None:
+            # else it was not tried: not allowed, busy, no answer in time
             kind = None if answer.name in _OF_THE_SCHEDULER else ExitKind.WITHDRAWN
             self._events.append(self._fail(SwitchOutcome.REFUSED, str(answer.message or answer.name), kind))
 

@@ -80,9 +80,7 @@ class Reason(StrEnum):
     HOLD = "hold"  # somebody else changed the scheduler: they win, until told to resume
     OBSERVING = "observing"  # ASA may not switch here
     BETTER = "better"  # the table ranks another scheduler first: switch
-    BASELINE = (
-        "baseline"  # the class is met first: what is in force stays until the guard has something to compare with
-    )
+    BASELINE = "baseline"  # the class is met first: what is in force stays until the guard can compare
     REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
     TRYING = "trying"  # in time that the user allows for it another scheduler than the first choice serves
     BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold

@@ -110,8 +110,7 @@ def ranking(
     outs: dict[str, tuple[str, int | None]] = {}
     for one in memory.quarantine.outs:
         if now_ns < one.until_ns:
-            times = "once" if one.level == 1 else f"{one.level} times"
-            outs[one.scheduler] = (f"failed {times}: {one.why}", wall_ns + one.until_ns - now_ns)
+            outs[one.scheduler] = (one.words, wall_ns + one.until_ns - now_ns)
     for mark in standings.barring(standing, workload, wall_ns, rules.versions):
         if _longer(mark.until_ns, outs.get(mark.scheduler)):
             words = _WORDS[mark.cause].format(count=mark.count)

@@ -150,13 +150,13 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardState:
-    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times seven numbers."""
+    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times eight numbers."""
 
     trial: _Trial | None = None
     seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
     """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
-    seen_ns: Mapping[tuple[Workload, SchedulerName], int] = field(default_factory=dict)
-    """When the newest of them ended, CLOCK_MONOTONIC."""
+    seen_ns: Mapping[tuple[Workload, SchedulerName], tuple[int, ...]] = field(default_factory=dict)
+    """When each of them ended, CLOCK_MONOTONIC."""
 
 
 def observe(
@@ -258,13 +258,15 @@ def _closed(state: GuardState) -> GuardState:
 
 def _young(state: GuardState, now_ns: int) -> GuardState:
     """Without what is too old to be a reference."""
-    old = {pair for pair, at_ns in state.seen_ns.items() if now_ns - at_ns > REFERENCE_S * 1e9}
-    if not old:
+    first_ns = now_ns - int(REFERENCE_S * 1e9)
+    if not any(times and times[0] < first_ns for times in state.seen_ns.values()):
         return state
+    old = {pair: sum(at_ns < first_ns for at_ns in times) for pair, times in state.seen_ns.items()}
+    seen = {pair: blocks[old.get(pair, 0) :] for pair, blocks in state.seen.items()}
     return replace(
         state,
-        seen={pair: blocks for pair, blocks in state.seen.items() if pair not in old},
-        seen_ns={pair: at_ns for pair, at_ns in state.seen_ns.items() if pair not in old},
+        seen={pair: blocks for pair, blocks in seen.items() if blocks},
+        seen_ns={pair: times[old[pair] :] for pair, times in state.seen_ns.items() if seen.get(pair)},
     )
 
 
@@ -276,7 +278,8 @@ def _with(state: GuardState, trial: _Trial, at_ns: int) -> GuardState:
         del others[next(iter(others))]
     blocks = (*state.seen.get(pair, ()), trial.block.means())[-MOST_BLOCKS:]
     times = {other: state.seen_ns[other] for other in others if other in state.seen_ns}
-    return replace(state, seen=others | {pair: blocks}, seen_ns=times | {pair: at_ns})
+    ends_ns = (*state.seen_ns.get(pair, ()), at_ns)[-MOST_BLOCKS:]
+    return replace(state, seen=others | {pair: blocks}, seen_ns=times | {pair: ends_ns})
 
 
 def _comparable(blocks: tuple[Values, ...], load: tuple[float | None, ...]) -> tuple[Values, ...]:

@@ -12,9 +12,9 @@ between `ALIKE` and 1, all alike probable, over the likelihood at `ALIKE` (the m
 41, 1970). If each is won with probability `ALIKE` at most, the chance that it ever reaches 1 / `ALPHA`, however long
 one goes on looking, is at most `ALPHA` (Ville 1939). That is the error rate, for each ordered pair of schedulers in a
 class; tests/decide/test_learning.py simulates it. `ALIKE` is 0.6 and not 0.5: comparisons here are not drawn at random.
-EEVDF comes first after a start, others later, and one who looks earlier at the losing side than at the winning one (as
-the guard does) counts a little more of them. A bias of that size is not taken for a difference. 13 comparisons won
-in a row are enough, 12 are not; so are 17 of 18, or 24 of 27.
+What is in force when a class is met (EEVDF, mostly) comes first, others later, and one who looks earlier at the losing
+side than at the winning one (as the guard does) counts a little more of them. A bias of that size is not taken for a
+difference. 13 comparisons won in a row are enough, 12 are not; so are 17 of 18, or 24 of 27.
 
 What is learned holds for the files that were compared: with another version of either, or another kernel, it is
 forgotten. It never makes anything be tried: that is `asa.decide.trying`, and the user's to allow. The account of the

@@ -271,20 +271,30 @@ def _wait(
     cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=stands_by, setting=rules.policy.cooldown_s)
     if state.last_switch_ns is not None and now_ns - state.last_switch_ns < cooldown_s * 1e9:
         return keep(wanted, Reason.COOLDOWN, f"{workload} wants {wanted}; cooling down")
-    if age_s < rules.policy.dwell_s + rules.guard.baseline_s and _met_first(state, workload, current, signals, rules):
+    if age_s < rules.policy.dwell_s + rules.guard.baseline_s and _met_first(
+        state, workload, wanted, current, signals, rules
+    ):
         return keep(wanted, Reason.BASELINE, f"{workload} wants {wanted}; measuring it under {current} first")
     return None
 
 
 def _met_first(
-    state: PolicyState, workload: Workload, current: SchedulerName, signals: Signals | None, rules: Rules
+    state: PolicyState,
+    workload: Workload,
+    wanted: SchedulerName,
+    current: SchedulerName,
+    signals: Signals | None,
+    rules: Rules,
 ) -> bool:
-    """Would the guard have nothing to compare the next scheduler with, and can it be measured under this one?"""
+    """Would the guard have nothing to compare the next scheduler with, and can it be measured under this one?
+
+    Not for EEVDF, which is never judged, nor for one that the class has had for as long before.
+    """
     if signals is None or not _measured(signals) or not rules.guard.enabled or rules.shadow:
         return False
-    if not _may_serve(state, workload, current, state.out, rules):
+    if wanted == EEVDF or state.trying is not None or not _may_serve(state, workload, current, state.out, rules):
         return False
-    return all(guard.lacking(state.guard, workload=workload, scheduler=name) for name in (EEVDF, current))
+    return all(guard.lacking(state.guard, workload=workload, scheduler=name) for name in (EEVDF, current, wanted))
 
 
 def _switch(

@@ -12,12 +12,15 @@ from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicyState, Rules, version_of
 from asa.decide.standing import Standing
 
+_STOOD_NS = 60 * 10**9  # a choice by hand that takes the helper with it sooner is not ordered again
+
 
 def learn(
     state: PolicyState, standing: Standing, event: SwitchEvent, *, wall_ns: int, rules: Rules
 ) -> tuple[PolicyState, Standing]:
     """Take note of what became of a switch or of the running scheduler."""
     new, at_ns, held = event.new, event.monotonic_ns, state.held
+    stood_ns = 0 if state.pending == new or state.last_switch_ns is None else at_ns - state.last_switch_ns
     by_hand = held is not None and held.scheduler == new and new in (state.pending, state.running)
     match event.outcome:
         case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
@@ -38,7 +41,7 @@ def learn(
     if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
         return _held_up(state, f"{new} was taken out by SysRq-S", stranger=False), standing
     if held is not None and by_hand:
-        if event.outcome is SwitchOutcome.LOST and event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN:
+        if _withdrawn(event) and stood_ns >= _STOOD_NS:
             return state, standing  # it comes back with the lease
         return replace(state, held=orders.failed(held, event)), standing
     kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine)
@@ -86,6 +89,11 @@ def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> 
 def released(state: PolicyState) -> PolicyState:
     """Without what happened from outside."""
     return replace(state, outside="", stranger=False, go_on=False)
+
+
+def _withdrawn(event: SwitchEvent) -> bool:
+    lost = event.outcome is SwitchOutcome.LOST
+    return lost and event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN
 
 
 def _held_up(state: PolicyState, why: str, *, stranger: bool) -> PolicyState:

@@ -22,9 +22,18 @@ class Out:
     scheduler: SchedulerName
     failed_ns: tuple[int, ...] = ()  # the latest failures
     excused_ns: tuple[int, ...] = ()  # ends it is not blamed for
+    untried_ns: tuple[int, ...] = ()  # orders that the helper did not take
     level: int = 0  # failures without a calm day between them
     until_ns: int = 0
     why: str = ""  # of the last failure, one line
+
+    @property
+    def words(self) -> str:
+        """Why it is out, for people."""
+        if self.untried_ns and self.untried_ns[-1] > max(self.failed_ns, default=-1):
+            return f"not started: {self.why}"
+        times = "once" if self.level == 1 else f"{self.level} times"
+        return f"failed {times}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +66,8 @@ def take_note(
     others = tuple(one for one in quarantine.outs if one.scheduler != name)
     why = event.exit.reason if event.exit is not None else event.detail
     if withdrawn:
-        excused = _lately(known.excused_ns, now_ns, within_ns)
-        out = replace(known, excused_ns=excused, until_ns=_until_ns(now_ns, len(excused), rules), why=why)
+        untried = _lately(known.untried_ns, now_ns, within_ns)
+        out = replace(known, untried_ns=untried, until_ns=_until_ns(now_ns, len(untried), rules), why=why)
         return Quarantine(outs=(*others, out)), None
     if event.outcome is SwitchOutcome.LOST and event.exit is not None and event.exit.kind in _BLAMELESS:
         excused = _lately(known.excused_ns, now_ns, within_ns)

@@ -137,7 +137,7 @@ class Desk:
             self.lease.of(request.sender).begin(target, reason)
             request.answer()
 
-        if target == EEVDF or target in self._approved():
+        if target == EEVDF or target in self._approved_or_none():
             begin()
         else:
             self._ask(request, Action.SWITCH_UNAPPROVED, begin)

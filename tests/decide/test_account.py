@@ -100,6 +100,13 @@ def test_one_that_failed_is_out_until_its_backoff_ends():
     assert RUSTY not in memory.quarantine.out(40 * S)
 
 
+def test_one_that_the_helper_did_not_start_has_not_failed():
+    untried = SchedulerExit(kind=ExitKind.WITHDRAWN, reason="not approved", source="the daemon")
+    refused = event(SwitchOutcome.REFUSED, 10, exit=untried)
+    memory, kept = policy.learn(PolicyState(workload=CPU), Standing(), refused, wall_ns=WALL_NS, rules=RULES)
+    assert places(memory, kept, 20)[0].out == "not started: not approved"
+
+
 def test_one_that_failed_too_often_is_out_until_lifted():
     memory, kept = PolicyState(workload=CPU), Standing()
     for at_s in (10, 100, 200):

@@ -170,7 +170,18 @@ def test_what_was_seen_a_working_day_ago_is_no_reference(hours, known):
     machine.run(OLD, jittered(4000, 1), workload=GAME)  # another class comes between
     assert bool(guard.lacking(machine.state, workload=WEB)) is not known
     assert (machine.run(NEW, jittered(9000, 63)).verdict is not None) is known
-    assert machine.state.seen.keys() == machine.state.seen_ns.keys()
+    seen, seen_ns = machine.state.seen, machine.state.seen_ns
+    assert {pair: len(blocks) for pair, blocks in seen.items()} == {pair: len(ends) for pair, ends in seen_ns.items()}
+
+
+def test_a_short_visit_makes_an_old_reference_no_younger():
+    machine = Machine().run(EEVDF, jittered(4000, 63))
+    machine.now_ns += 7 * 3600 * S
+    machine.run(EEVDF, jittered(4000, 4)).run(OLD, jittered(4000, 1), workload=GAME)
+    assert guard.lacking(machine.state, workload=WEB) == 0
+    machine.now_ns += 2 * 3600 * S
+    machine.run(EEVDF, jittered(4000, 4), workload=GAME)
+    assert len(machine.state.seen[WEB, EEVDF]) == 1  # the visit's, which is two hours old
 
 
 def test_only_what_was_measured_since_the_switch_counts_against_a_scheduler():

@@ -136,14 +136,22 @@ def test_a_choice_that_fails_ends_on_hold_and_nothing_is_held_against_it(outcome
 
 def test_a_choice_comes_back_with_the_lease():
     """Another session came to the front, or the helper was updated: nobody took the choice back."""
-    state = learn(chosen(), event(SwitchOutcome.LOST, FLASH, 6, kind=ExitKind.WITHDRAWN))
-    _, verdict = ask(state, CPU, 7, may_switch=False)
+    state = learn(chosen(), event(SwitchOutcome.LOST, FLASH, 70, kind=ExitKind.WITHDRAWN))
+    _, verdict = ask(state, CPU, 71, may_switch=False)
     assert verdict.reason is Reason.OBSERVING
-    state, verdict = ask(state, CPU, 60)
+    state, verdict = ask(state, CPU, 160)
     assert (verdict.switch_to, verdict.reason) == (FLASH, Reason.BY_HAND)
-    state = learn(state, event(SwitchOutcome.REFUSED, FLASH, 61, kind=ExitKind.WITHDRAWN))
+    state = learn(state, event(SwitchOutcome.REFUSED, FLASH, 161, kind=ExitKind.WITHDRAWN))
     assert state.held.scheduler is None  # that is an answer, and is not asked for again each second
     assert "scx_flash, chosen by hand, could not be loaded" in state.hold
+
+
+def test_a_choice_that_takes_the_helper_with_it_is_not_ordered_for_ever():
+    state = learn(chosen(), event(SwitchOutcome.LOST, FLASH, 30, kind=ExitKind.WITHDRAWN))
+    assert state.held.scheduler is None
+    state = obey(settled(), OrderKind.SWITCH, scheduler=FLASH)
+    state = learn(ask(state, CPU, 4)[0], event(SwitchOutcome.LOST, FLASH, 90, kind=ExitKind.WITHDRAWN))
+    assert state.held.scheduler is None  # it was still on its way
 
 
 def test_others_that_fail_meanwhile_are_blamed():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the policy does with the guard's verdicts: measuring first, taking back, resting."""
 
+from collections import Counter
 from dataclasses import replace
 
 from policy_bench import (
@@ -9,6 +10,7 @@ from policy_bench import (
     CPU,
     DISK,
     FLASH,
+    IDLE,
     RULES,
     RUSTY,
     SIMPLE,
@@ -27,12 +29,15 @@ from asa.core.decision import (
     Reason,
     SwitchOutcome,
     Vote,
+    Workload,
 )
 from asa.decide import policy
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, decide, serves
 from asa.decide.signals import Signals
 from asa.decide.standing import Cause, Standing, barred, lower
 from asa.decide.table import Entry
+
+GAME = Workload("game")
 
 
 def pressed(pressure):
@@ -112,15 +117,25 @@ def test_a_class_met_under_another_scheduler_is_measured_there_first():
     for _ in range(40):
         run.tick(DISK, CALM)
     assert run.current == SIMPLE
-    verdict, met_s = run.tick(CPU, CALM), run.now_s
-    while verdict.switch_to is None:
-        verdict = run.tick(CPU, CALM)
-        assert verdict.reason in {Reason.DWELL, Reason.COOLDOWN, Reason.BASELINE} or verdict.switch_to
+    met_s = run.now_s + 1
+    verdict = next(one for one in (run.tick(CPU, CALM) for _ in range(60)) if one.switch_to is not None)
     assert (verdict.switch_to, run.now_s - met_s) == (RUSTY, 20)  # two of dwell, six blocks of three seconds
     assert run.verdicts[-2][1].sentence == "cpu wants scx_rusty; measuring it under scx_simple first"
     verdict = run.until_revert(CPU)
     assert verdict.switch_to == SIMPLE
     assert verdict.sentence.startswith("cpu fares worse under scx_rusty than under scx_simple: CPU pressure 60.0 %")
+
+
+def test_a_class_is_measured_first_once_and_never_for_eevdf():
+    rankings = {DISK: (Entry(scheduler="scx_flash", why="."),), GAME: (Entry(scheduler="scx_simple", why="."),)}
+    run = Run(Rules(table=replace(TABLE, rankings=TABLE.rankings | rankings)))
+    waited = Counter()
+    for workload in (CPU, DISK, GAME, CPU, GAME, DISK, CPU, IDLE) * 2:
+        verdicts = [run.tick(workload, CALM) for _ in range(60)]
+        waited[workload] += sum(verdict.reason is Reason.BASELINE for verdict in verdicts)
+        assert verdicts[-1].reason is Reason.SERVED
+    assert waited[IDLE] == 0
+    assert all(0 < waited[workload] <= 20 for workload in (CPU, DISK, GAME)), waited
 
 
 def test_what_is_barred_from_a_class_is_not_measured_first():

@@ -68,8 +68,13 @@ def test_what_the_helper_does_not_take_is_asked_for_later_and_later_and_never_of
     assert waits[:4] == [30.0, 60.0, 120.0, 240.0]
     assert len(waits) <= 7 * 6  # seven an hour
     assert max(waits) <= RULES.longest_s
-    _, off = take_note(quarantine, event(at_s), RULES)  # its first failure
-    assert off is None
+    assert quarantine.outs[0].words == "not started: EXIT: withdrawn"
+    for number in range(RULES.failures):  # neither do these count together
+        ended = event(at_s + number, outcome=SwitchOutcome.LOST, kind=ExitKind.HOTPLUG)
+        quarantine, off = take_note(quarantine, ended, RULES)
+        assert off is None
+    quarantine, off = take_note(quarantine, event(at_s + 9), RULES)  # its first failure
+    assert (off, quarantine.outs[0].words) == (None, "failed once: scx_lavd went wrong")
 
 
 def test_eevdf_is_never_out():

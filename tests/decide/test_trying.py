@@ -159,7 +159,7 @@ def test_what_the_guard_takes_back_goes_to_the_first_choice_which_does_not_rest(
 def test_another_class_ends_it():
     life = Life().until(Reason.TRYING).run(20)
     assert life.current == FLASH
-    life.run(30, DISK)  # which is measured first
+    life.run(20, DISK)
     assert (life.current, life.state.trying) == (SIMPLE, None)
 
 

@@ -55,6 +55,16 @@ def test_each_verb_asks_polkit_for_its_own_action(stage):
     assert stage.get(bus, "Holder") == USER
 
 
+def test_with_damaged_approvals_none_counts_as_approved_and_none_is_to_blame(stage):
+    """Refused would be held against the scheduler: three times, and it were off."""
+    stage.polkit(lambda action: action != Action.SWITCH_UNAPPROVED)
+    stage.helper()
+    assert stage.call(stage.connect(), "Approve", "sb", "scx_flash", True) == ()
+    bus, *_ = leased(stage, USER)
+    (stage.places.state / "approvals.json").write_text("{")
+    assert failure(stage.call(bus, "Switch", "ss", "scx_bpfland", "")) == Failure.NOT_AUTHORIZED
+
+
 def test_those_who_wait_for_a_password_are_few(stage):
     stage.polkit(lambda _: None)
     stage.helper()
