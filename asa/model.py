@@ -11,6 +11,11 @@ from models import versions
 from models.runtime import Ensemble
 
 
+def in_use(settings: config.Settings, places: paths.Places) -> Path:
+    """The artefact to load: what the settings name comes before what `asa model use` chose. Raises ModelError."""
+    return Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
+
+
 class Model(NamedTuple):
     """The artefact that judges."""
 
@@ -26,8 +31,8 @@ class Model(NamedTuple):
 
     @classmethod
     def wanted(cls, settings: config.Settings, places: paths.Places) -> Self:
-        """What the settings name comes before what `asa model use` chose. Raises ModelError."""
-        return cls.load(Path(settings.model) if settings.model else versions.in_use(versions.folder(places)))
+        """Raises ModelError."""
+        return cls.load(in_use(settings, places))
 
     @classmethod
     def first(cls, settings: config.Settings, places: paths.Places, say: Callable[[str], None]) -> Self:

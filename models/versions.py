@@ -6,10 +6,11 @@ replaced as a whole. The model that the package ships is version `base`; it is a
 chosen. A file that does not hash to its name is damaged: it is named, and never used.
 """
 
+import errno
 import hashlib
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -111,8 +112,11 @@ def by_hash(where: Path, sha256: str, named: str | None = None) -> Path | None:
     return next((path for path in candidates if not _differs(path, sha256)), None)
 
 
-def versions(where: Path) -> tuple[Version, ...]:
-    """The package's model first, then all others by age; also those that cannot be used. Raises ModelError."""
+def versions(where: Path, named: str | None = None) -> tuple[Version, ...]:
+    """The package's model first, then all others by age; also those that cannot be used. Raises ModelError.
+
+    `named`: the model that the settings name, which comes before the choice; none is in use when it is none of these.
+    """
     chosen = _chosen(where)
     others = []
     for path in sorted(where.glob("[!.]*.npz")) if where.is_dir() else ():  # not what `add` was killed over
@@ -123,14 +127,18 @@ def versions(where: Path) -> tuple[Version, ...]:
         others.append(
             Version(path=where / f"{chosen}.npz", facts=lost, in_use=True, shipped=False, wrong="its file is gone")
         )
-    return (_base(in_use=not chosen), *sorted(others, key=lambda one: (one.facts.made, one.facts.sha256)))
+    found = (_base(in_use=not chosen), *sorted(others, key=lambda one: (one.facts.made, one.facts.sha256)))
+    return tuple(_as_named(one, named) for one in found)
 
 
-def find(where: Path, word: str) -> Version:
-    """By `base`, or a hash of which at least four digits are given. Raises ModelError for none and for several."""
+def find(where: Path, word: str, named: str | None = None) -> Version:
+    """By `base`, or a hash of which at least four digits are given. Raises ModelError for none and for several.
+
+    `named`: as for `versions`.
+    """
     if word == BASE:  # the way out of a damaged choice, so without looking at it
-        return _base(in_use=not (where / _CHOICE).exists())
-    known = versions(where)
+        return _as_named(_base(in_use=not (where / _CHOICE).exists()), named)
+    known = versions(where, named)
     matching = [one for one in known[1:] if len(word) >= _LEAST and one.facts.sha256.startswith(word)]
     if len(matching) != 1:
         names = ", ".join(one.name for one in (matching or known))
@@ -202,6 +210,14 @@ def base_facts_file(shipped: Path) -> Path:
     return shipped.with_suffix(".json")
 
 
+def _as_named(version: Version, named: str | None) -> Version:
+    # by the contents too: the settings may name a copy
+    if not named:
+        return version
+    path = Path(named)
+    return replace(version, in_use=path == version.path or not _differs(path, version.facts.sha256))
+
+
 def _base(*, in_use: bool) -> Version:
     shipped = paths.base_model()
     facts, wrong = _facts_of_base(shipped)
@@ -257,6 +273,8 @@ def _differs(path: Path, sha256: str) -> str:
 
 
 def _sha256(path: Path) -> str:
+    if not path.is_file() and path.exists():  # a pipe or a device may have no end
+        raise OSError(errno.EINVAL, "it is no file")
     with path.open("rb") as file:  # piece by piece: what is read is not known to be a model yet
         return hashlib.file_digest(file, "sha256").hexdigest()
 

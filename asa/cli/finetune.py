@@ -80,20 +80,22 @@ def run(arguments: argparse.Namespace) -> int:
     train.single_threaded()
     import msgspec
 
-    from asa import paths
+    from asa import config, model, paths
+    from asa.cli.model import comes_first
     from models import artefact, dataset, ensemble, evaluation, factored, finetune, versions
     from models.runtime import Ensemble
 
     places = paths.default()
     where = versions.folder(places)
-    parent = next(one for one in versions.versions(where) if one.in_use)
-    judge = Ensemble.load(versions.in_use(where))
+    settings = config.load(places.config)
+    parent = model.in_use(settings, places)
+    judge = Ensemble.load(parent)
     own = _own(arguments, judge)
     _say(f"own: {len(own.label)} rows, {own.by_hand} labelled by hand, of {', '.join(own.labels())}")
     base = dataset.assemble(train.recordings(train.folder(arguments)), least_sessions=1)
     evaluation.check(base)
     finetune.check_classes(base, judge.classes)
-    names, kind = factored.labels_of(base), finetune.kind_of(artefact.load(parent.path).header)
+    names, kind = factored.labels_of(base), finetune.kind_of(artefact.load(parent).header)
 
     def fit(rows: "Rows") -> "Model":
         return factored.fit(kind, rows, names, ensemble.Recipe(), arguments.seed)
@@ -108,7 +110,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 1 if outcome.why else 0
     for name, value in outcome.figures.items():
         print(f"{name} {value:g}")
-    print(outcome.why or _told(kept, used=arguments.use))
+    takes = "the agent takes it at SIGHUP or when it starts"
+    if settings.model:
+        takes = comes_first(places.config, settings.model)
+    print(outcome.why or _told(kept, takes if arguments.use else ""))
     return 1 if outcome.why else 0
 
 
@@ -127,7 +132,7 @@ def _keep(
     where: Path,
     outcome: "Outcome[Model]",
     tuned: "Model",
-    parent: "Version",
+    parent: Path,
     base: "Dataset",
     own: "Own",
     arguments: argparse.Namespace,
@@ -139,14 +144,14 @@ def _keep(
     from models.export import factored_artefact
 
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    of_parent = artefact.load(parent.path).header
+    of_parent = artefact.load(parent).header
     header = finetune.header(of_parent, tuned, made=made, seed=arguments.seed, sha256=outcome.sha256)
     facts = versions.Facts(
         sha256="",
         kind="tuned",
         made=made,
         asa_version=asa.__version__,
-        parent=parent.facts.sha256,
+        parent=versions.hash_of(parent),
         seed=arguments.seed,
         data={
             "base": f"{len(base.y)} rows of {len(base.sessions)} sessions, {base.sha256}",
@@ -161,11 +166,11 @@ def _keep(
     return version
 
 
-def _told(kept: "Version | None", *, used: bool) -> str:
+def _told(kept: "Version | None", chosen: str) -> str:
     if kept is None:
         return "better; nothing is kept, as told"
-    if used:
-        return f"better: kept as {kept.name} and chosen; the agent takes it at SIGHUP or when it starts"
+    if chosen:
+        return f"better: kept as {kept.name} and chosen; {chosen}"
     return f"better: kept as {kept.name}; `asa model use {kept.name}` chooses it"
 
 

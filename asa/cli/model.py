@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from asa.cli.main import Commands
     from models.versions import Difference, Version
@@ -17,7 +18,7 @@ of its hash. All are kept, and any can be chosen again.
 _MORE = """\
 exit status:
   0  it was done; for list: also when a model is damaged, which it says
-  1  it could not be done: no such model, a damaged one, one of another version of asa
+  1  it could not be done: no such model, a damaged one, one of another version of asa, faulty settings
 
 examples:
   asa model list
@@ -52,13 +53,15 @@ def register(commands: "Commands") -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    """Print all. Raises ModelError for a damaged choice."""
+    """Print all. Raises ModelError for a damaged choice, InputError for faulty settings."""
     import msgspec
 
-    from asa import paths
+    from asa import config, paths
     from models import versions
 
-    found = versions.versions(versions.folder(paths.default()))
+    places = paths.default()
+    named = config.load(places.config).model
+    found = versions.versions(versions.folder(places), named)
     if arguments.json:
         print(msgspec.json.encode([_plain(version) for version in found]).decode())
         return 0
@@ -68,6 +71,8 @@ def _list(arguments: argparse.Namespace) -> int:
         words = ", ".join(_figure(name, value) for name, value in facts.figures.items() if name.endswith("_pct"))
         told = f"damaged: {version.wrong}" if version.wrong else words or "no figures kept"
         print(f"{mark} {version.name:<12}  {facts.kind or '?':<5}  {facts.made or 'unknown date':<25}  {told}")
+    if named:
+        print(comes_first(places.config, named))
     return 0
 
 
@@ -91,23 +96,32 @@ def _use(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{version.name} is chosen")
     if set_by_hand:
-        print(f"{places.config} names another model, which comes first: {set_by_hand}; take its line `model` out")
+        print(comes_first(places.config, set_by_hand))
     print(f"the running agent takes it at: {command}" if command else "the agent takes it when it starts")
     return 0
 
 
+def comes_first(settings: "Path", named: str) -> str:
+    """What a person has to know of a choice where the settings name a model."""
+    return f"{settings} names a model, which comes before the chosen one: {named}; take its line `model` out"
+
+
 def _show(arguments: argparse.Namespace) -> int:
-    """Print one. Raises ModelError. Exit code 1 when it is damaged."""
+    """Print one. Raises ModelError, and InputError for faulty settings. Exit code 1 when it is damaged."""
     import msgspec
 
-    from asa import paths
+    from asa import config, paths
     from models import versions
 
-    version = versions.find(versions.folder(paths.default()), arguments.version)
+    places = paths.default()
+    named = config.load(places.config).model
+    version = versions.find(versions.folder(places), arguments.version, named)
     if arguments.json:
         print(msgspec.json.encode(_plain(version)).decode())
     else:
         print("\n".join(_lines(version)))
+        if named:
+            print(comes_first(places.config, named))
     return 1 if version.wrong else 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa finetune`, `asa model` and the features of `asa explain`, from toy recordings to a model in use."""
 
+import dataclasses
 import json
 import math
 from math import log
@@ -134,6 +135,40 @@ def test_a_better_model_is_kept_and_used_and_base_comes_back(places, own, shippe
     assert json.loads(capsys.readouterr().out)["facts"]["seed"] == 1
     assert asa(model, "model", "use", "base") == 0
     assert versions.in_use(where) == shipped
+
+
+def test_what_the_settings_name_is_in_use_and_judges(places, own, shipped, tmp_path, capsys):
+    where, named = versions.folder(places), tmp_path / "named.npz"
+    found = artefact.load(shipped)
+    header = msgspec.structs.replace(found.header, seed=5)
+    artefact.save(dataclasses.replace(found, header=header), named)
+    places.config.write_text(f"model: {named}\n")
+    warning = f"{places.config} names a model, which comes before the chosen one: {named}; take its line `model` out"
+    assert asa(finetune, "finetune", "--use", "--loss", "100", *own) == 0
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("better: kept as ")
+    assert told.endswith(f" and chosen; {warning}")
+    kept = versions.find(where, versions.in_use(where).stem)
+    assert kept.facts.parent == versions.hash_of(named)
+
+    assert asa(model, "model", "list") == 0
+    *listed, last = capsys.readouterr().out.splitlines()
+    assert [line[0] for line in listed] == [" ", " "]  # it is none of these
+    assert last == warning
+    assert asa(model, "model", "show", kept.name) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert (shown[0], shown[-1]) == (f"model      {kept.name}", warning)
+    assert asa(model, "model", "show", "--json", "base") == 0
+    assert not json.loads(capsys.readouterr().out)["in_use"]
+
+    named.write_bytes(shipped.read_bytes())  # a copy of one of these
+    assert asa(model, "model", "list", "--json") == 0
+    assert [one["in_use"] for one in json.loads(capsys.readouterr().out)] == [True, False]
+    named.unlink()
+    assert asa(model, "model", "list") == 0
+    assert "*" not in capsys.readouterr().out
+    with pytest.raises(ModelError, match=f"{named}: cannot be read"):
+        asa(finetune, "finetune", *own)
 
 
 def test_the_same_journals_and_seed_give_the_same_figures_and_trying_keeps_nothing(places, own, capsys):

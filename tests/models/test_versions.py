@@ -74,6 +74,12 @@ def test_a_model_without_end_is_refused_before_it_is_hashed():
         Model.load(Path("/dev/zero"))
 
 
+def test_settings_that_name_what_has_no_end_do_not_stop_the_list(where):
+    (only,) = versions.versions(where, "/dev/zero")
+    assert not only.in_use
+    assert versions.by_hash(where, only.facts.sha256, "/dev/zero") == only.path
+
+
 def test_a_damaged_model_is_named_and_refused(where, model):
     kept = versions.add(where, other(model, 3), facts())
     versions.use(where, kept)
