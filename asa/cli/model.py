@@ -77,7 +77,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _use(arguments: argparse.Namespace) -> int:
-    """Choose one and say what makes the agent take it. Raises ModelError."""
+    """Choose one and say what makes the agent take it. Raises AsaError; then nothing has changed."""
     import msgspec
 
     from asa import config, paths, status
@@ -86,9 +86,8 @@ def _use(arguments: argparse.Namespace) -> int:
     places = paths.default()
     where = versions.folder(places)
     version = versions.find(where, arguments.version)
+    agent, set_by_hand = status.read(places.run), config.load(places.config).model  # may fail, so before the change
     versions.use(where, version)
-    agent = status.read(places.run)
-    set_by_hand = config.load(places.config).model
     command = f"kill -HUP {agent.pid}" if agent is not None else ""
     if arguments.json:
         body = {"model": version.name, "sha256": version.facts.sha256, "reload": command, "settings": set_by_hand}

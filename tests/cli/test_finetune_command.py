@@ -2,6 +2,7 @@
 """`asa finetune`, `asa model` and the features of `asa explain`, from toy recordings to a model in use."""
 
 import dataclasses
+import fcntl
 import json
 import math
 from math import log
@@ -15,7 +16,7 @@ from asa import paths
 from asa.cli import explain, explain_features, finetune, model
 from asa.cli.grammar import Parser
 from asa.core.decision import Decision, Reason, Vote, Workload
-from asa.core.errors import ModelError
+from asa.core.errors import AsaError, InputError, ModelError
 from asa.journal import Journal
 from models import artefact, dataset, ensemble, features, held_out, versions
 from models.artefact import FORMAT, Header
@@ -205,6 +206,24 @@ def test_a_damaged_model_is_listed_and_not_used(places, own, capsys):
     assert asa(model, "model", "show", sha256) == 1
     with pytest.raises(ModelError, match=f"{sha256[:12]} cannot be used"):
         asa(model, "model", "use", sha256)
+
+
+def test_faulty_settings_or_status_are_told_before_the_choice_changes(places, shipped):
+    where = versions.folder(places)
+    facts = versions.Facts(sha256="", kind="tuned", made="2026-01-01T00:00:00+00:00", asa_version="0")
+    kept = versions.add(where, artefact.load(shipped), facts)
+    places.config.write_text("modle: x\n")
+    with pytest.raises(InputError, match="modle"):
+        asa(model, "model", "use", kept.name)
+    assert versions.in_use(where) == shipped
+    places.config.unlink()
+    places.run.mkdir()
+    (places.run / "status.json").write_text("{")
+    with (places.run / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # an agent is there
+        with pytest.raises(AsaError, match="not written by this version"):
+            asa(model, "model", "use", kept.name)
+    assert versions.in_use(where) == shipped
 
 
 @pytest.fixture
