@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asa.core.errors import ModelError
-from models import features, trees
+from models import features, trees, whole_file
 
 FORMAT = "asa-ensemble-3"  # 2 had vectors of each head's own, 1 had one head and no open world
 MEMBERS = ("xgboost", "forest", "svm")
@@ -204,7 +204,7 @@ LAYOUT: dict[str, tuple[str, str]] = {
 
 
 def save(artefact: Artefact, path: Path) -> None:
-    """Write the artefact; the same model gives the same bytes. Raises ModelError when it would not load again."""
+    """Write all or nothing; the same model gives the same bytes. Raises ModelError when it would not load again."""
     arrays = _arrays(artefact)
     header = msgspec.structs.replace(artefact.header, sha256="")
     header = msgspec.structs.replace(header, sha256=_digest(header, arrays))
@@ -213,7 +213,7 @@ def save(artefact: Artefact, path: Path) -> None:
     stored: dict[str, Array] = {_HEADER: encoded, **arrays}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        with whole_file.fresh(path) as file:
             np.savez_compressed(file, allow_pickle=False, **stored)
     except OSError as error:
         raise ModelError(f"{path}: cannot be written: {error.strerror}; choose another place") from error

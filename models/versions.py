@@ -18,7 +18,7 @@ import msgspec
 
 from asa import paths
 from asa.core.errors import ModelError
-from models import artefact
+from models import artefact, whole_file
 from models.artefact import Artefact
 
 BASE = "base"
@@ -159,7 +159,6 @@ def add(where: Path, model: Artefact, facts: Facts) -> Version:
             facts, sha256=sha256, schema=header.schema, classes=header.classes, features=header.features
         )
         _write(where / f"{sha256}.json", msgspec.json.format(msgspec.json.encode(facts)))
-        _flush(fresh)
         fresh.replace(where / f"{sha256}.npz")
     except OSError as error:
         raise ModelError(
@@ -299,20 +298,8 @@ def _decoded(path: Path, into: type[_Read]) -> _Read:
 
 
 def _write(path: Path, body: bytes) -> None:
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        fresh.write_bytes(body)
-        _flush(fresh)
-        fresh.replace(path)
-    finally:
-        with suppress(OSError):  # it was renamed, or what went wrong is told already
-            fresh.unlink()
-
-
-def _flush(path: Path) -> None:
-    # a crash between renaming and writing would leave an empty file under the new name
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    with whole_file.fresh(path) as file:
+        file.write(body)
 
 
 def _without(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
