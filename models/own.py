@@ -64,7 +64,8 @@ class Sure:
     least_s: float = 30.0  # a stretch stands for so long
     edge_s: float = 6.0  # left out at both ends: there features look back over the change
     smooth_ticks: int = 11  # classes stand in a mean over so many ticks, the tick in their middle
-    most_gap_s: float = 3.0  # between two ticks of a stretch
+    most_gap_s: float = 3.0  # between two ticks of a stretch; of a session with slower ticks:
+    most_gap_ticks: float = 1.5  # of their median distance, halfway to one that is missing; `interval_s` may be 5 s
     stable_share: float = 0.8  # of its ticks, the class is the most probable one
     confident_mean: float = 0.7  # the class's mean probability
     known_share: float = 0.9  # of its ticks, the model knows what it sees
@@ -233,13 +234,15 @@ def stretches(seen: Sequence[Judged], in_heads: Array, sure: Sure) -> Iterator[t
 
     `in_heads`: the number of each class in each of the model's heads, intp (K, heads).
     """
-    if not seen:
+    if len(seen) < 2:  # a single tick does not stand for long
         return
     blended = np.array([one.distribution for one in seen])
     known = np.array([one.known for one in seen])
     first = np.array([one.first for one in seen])
     at_ns = np.array([one.at_ns for one in seen], dtype=np.int64)
-    breaks = np.flatnonzero(np.diff(at_ns) > sure.most_gap_s * 1e9) + 1
+    apart_ns = np.diff(at_ns)
+    most_ns = max(sure.most_gap_s * 1e9, sure.most_gap_ticks * float(np.median(apart_ns)))
+    breaks = np.flatnonzero(apart_ns > most_ns) + 1
     for part in np.split(np.arange(len(seen)), breaks):
         standing = _smooth(blended[part], sure.smooth_ticks).argmax(axis=1)
         for run in np.split(part, np.flatnonzero(np.diff(standing)) + 1):

@@ -99,6 +99,15 @@ def test_a_gap_parts_a_stretch():
     assert found((60, 1, 0.9, 1, 1), gap_at=40) == [(0, 40, 1)]
 
 
+@pytest.mark.parametrize("interval_s", [4, 5])
+def test_ticks_further_apart_than_the_longest_gap_are_no_gaps(interval_s):
+    slow = [one._replace(at_ns=one.at_ns * interval_s) for one in judged_runs((30, 1, 0.9, 1, 1))]
+    assert list(stretches(slow, ONE_HEAD, Sure())) == [(0, 30, 1)]
+    del slow[20]  # one that is missing is a gap
+    assert list(stretches(slow, ONE_HEAD, Sure())) == [(0, 20, 1), (20, 29, 1)]
+    assert list(stretches(slow[:1], ONE_HEAD, Sure())) == []
+
+
 def test_each_head_has_to_agree_on_its_factor():
     in_heads = np.array([[0, 1], [1, 0]])  # two classes, of the four combinations of two heads
     sure = np.array([[0.9, 0.1]] * 60, dtype=np.float32)
