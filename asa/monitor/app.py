@@ -71,14 +71,14 @@ class Panel(Widget):
 
     def __init__(self, title: str = "", *, name: str, classes: str = "") -> None:
         super().__init__(id=name, classes=classes)
-        self.border_title = title
+        self._entitle(title)
         self._lines: tuple[Line, ...] = ()
         self._below: Line = ()
 
     def show(self, lines: list[Line], title: str | None = None, below: Line = ()) -> None:
         """Draw these if they are others than those on the screen; so with the titles above and `below`."""
-        if title is not None and title != self.border_title:
-            self.border_title = title
+        if title is not None and title != self._above:
+            self._entitle(title)
         if below != self._below:
             self._below = below
             self.border_subtitle = Content.assemble(*below)
@@ -86,6 +86,11 @@ class Panel(Widget):
         changed = [row for row, pair in enumerate(zip_longest(before, self._lines)) if pair[0] != pair[1]]
         if changed:
             self.refresh(*(Region(0, row, self.content_size.width, 1) for row in changed))
+
+    def _entitle(self, title: str) -> None:
+        # as it stands: a plain string would be read as markup, and names of classes come from models
+        self._above = title
+        self.border_title = Content(title)
 
     def render_line(self, y: int) -> Strip:
         """One line as textual draws it: cheaper than a text that would have to be wrapped."""

@@ -140,6 +140,13 @@ def test_hold_and_resume(terminal, host):
     terminal.shows("ended with 0")
 
 
+def test_the_name_of_a_class_is_no_markup(terminal, host):
+    name, place = "a[b]c+[/x]", {"scheduler": "scx_flash", "why": "it is first"}
+    host.agent(mode="switching", scheduler="scx_flash", workload=name, probabilities={name: 1.0}, ranking=[place])
+    terminal.start("monitor", columns=150, rows=45)
+    terminal.shows(f"workload: {name} 0%", f"ranking for {name}", f"▸{name}")
+
+
 def test_an_agent_that_stands_still_is_late(terminal, host):
     agent = host.agent(mode="switching", scheduler="eevdf")
     terminal.start("monitor", columns=100)
