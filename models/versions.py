@@ -137,7 +137,7 @@ def find(where: Path, word: str, named: str | None = None) -> Version:
     `named`: as for `versions`.
     """
     if word == BASE:  # the way out of a damaged choice, so without looking at it
-        return _as_named(_base(in_use=not (where / _CHOICE).exists()), named)
+        return _as_named(_base(in_use=not _is_there(where / _CHOICE)), named)
     known = versions(where, named)
     matching = [one for one in known[1:] if len(word) >= _LEAST and one.facts.sha256.startswith(word)]
     if len(matching) != 1:
@@ -280,12 +280,19 @@ def _sha256(path: Path) -> str:
 
 def _chosen(where: Path) -> str:
     path = where / _CHOICE
-    if not path.exists():
+    if not _is_there(path):
         return ""
     sha256 = _decoded(path, _Choice).sha256
     if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):  # it becomes a file's name
         raise ModelError(f"{path}: {sha256!r} is not a SHA-256; `asa model use {BASE}` chooses anew")
     return sha256
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # for a folder that may not be looked into, as one that is another user's
+        raise ModelError(f"{path}: cannot be read: {error.strerror}; check who owns its folders") from error
 
 
 def _decoded(path: Path, into: type[_Read]) -> _Read:

@@ -2,6 +2,8 @@
 """Models of this machine: kept by hash, chosen as a whole, never used when damaged."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,6 +155,32 @@ def test_an_interrupted_choice_leaves_the_old_one(where, model, monkeypatch):
         versions.add(where, other(model, 3), facts())
     assert len(versions.versions(where)) == 3
     assert not [path for path in where.iterdir() if path.name.startswith(".")]
+
+
+LOOKS = """
+import os, sys
+from pathlib import Path
+from asa.core.errors import ModelError
+from models import versions
+where = Path(sys.argv[1])
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may look everywhere
+for look in (versions.in_use, versions.versions, lambda where: versions.find(where, "base")):
+    try:
+        look(where)
+    except ModelError as error:
+        print(error)
+"""
+
+
+def test_a_folder_that_may_not_be_looked_into_is_one_error(where):
+    where.mkdir(parents=True)
+    where.parent.chmod(0)
+    done = subprocess.run([sys.executable, "-c", LOOKS, where], capture_output=True, text=True, check=False)
+    where.parent.chmod(0o700)
+    assert done.stderr == ""
+    told = f"{where}/chosen.json: cannot be read: Permission denied; check who owns its folders"
+    assert done.stdout.splitlines() == [told] * 3
 
 
 def test_a_folder_that_cannot_be_made_is_one_error(where, model):
