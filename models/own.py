@@ -30,6 +30,7 @@ class Tick(NamedTuple):
 
     since_ns: int
     at_ns: int
+    wall_ns: int  # CLOCK_REALTIME at `at_ns`
     frame: FeatureFrame
 
 
@@ -37,6 +38,7 @@ class Judged(NamedTuple):
     """What the model makes of a tick, in little room."""
 
     at_ns: int
+    wall_ns: int
     row: Array  # float32 (F,)
     distribution: Array  # float32 (K,)
     known: bool
@@ -95,7 +97,7 @@ def ticks(samples: Iterable[RawSample]) -> Iterator[Tick]:
     """Those pairs of samples that the agent would judge."""
     for tick in features.ticks(samples):
         if tick.window is not None:
-            yield Tick(tick.since_ns, tick.at_ns, features.frame(tick.window))
+            yield Tick(tick.since_ns, tick.at_ns, tick.wall_ns, features.frame(tick.window))
 
 
 def gather(journals: Iterable[tuple[str, Journal]], judge: Judge, sure: Sure, *, by_hand_only: bool = False) -> Own:
@@ -149,7 +151,6 @@ class _Gathered:
             raise ModelError(f"{name} stands in {self.starts[key]} too; name each recording once")
         self.starts[key] = name
         self.name = name
-        self.to_wall_ns = first.wall_ns - first.monotonic_ns
 
     def add(self, rows: Sequence[Array], label: str, unit: int | None = None) -> int:
         if unit is None:
@@ -198,18 +199,18 @@ def _add_stretches(made: _Gathered, found: Iterable[Tick], judge: Judge, sure: S
     seen = [judged(tick, judge) for tick in found]
     for first, after, place in stretches(seen, _in_heads(judge), sure):
         label = str(judge.classes[place])
-        begin_ns, end_ns = seen[first].at_ns, seen[after - 1].at_ns
+        begin, end = seen[first], seen[after - 1]
         edge_ns = int(sure.edge_s * 1e9)
-        inner = [one.row for one in seen[first:after] if begin_ns + edge_ns <= one.at_ns <= end_ns - edge_ns]
+        inner = [one.row for one in seen[first:after] if begin.at_ns + edge_ns <= one.at_ns <= end.at_ns - edge_ns]
         step = max(1, -(-len(inner) // sure.most_rows))
         # a unit holds one label, so that holding it out takes nothing else along
         last, unit = made.last.get(label), None
         # by either clock: an agent that was started again goes on in another session, perhaps after a reboot
         if last is not None:
-            apart_ns = min(abs(begin_ns - last.end_ns), abs(begin_ns + made.to_wall_ns - last.end_wall_ns))
+            apart_ns = min(abs(begin.at_ns - last.end_ns), abs(begin.wall_ns - last.end_wall_ns))
             unit = last.unit if apart_ns < sure.apart_s * 1e9 else None
         unit = made.add(inner[::step], label, unit)
-        made.last[label] = _Last(end_ns=end_ns, end_wall_ns=end_ns + made.to_wall_ns, unit=unit)
+        made.last[label] = _Last(end_ns=end.at_ns, end_wall_ns=end.wall_ns, unit=unit)
 
 
 def judged(tick: Tick, judge: Judge) -> Judged:
@@ -217,6 +218,7 @@ def judged(tick: Tick, judge: Judge) -> Judged:
     found = judge.judge(tick.frame)
     return Judged(
         at_ns=tick.at_ns,
+        wall_ns=tick.wall_ns,
         row=_row(tick.frame),
         distribution=np.array(found.probabilities.values, dtype=np.float32),
         known=found.known,

@@ -20,6 +20,7 @@ class Tick(NamedTuple):
 
     since_ns: int  # the sample before
     at_ns: int
+    wall_ns: int  # CLOCK_REALTIME at `at_ns`: a suspend or a set clock moves the two apart
     window: Window | None
 
 
@@ -42,4 +43,5 @@ def ticks(samples: Iterable[RawSample]) -> Iterator[Tick]:
     window = Window()
     for previous, sample in pairwise(samples):
         window = take(window, rates.derive(previous, sample), sample)
-        yield Tick(previous.monotonic_ns, sample.monotonic_ns, window if is_new(window, sample) else None)
+        seen = window if is_new(window, sample) else None
+        yield Tick(previous.monotonic_ns, sample.monotonic_ns, sample.wall_ns, seen)

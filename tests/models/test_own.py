@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is learnt from this machine's own journals: labelled sessions, and stretches that the model is sure of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,7 +64,7 @@ def seen(*runs, gap_at=None):
             frame = FeatureFrame(
                 schema=features.SCHEMA, values=np.array((place, share, machine, known), dtype=np.float64)
             )
-            made.append(Tick((at_s - 1) * S, at_s * S, frame))
+            made.append(Tick((at_s - 1) * S, at_s * S, at_s * S, frame))
     return made
 
 
@@ -114,7 +116,14 @@ def test_each_head_has_to_agree_on_its_factor():
 
     def ticks_of(heads):
         return [
-            Judged(at_ns=at * S, row=np.zeros(1), distribution=one, known=True, first=np.array(heads, dtype=np.uint8))
+            Judged(
+                at_ns=at * S,
+                wall_ns=at * S,
+                row=np.zeros(1),
+                distribution=one,
+                known=True,
+                first=np.array(heads, dtype=np.uint8),
+            )
             for at, one in enumerate(sure)
         ]
 
@@ -190,6 +199,17 @@ def test_an_agent_that_was_started_again_goes_on_in_the_same_unit(journal):
     own = gather([("j", journal)], Looker(), Sure())
     assert own.units == ("j: session 1: cpu", "j: session 3: cpu")
     assert len(own.starts) == 3
+
+
+def test_times_are_right_after_a_suspend_and_a_boot(journal):
+    hour_ns = 3600 * S
+    before, after = (samples([("cpu", 140)], 3)[part] for part in (slice(70), slice(70, None)))
+    slept = [replace(one, wall_ns=one.wall_ns + hour_ns, suspended_ns=hour_ns) for one in after]
+    put(journal, header("", None), [*(replace(one, suspended_ns=0) for one in before), *slept])
+    booted = samples([("cpu", 60)], 0)  # CLOCK_MONOTONIC begins anew, 5 minutes later
+    to_wall_ns = slept[-1].wall_ns + 300 * S
+    put(journal, header("", None), [replace(one, wall_ns=to_wall_ns + one.monotonic_ns) for one in booted])
+    assert gather([("j", journal)], Looker(), Sure()).units == ("j: session 1: cpu",)
 
 
 def test_sequences_are_left_out(journal):
