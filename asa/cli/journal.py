@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from asa.cli.main import Commands
+    from asa.report.export import Table
     from asa.report.figures import Report, Session
 
 JOURNAL = "journal.sqlite"  # below paths.Places.state
@@ -148,6 +149,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     """Write the ticks; with `--json` say how many rows and columns went where."""
     import msgspec
 
+    from asa.cli import outfile
     from asa.core.errors import AsaError
     from asa.report import export
     from asa.report.reading import opened
@@ -158,24 +160,26 @@ def run_export(arguments: argparse.Namespace) -> int:
     session = None if arguments.session is None else session_of(path, arguments.session)
     with opened(path) as journal:
         table = export.Table.of(journal, session)
-        try:
-            if arguments.format == "parquet":
-                rows = export.write_parquet(table, arguments.out)
-            elif arguments.out is None:
-                rows = export.write_csv(table, sys.stdout)
-            else:
-                with arguments.out.open("w", encoding="utf-8", newline="") as file:
-                    rows = export.write_csv(table, file)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise AsaError(f"{arguments.out}: cannot be written: {error.strerror}; name another file") from error
+        if arguments.out is None:
+            rows = export.write_csv(table, sys.stdout)
+        else:
+            with outfile.whole(arguments.out, path) as part:
+                rows = _written(table, part, arguments.format)
     if arguments.json:
         body = {"file": str(arguments.out), "rows": rows, "columns": table.names}
         print(msgspec.json.encode(body).decode())
     elif arguments.out is not None:
         print(f"{rows:,} ticks with {len(table.names)} columns in {arguments.out}")
     return 0
+
+
+def _written(table: "Table", path: Path, form: str) -> int:
+    from asa.report import export
+
+    if form == "parquet":
+        return export.write_parquet(table, path)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return export.write_csv(table, file)
 
 
 def _gathered(path: Path, session: int | None) -> "Report":

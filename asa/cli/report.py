@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page, or print its figures, or both. The journal stays as it is."""
     import msgspec
 
+    from asa.cli import outfile
     from asa.cli.journal import chosen
-    from asa.core.errors import AsaError
     from asa.report import words
     from asa.report.gathering import gather
     from asa.report.page import page
@@ -54,10 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = gather(journal, str(path))
     out: Path | None = arguments.out or (None if arguments.json else _PAGE)
     if out is not None:
-        try:
-            out.write_text(page(found), encoding="utf-8")
-        except OSError as error:
-            raise AsaError(f"{out}: cannot be written: {error.strerror}; name another file") from error
+        with outfile.whole(out, path) as part:
+            part.write_text(page(found), encoding="utf-8")
     if arguments.json:
         print(msgspec.json.encode(found).decode())
     else:

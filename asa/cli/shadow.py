@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from asa import paths
-    from asa.core.errors import AsaError
+    from asa.cli import outfile
     from asa.journal import Journal
     from calibration.shadow_plot import picture
     from calibration.shadow_report import report
@@ -63,10 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     with opened as journal:
         found = report(journal, str(path))
     if arguments.plot is not None:
-        try:
-            arguments.plot.write_text(picture(found), encoding="utf-8")
-        except OSError as error:
-            raise AsaError(f"{arguments.plot}: cannot be written: {error.strerror}; name another file") from error
+        with outfile.whole(arguments.plot, path) as part:
+            part.write_text(picture(found), encoding="utf-8")
     if arguments.json:
         print(msgspec.json.encode(found).decode())
     else:

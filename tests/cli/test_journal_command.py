@@ -210,6 +210,38 @@ def test_export_says_where_it_cannot_write(file, tmp_path):
         asa("journal", "export", file, "--out", tmp_path / "none/t.csv")
 
 
+@pytest.mark.parametrize("words", [("report",), ("journal", "export"), ("journal", "export", "--format", "parquet")])
+def test_what_is_made_never_takes_the_journal_s_place(file, tmp_path, words):
+    body, link = file.read_bytes(), tmp_path / "link.csv"
+    link.symlink_to(file)
+    for out in (file, link):
+        with pytest.raises(AsaError, match="is the journal that is read, and would be lost; name another file"):
+            asa(*words, file, "--out", out)
+    assert file.read_bytes() == body
+
+
+def test_an_export_that_fails_leaves_the_older_file(file, tmp_path):
+    out, link = tmp_path / "t.csv", tmp_path / "link.csv"
+    out.write_text("older")
+    out.chmod(0o640)
+    link.symlink_to(out)
+    assert asa("journal", "export", file, "--out", link) == 0
+    assert link.is_symlink()
+    assert (out.read_text()[:7], out.stat().st_mode & 0o777) == ("session", 0o640)
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE sample SET body = x'00' WHERE id = 20")
+    body = out.read_bytes()
+    with pytest.raises(JournalError, match="sample 20 is not of this version"):
+        asa("journal", "export", file, "--out", out)
+    assert out.read_bytes() == body
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_device_is_written_itself(file):
+    assert asa("report", file, "--out", "/dev/null") == 0
+    assert asa("journal", "export", file, "--out", "/dev/null") == 0
+
+
 def test_a_report_is_a_page_and_figures(file, tmp_path, capsys):
     assert asa("report", file, "--out", tmp_path / "r.html") == 0
     assert "1 session" in capsys.readouterr().out

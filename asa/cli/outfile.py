@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a command makes of a journal goes to its file as a whole or not at all, and never over the journal itself."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from asa.core.errors import AsaError
+
+
+@contextmanager
+def whole(out: Path, source: Path) -> Iterator[Path]:
+    """The path to write to: it becomes `out` when the block ends well, else `out` stays as it was.
+
+    A pipe or a device is written itself; of a link it is the file that is replaced. Raises AsaError when `out` is
+    `source`, or cannot be written.
+    """
+    try:
+        if out.exists() and out.samefile(source):
+            raise AsaError(f"{out}: is the journal that is read, and would be lost; name another file")
+        if out.exists() and not out.is_file():
+            yield out
+            return
+        target = Path(os.path.realpath(out))  # Path.resolve raises what is no OSError where links go in a circle
+        part = target.with_name(f".{target.name}.{os.getpid()}")
+        part.unlink(missing_ok=True)  # of one that was killed and had this process's number
+        part.open("xb").close()  # x: not through a link that somebody laid there
+        try:
+            if target.exists():
+                shutil.copymode(target, part)
+            yield part
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another file") from error
