@@ -13,6 +13,7 @@ import lzma
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -100,9 +101,16 @@ class Journal:
     """A journal file, opened for writing (and reading) or from a packed recording for reading only."""
 
     def __init__(
-        self, db: sqlite3.Connection, *, size_bytes: int, commit_ns: int, version: int = journal_file.NEWEST_VERSION
+        self,
+        db: sqlite3.Connection,
+        *,
+        size_bytes: int,
+        commit_ns: int,
+        version: int = journal_file.NEWEST_VERSION,
+        path: Path | None = None,
     ) -> None:
         self._db = db
+        self._path = path  # None: packed
         self._version = version
         self._size_bytes = size_bytes
         self._commit_ns = commit_ns
@@ -118,13 +126,13 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(path, isolation_level=None)
-        except (sqlite3.Error, OSError) as error:
+        except (*journal_file.ERRORS, OSError) as error:
             raise _unopened(path, error) from error
         try:
             if journal_file.prepare(db):
-                return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9))
+                return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9), path=path)
             found = journal_file.version(db)
-        except sqlite3.Error as error:
+        except journal_file.ERRORS as error:
             db.close()  # an open one looks after what SQLite keeps beside a file of this name, whosever that is by then
             raise _unopened(path, error) from error
         db.close()
@@ -142,12 +150,12 @@ class Journal:
         try:
             db = sqlite3.connect(f"file:{quote(str(path))}?{option}", uri=True, isolation_level=None)
             version, ours = journal_file.version(db), journal_file.ours(db)
-        except sqlite3.Error as error:
+        except journal_file.ERRORS as error:
             raise JournalError(f"{path}: cannot be read as a journal: {error}") from error
         if not ours:
             db.close()
             raise JournalError(f"{path}: not a journal of this version ({version})")
-        return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
+        return cls(db, size_bytes=1 << 62, commit_ns=0, version=version, path=path)
 
     @classmethod
     def unpack(cls, path: Path) -> Self:
@@ -158,7 +166,7 @@ class Journal:
             version = journal_file.version(db)
             if not journal_file.readable(version):
                 raise JournalError(f"{path}: not a recording of this version; record again")
-        except (OSError, lzma.LZMAError, sqlite3.Error) as error:
+        except (OSError, lzma.LZMAError, *journal_file.ERRORS) as error:
             raise JournalError(f"{path}: not a packed recording: {error}") from error
         return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
 
@@ -248,7 +256,8 @@ class Journal:
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first. Raises JournalError for one that this version cannot read."""
-        rows = self._db.execute("SELECT id, header FROM session ORDER BY id").fetchall()
+        with self._reading():
+            rows = self._db.execute("SELECT id, header FROM session ORDER BY id").fetchall()
         return [Session(number, _decoded("session", number, header, SessionHeader)) for number, header in rows]
 
     def samples(self, session: int) -> Iterator[RawSample]:
@@ -279,15 +288,20 @@ class Journal:
             yield from self.read("mark", session, Mark)
 
     def heard(self, session: int) -> Iterator[tuple[int | None, SwitchEvent]]:
-        """Events of one session, each with the time of the sample in whose tick it was heard, if that is known."""
+        """Events of one session, each with the time of the sample in whose tick it was heard, if that is known.
+
+        Raises JournalError as `read`.
+        """
         column = "heard_ns" if self._version >= 3 else "NULL"
         query = f"SELECT {column}, id, body FROM event WHERE session = ? ORDER BY id"  # noqa: S608
-        for at_ns, number, body in self._db.execute(query, (session,)):
-            yield at_ns, _decoded("event", number, body, SwitchEvent)
+        with self._reading():
+            for at_ns, number, body in self._db.execute(query, (session,)):
+                yield at_ns, _decoded("event", number, body, SwitchEvent)
 
     def ticks(self, session: int) -> int:
-        """How many samples a session has."""
-        return int(self._db.execute("SELECT count(*) FROM sample WHERE session = ?", (session,)).fetchone()[0])
+        """How many samples a session has. Raises JournalError for a damaged file."""
+        with self._reading():
+            return int(self._db.execute("SELECT count(*) FROM sample WHERE session = ?", (session,)).fetchone()[0])
 
     def close(self) -> None:
         """Commit and close; closed in any case. Raises JournalError when the last batch could not be written."""
@@ -307,11 +321,21 @@ class Journal:
     def read(self, table: str, session: int, into: type[_Row]) -> Iterator[_Row]:
         """Rows of one of the file's tables in one session, in order; `into` may have fewer fields than were written.
 
-        Raises JournalError for a row that this version cannot read.
+        Raises JournalError for a row that this version cannot read, and for a damaged file.
         """
         query = f"SELECT id, body FROM {table} WHERE session = ? ORDER BY id"  # noqa: S608
-        for number, body in self._db.execute(query, (session,)):
-            yield _decoded(table, number, body, into)
+        with self._reading():
+            for number, body in self._db.execute(query, (session,)):
+                yield _decoded(table, number, body, into)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except journal_file.ERRORS as error:
+            text = f"{self._path or 'journal'}: cannot be read as a journal: {error}"
+            lost = self._path is not None and journal_file.lost(error)
+            raise JournalLostError(text) if lost else JournalError(text) from error
 
     def _append(self, table: str, bodies: Iterable[object], **columns: int) -> None:
         try:
@@ -333,7 +357,7 @@ class Journal:
 def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
     try:
         return msgspec.msgpack.decode(body, type=into)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:  # in a damaged file it may be no bytes
         raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 
 

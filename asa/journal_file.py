@@ -2,7 +2,7 @@
 """The file of a journal (`asa.journal`): its tables, its versions, and how it is kept within its bound.
 
 Version 2 has the table `cost`, version 3 what a replay needs besides (what the agent was told, which tick heard of an
-event), version 4 the marks of a recorded scenario. Everything here raises sqlite3.Error.
+event), version 4 the marks of a recorded scenario. Everything here raises ERRORS.
 """
 
 import sqlite3
@@ -13,6 +13,7 @@ NEWEST_VERSION = 4
 _OLDEST_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
 _BEYOND = 1 << 62  # any row's number
+ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter when SQLite's message has words of a damaged file in it
 
 
 def _rows(name: str, more: str = "") -> tuple[str, str]:
@@ -38,6 +39,7 @@ class _Timed(msgspec.Struct):
 
 def version(db: sqlite3.Connection) -> int:
     """Of the file; 0 for one that is none of ours, or has no tables yet."""
+    db.execute("SELECT count(*) FROM sqlite_master")  # or a list of tables that is damaged would be told later
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -54,6 +56,8 @@ def ours(db: sqlite3.Connection) -> bool:
 
 def lost(error: Exception) -> bool:
     """Whether a file that gave this error is beyond use: damaged, no database, or without what its version has."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)  # https://sqlite.org/rescode.html
     return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
