@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from asa import yamlfile
+from asa import paths, yamlfile
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
@@ -260,7 +260,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load(path: Path, *, required: bool = False) -> Settings:
-    """Settings from `path`; a missing file means the defaults unless `required`. Raises InputError."""
-    if not required and not path.exists():
+    """Settings from `path`; a missing file means the defaults unless `required`. Raises InputError.
+
+    A file that this user may not look at is not a missing one.
+    """
+    if not required and not paths.there(path):
         return Settings()
     return yamlfile.load(path, Settings)

@@ -12,6 +12,7 @@ first.
 import lzma
 import os
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from asa import journal_file
+from asa import journal_file, paths
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError, JournalLostError
 from asa.core.mark import Mark
@@ -141,14 +142,17 @@ class Journal:
     @classmethod
     def look(cls, path: Path) -> Self:
         """Open for reading only, also while an agent writes; the file stays as it is. Raises JournalError."""
-        if not path.is_file():
-            raise JournalError(f"{path}: there is no such journal")
+        try:
+            if not paths.there(path) or not stat.S_ISREG(path.stat().st_mode):
+                raise JournalError(f"{path}: there is no such journal")
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read as a journal: {error.strerror}") from error
         # What SQLite keeps beside a journal cannot be made in a folder without write permission; a journal that was
         # closed in order does not need it.
         alone = not path.with_name(path.name + "-wal").exists() and not os.access(path.parent, os.W_OK)
         option = "mode=ro&immutable=1" if alone else "mode=ro"
         try:
-            db = sqlite3.connect(f"file:{quote(str(path))}?{option}", uri=True, isolation_level=None)
+            db = sqlite3.connect(f"file:{quote(os.fsencode(path))}?{option}", uri=True, isolation_level=None)
             version, ours = journal_file.version(db), journal_file.ours(db)
         except journal_file.ERRORS as error:
             raise JournalError(f"{path}: cannot be read as a journal: {error}") from error

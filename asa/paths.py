@@ -43,13 +43,24 @@ def default() -> Places:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "asa/asa.yaml"
     run = Path(runtime) / "asa" if runtime else state / "run"
-    shared = shared if shared is not None and shared.exists() else None
+    shared = shared if shared is not None and there(shared) else None
     return Places(run=run, cache=cache, state=state, config=config, shared=shared)
 
 
 def installed() -> Places:
     """Places of an installed ASA: the root helper's, and where everybody finds the schedulers."""
     return Places(cache=Path("/var/lib/asa"), state=Path("/var/lib/asa"))
+
+
+def there(path: Path) -> bool:
+    """Whether there is something; True also where that cannot be looked at, so that opening it says why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def manifest() -> Path:

@@ -126,16 +126,16 @@ def _show(arguments: argparse.Namespace) -> int:
     """Print the settings. Raises InputError for a file that has faults."""
     import msgspec
 
-    from asa import config, yamlfile
+    from asa import config, paths, yamlfile
 
     path, required = _file(arguments.file)
     values = config.load(path, required=required)
-    lines = yamlfile.examine(path, config.Settings).lines if required or path.exists() else {}
+    lines = yamlfile.examine(path, config.Settings).lines if required or paths.there(path) else {}
     if arguments.json:
         rows = [_as_json(setting, path) for setting in settings(values, lines)]
-        print(msgspec.json.encode({"file": str(path), "exists": path.exists(), "settings": rows}).decode())
+        print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "settings": rows}).decode())
         return 0
-    told = "" if path.exists() else ", which is not there: all are defaults"
+    told = "" if paths.there(path) else ", which is not there: all are defaults"
     print(f"# settings of {path}{told}")
     section = ""
     for setting in sorted(settings(values, lines), key=lambda one: "." in one.key):  # a section ends at the next
@@ -172,17 +172,17 @@ def _check(arguments: argparse.Namespace) -> int:
     """Print the faults. Exit code 0 without any, else 1."""
     import msgspec
 
-    from asa import config, yamlfile
+    from asa import config, paths, yamlfile
 
     path, required = _file(arguments.file)
-    exists = required or path.exists()
+    exists = required or paths.there(path)
     found = yamlfile.examine(path, config.Settings) if exists else yamlfile.Examined(faults=(), lines={})
     allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
     known = _sections() | allowed
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
     rows.extend(_named_files(path, {key: found.lines[key] for key in ("table", "model") if key in found.lines}))
     if arguments.json:
-        print(msgspec.json.encode({"file": str(path), "exists": path.exists(), "faults": rows}).decode())
+        print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "faults": rows}).decode())
         return 1 if rows else 0
     for row in rows:
         place = f"{path}:{row['line']}" if row["line"] else str(path)

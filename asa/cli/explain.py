@@ -97,7 +97,7 @@ def _recognition(journal: Path | None, agent: "Status | None") -> "Recognition |
     from models import versions
 
     places = paths.default()
-    if not chosen(journal).exists() or (journal is None and status.read(places.run) is None):
+    if (journal is None and status.read(places.run) is None) or not paths.there(chosen(journal)):
         return None
     configured = agent.model if agent is not None else config.load(places.config).model
     return explain_features.recognition(chosen(journal), versions.folder(places), configured)

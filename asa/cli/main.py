@@ -64,6 +64,8 @@ COMMANDS = (
 )
 """Modules beside this one, in the order in which help shows them."""
 
+_SHOWN = 80  # letters of a text that cannot be written
+
 _TEXT = """\
 ASA recognises what a Linux machine is being used for, and keeps the CPU scheduler loaded that serves that
 use best: one of the sched_ext schedulers, or the kernel's own EEVDF. It never makes a scheduling decision
@@ -112,18 +114,45 @@ def parser(only: str = "") -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of the console script; the only place that calls sys.exit."""
+    code = 0
     try:
-        argv = sys.argv[1:] if argv is None else argv
-        arguments = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
-        command: Callable[[argparse.Namespace], int] = arguments.run
-        code = command(arguments)
-        sys.stdout.flush()  # here, so that a reader who has left is noticed below
-    except AsaError as error:
-        print(f"asa: {error}", file=sys.stderr)
-        code = 1
+        code = _done(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # here, so that what cannot be written is noticed
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains again when it flushes at exit
+        _let_go()
         code = 0
+    except OSError as error:  # where nobody expected it: a folder that may not be looked into, a full disk
+        _let_go()
+        _say(f"{error.filename or 'standard output, or another file'}: {error.strerror or error}")
+        code = code or 1
+    except UnicodeEncodeError as error:  # the name of a file, where text is written that has to be UTF-8
+        _say(f"{error.object[: error.end][-_SHOWN:]!r} cannot be written: {error.reason}; give the file another name")
+        code = 1
     sys.exit(code)
+
+
+def _done(argv: list[str]) -> int:
+    """Run the command; its exit code."""
+    try:
+        arguments = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
+    except SystemExit as ended:  # argparse has shown help, or what is wrong
+        return int(ended.code or 0)
+    command: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return command(arguments)
+    except AsaError as error:
+        _say(str(error))
+        return 1
+
+
+def _say(line: str) -> None:
+    print(f"asa: {line}", file=sys.stderr)
+
+
+def _let_go() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains again when it flushes at exit

@@ -205,7 +205,10 @@ def _table(settings: "Settings", recorded: str) -> "MappingTable":
     from asa.decide import table
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-    kept = Path(recorded) if recorded and Path(recorded).is_file() else None
+    try:
+        kept = Path(recorded) if recorded and Path(recorded).is_file() else None
+    except OSError:  # another user's, where this one may not look
+        kept = None
     return table.for_this_machine(modes, settings.table, first=kept)
 
 

@@ -9,6 +9,7 @@ import pytest
 from asa import config, paths
 from asa.cli import config as command
 from asa.cli.main import main
+from asa.core.errors import InputError
 
 WRONG = """\
 voting: {windows_s: 6}
@@ -80,6 +81,19 @@ def test_a_right_file_and_none(place, tmp_path, capsys):
     assert code == 1
     assert "No such file or directory" in said
     assert json.loads(asa(capsys, "check", "--json")[1])["faults"] == []
+
+
+def test_settings_that_cannot_be_looked_at_are_not_the_defaults(tmp_path, monkeypatch, capsys):
+    path = tmp_path / ("x" * 300)  # no name of a file: an error for root, too
+    monkeypatch.setattr(paths, "default", lambda: paths.Places(config=path))
+    with pytest.raises(InputError, match="'File name too long' is not accepted"):
+        config.load(path)
+    code, said, _ = asa(capsys, "check")
+    assert (code, said.splitlines()[-1]) == (1, f"1 fault in {path}")
+    code, _, error = asa(capsys, "show")
+    assert code == 1
+    assert error.startswith(f"asa: {path}: 'File name too long'")
+    assert config.load(tmp_path / "none" / "asa.yaml") == config.Settings()
 
 
 def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):

@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import time
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -235,6 +236,15 @@ def test_switches_of_a_journal_without_an_agent(places, tmp_path, capsys):
     with pytest.raises(JournalError, match="no such journal"):
         asked(explain, "--journal", str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
+
+
+def test_a_journal_of_its_own_that_cannot_be_looked_at(places, agent, tmp_path, monkeypatch, capsys):
+    agent(explained(time.time_ns()))
+    there = replace(places, state=tmp_path / ("x" * 300), config=tmp_path / "none.yaml")
+    monkeypatch.setattr(paths, "default", lambda: there)
+    assert asked(explain) == 0
+    assert "features   " in (said := capsys.readouterr().out)
+    assert "cannot be read as a journal: File name too long" in said
 
 
 def test_switches_of_a_journal_over_a_suspend(places, tmp_path, capsys):

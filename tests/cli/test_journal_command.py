@@ -272,6 +272,11 @@ def test_a_replay_by_what_was_recorded_differs_in_nothing(file, capsys):
     assert "another one" not in told
 
 
+def test_a_table_of_then_that_cannot_be_looked_at_is_not_taken(file):
+    with_header(file, table="/" + "x" * 300)
+    assert asa("replay", file) == 0
+
+
 def test_a_replay_of_an_older_journal_goes_by_the_settings_of_now(file, capsys):
     with_header(file, settings="", table="", model="", versions={})
     assert asa("replay", file) == replay_command.DIFFERS

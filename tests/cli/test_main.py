@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How `asa` ends: its exit code and its last words, whatever becomes of its output and of the files it meets."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asa import paths
+from asa.cli import status
+from asa.cli.main import main
+
+TOO_LONG = "x" * 300  # no name of a file: looking at it is an error for root, too
+
+
+def asa(*words, **more):
+    command = [sys.executable, "-m", "asa.cli", *words]
+    return subprocess.run(command, capture_output="stdout" not in more, check=False, timeout=60, **more)
+
+
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+def env(request, tmp_path):
+    there = {"XDG_STATE_HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    return {**os.environ, **there, "PYTHONUNBUFFERED": request.param}
+
+
+def test_a_full_disk_is_one_line(env):
+    with Path("/dev/full").open("w") as full:
+        done = asa("config", "show", stdout=full, stderr=subprocess.PIPE, env=env)
+    assert done.returncode == 1
+    assert done.stderr == b"asa: standard output, or another file: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [("report",), ("journal", "list"), ("replay",), ("explain", "--journal")])
+def test_a_journal_that_cannot_be_looked_at_is_one_line(words):
+    done = asa(*words, TOO_LONG)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"asa: {TOO_LONG}: cannot be read as a journal: File name too long\n"
+
+
+def test_what_no_command_expected_is_one_line(monkeypatch, capsys):
+    def refused(_):
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/x")
+
+    monkeypatch.setattr(status, "run", refused)
+    with pytest.raises(SystemExit) as ended:
+        main(["status"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "asa: /root/x: Permission denied\n"
+
+
+def test_a_name_that_is_no_utf_8(tmp_path):
+    name = tmp_path / os.fsdecode(b"n\xff.journal.xz")
+    done = asa("journal", "list", name.with_suffix(""))
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"n\\udcff.journal: there is no such journal\n")
+    name.write_bytes(next((paths.base_model().parents[1] / "recordings").glob("*.xz")).read_bytes())
+    done = asa("journal", "list", "--json", name)
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"n\\udcff' cannot be written: surrogates not allowed; give the file another name\n")
