@@ -9,6 +9,7 @@ agent never pays for an offline command's libraries.
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TypeAlias
@@ -64,6 +65,7 @@ COMMANDS = (
 )
 """Modules beside this one, in the order in which help shows them."""
 
+_CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends
 _SHOWN = 80  # letters of a text that cannot be written
 
 _TEXT = """\
@@ -81,6 +83,7 @@ exit status:
   3    no agent is running (`asa status`, `asa explain`)
   4    not every trial was played well (`asa fleet run`)
   130  it was interrupted
+  141  who read its output left before the end, as in `asa journal export | head`
 
 environment:
   XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME, XDG_RUNTIME_DIR  where files of users other than root are
@@ -122,7 +125,7 @@ def main(argv: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         _let_go()
-        code = 0
+        code = code or _CUT_OFF  # what the command came to stands, unless it is that all was well
     except OSError as error:  # where nobody expected it: a folder that may not be looked into, a full disk
         _let_go()
         _say(f"{error.filename or 'standard output, or another file'}: {error.strerror or error}")

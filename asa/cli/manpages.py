@@ -22,6 +22,7 @@ _EXIT_STATUS = (
 _ALWAYS = (
     Item(term="2", text="the command line is not one that asa knows"),
     Item(term="130", text="it was interrupted"),
+    Item(term="141", text="who read its output left before the end"),
 )
 
 

@@ -304,17 +304,6 @@ def test_a_damaged_journal_of_its_own_keeps_the_daemon_from_nothing(env, tmp_pat
         assert book.ticks(session.number) >= 1
 
 
-def test_a_reader_that_leaves_is_no_error(env):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "asa.cli", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    assert process.wait(30) == 0
-
-
 @pytest.mark.parametrize("errors", [subprocess.PIPE, subprocess.STDOUT])
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_the_daemon_goes_on_without_a_reader(env, tmp_path, form, errors):

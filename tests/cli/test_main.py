@@ -13,6 +13,7 @@ from asa import paths
 from asa.cli import status
 from asa.cli.main import main
 
+CUT_OFF = 141  # 128 + SIGPIPE
 TOO_LONG = "x" * 300  # no name of a file: looking at it is an error for root, too
 
 
@@ -61,3 +62,32 @@ def test_a_name_that_is_no_utf_8(tmp_path):
     done = asa("journal", "list", "--json", name)
     assert done.returncode == 1
     assert done.stderr.endswith(b"n\\udcff' cannot be written: surrogates not allowed; give the file another name\n")
+
+
+def without_a_reader(env, *words):
+    """Exit code and last words of a command whose reader has left before it writes."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        done = asa(*words, env=env, stdout=gone, stderr=subprocess.PIPE)
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_leaves_is_told_by_the_exit_code_alone(env):
+    assert without_a_reader(env, "config", "show") == (CUT_OFF, b"")
+    assert without_a_reader(env, "--help") == (CUT_OFF, b"")
+
+
+def test_the_agent_ends_in_order_when_its_reader_leaves(env):
+    code, words = without_a_reader(env, "run", "--observe", "--ebpf", "off", "--for", "20")
+    assert (code, words) == (CUT_OFF, b"")
+    assert asa("status", env=env).returncode == 3
+
+
+def test_what_is_known_is_not_lost_with_the_reader(env, tmp_path):
+    (tmp_path / "bad.yaml").write_text("interval_s: -1\n")
+    code, words = without_a_reader(env, "config", "check", str(tmp_path / "bad.yaml"))
+    assert (code, words) == (CUT_OFF if env["PYTHONUNBUFFERED"] else 1, b"")  # cut off: it had not come to a result
+    assert without_a_reader({**env, "PYTHONUNBUFFERED": ""}, "status") == (3, b"")
+    code, words = without_a_reader(env, "report", str(tmp_path / "none"))
+    assert (code, words.count(b"\n")) == (1, 1)
