@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from asa import paths, status
     from asa.cli import explain_features
+    from asa.report.markup import plain
 
     found = status.read(paths.default().run) or status.read(paths.Places().run)  # this user's agent, else the system's
     lately: tuple[Switched, ...] = found.lately if found is not None else ()
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines.extend(explain_features.lines(carried))
     if code == 0:
         lines.extend(_switches(lately))
-    print("\n".join(lines))
+    print("\n".join(plain(line) for line in lines))  # schedulers' own words are in it, and anything from a journal
     return code
 
 

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import asa
 from asa.cli.grammar import Parser
 from asa.core.errors import AsaError
+from asa.report.markup import plain
 
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
@@ -151,7 +152,7 @@ def _done(argv: list[str]) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"asa: {line}", file=sys.stderr)
+    print(f"asa: {plain(line)}", file=sys.stderr)  # names and texts of others' files are in it
 
 
 def _let_go() -> None:

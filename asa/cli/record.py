@@ -205,6 +205,8 @@ def _pack(journal: "Journal", path: Path) -> None:
 
 
 def _list(journal: "Journal", *, as_json: bool) -> int:
+    from asa.report.markup import plain
+
     for session in journal.sessions():
         header = session.header
         samples = sum(1 for _ in journal.samples(session.number))
@@ -218,7 +220,7 @@ def _list(journal: "Journal", *, as_json: bool) -> int:
             seed = "-" if header.seed is None else header.seed
             what = f"{session.number:4} {header.label or '(live)':15} seed {seed:<4} {samples:5} samples"
             where = f"{header.host}, {header.cpus} CPUs, {header.kernel}, {header.scheduler or 'unknown scheduler'}"
-            print(f"{what}  {started}  {where}")
+            print(plain(f"{what}  {started}  {where}"))
     return 0
 
 

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.decide.standing import Standing
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
+    from asa.report.markup import plain
     from asa.report.reading import opened, ticks
 
     path = chosen(arguments.journal)
@@ -97,10 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
         body = {"journal": str(path), "session": number, "settings": source, "replay": found}
         print(msgspec.json.encode(body).decode())
     else:
-        print(f"session {number} of {path}, by {source}, {rules.table.path}")
+        print(plain(f"session {number} of {path}, by {source}, {rules.table.path}"))
         for sha256 in models.gone:
-            print(f"model       another one than the recording's, {sha256[:12]}")
-        print("\n".join(_lines(found)))
+            print(plain(f"model       another one than the recording's, {sha256[:12]}"))
+        print("\n".join(plain(line) for line in _lines(found)))
     return DIFFERS if found.differing else 0
 
 

@@ -76,13 +76,14 @@ def _print(found: "Report") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from asa.report.markup import plain
     from calibration.shadow_report import AGENT_COLUMNS, SCHEDULER_COLUMNS, agent_rows, scheduler_rows
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
     sessions = f"{found.sessions} shadow session{'s' if found.sessions != 1 else ''}"
-    console.print(f"{sessions} on {'; '.join(found.hosts)}, Linux {', '.join(found.kernels)}")
+    console.print(plain(f"{sessions} on {'; '.join(found.hosts)}, Linux {', '.join(found.kernels)}"))
     for columns, rows in ((SCHEDULER_COLUMNS, scheduler_rows(found)), (AGENT_COLUMNS, agent_rows(found))):
         table = Table()
         for number, column in enumerate(columns):

@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from asa import paths, status
     from asa.act.kernel import sched_ext_state
+    from asa.report.markup import plain
 
     places = paths.default()
     found = status.read(places.run) or status.read(paths.Places().run)  # this user's agent, else the system's
@@ -56,13 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
         return 0 if found is not None else 3
     if found is not None:
         for line in _lines(found):
-            print(line)
+            print(plain(line))  # schedulers' own words are in it
     else:
         print("agent      not running; `asa run` starts it")
     if kernel is None:
         print("kernel     no sched_ext; `asa doctor` says how to get it")
     else:
-        print(f"kernel     sched_ext {kernel.state}, {kernel.ops or 'eevdf'} in force")
+        print(f"kernel     sched_ext {kernel.state}, {plain(kernel.ops or 'eevdf')} in force")
     return 0 if found is not None else 3
 
 

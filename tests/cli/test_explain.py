@@ -10,10 +10,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+import asa.decide.account  # noqa: F401  # now: while a test has another `Places` its annotations have no meaning
 from asa import paths, status
 from asa.cli import explain
 from asa.cli import status as status_command
-from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome, Way
+from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
@@ -236,6 +237,21 @@ def test_switches_of_a_journal_without_an_agent(places, tmp_path, capsys):
     with pytest.raises(JournalError, match="no such journal"):
         asked(explain, "--journal", str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
+
+
+def test_words_of_others_do_not_control_the_terminal(places, agent, tmp_path, capsys):
+    file, bad = tmp_path / "j.sqlite", "\x1b]0;x\x07\u202e\n"
+    ended = SchedulerExit(kind=ExitKind.ERROR, reason=bad, source=bad)
+    with Journal.open(file) as book:
+        book.begin(SessionHeader(started_ns=1, asa_version="0", host="", kernel="", cpus=1))
+        event = switch(S, bad, old=bad, why=bad, detail=bad, exit=ended)
+        book.add(RawSample(monotonic_ns=2 * S, wall_ns=2 * S), events=(event,))
+    agent(example(mode="switching", sentence=bad, last_event=bad, missing_sources={bad: bad}))
+    for words in ((explain, "--journal", str(file)), (explain,), (status_command,)):
+        assert asked(*words) == 0
+        said = capsys.readouterr().out
+        assert "?]0;x???" in said
+        assert said.replace("\n", "").isprintable()
 
 
 def test_a_journal_of_its_own_that_cannot_be_looked_at(places, agent, tmp_path, monkeypatch, capsys):

@@ -57,7 +57,7 @@ def test_a_name_that_is_no_utf_8(tmp_path):
     name = tmp_path / os.fsdecode(b"n\xff.journal.xz")
     done = asa("journal", "list", name.with_suffix(""))
     assert done.returncode == 1
-    assert done.stderr.endswith(b"n\\udcff.journal: there is no such journal\n")
+    assert done.stderr.endswith(b"/n?.journal: there is no such journal\n")
     name.write_bytes(next((paths.base_model().parents[1] / "recordings").glob("*.xz")).read_bytes())
     done = asa("journal", "list", "--json", name)
     assert done.returncode == 1
