@@ -292,10 +292,7 @@ def _rules(
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
     classifier = model.classifier
-    unserved = [name for name in classifier.classes if not mapping.ranking(name)]
-    if unserved:
-        allowed = f"a ranking for each class of the model; without one: {', '.join(unserved)}"
-        raise InputError(path=mapping.path, key="classes", value=sorted(mapping.rankings), allowed=allowed)
+    mapping.check(classifier.classes)
     return Rules(
         classifier=meter.classifier(classifier),
         table=mapping,

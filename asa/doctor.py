@@ -145,6 +145,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         yield _learned(places)
         model = Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
         judge = Ensemble.load(model)
+        mapping.check(judge.classes)
         words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
         yield Finding(subject="model", level=Level.OK, text=words)
         yield from _schedulers(portfolio)

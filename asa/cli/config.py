@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from asa.cli.main import Commands
     from asa.config import Settings
-    from asa.yamlfile import Fault
+    from asa.yamlfile import Examined, Fault
+
+_FILE_KEYS = {"table": "a mapping table", "model": "a model made by `asa train`"}  # settings that name files
 
 _SHOW = """\
 Prints all settings in the form of a settings file: each with its value in force, what is allowed, its
@@ -180,7 +182,7 @@ def _check(arguments: argparse.Namespace) -> int:
     allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
     known = _sections() | allowed
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
-    rows.extend(_named_files(path, {key: found.lines[key] for key in ("table", "model") if key in found.lines}))
+    rows.extend(_named_files(found))
     if arguments.json:
         print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "faults": rows}).decode())
         return 1 if rows else 0
@@ -231,40 +233,43 @@ def _fault(fault: "Fault", allowed: str | None) -> dict[str, object]:
     }
 
 
-def _named_files(path: Path, lines: dict[str, int]) -> Iterator[dict[str, object]]:
-    """Faults of the mapping table and the model that the file names."""
-    import yaml
-
-    from asa import paths
+def _named_files(found: "Examined") -> Iterator[dict[str, object]]:
+    """Faults of the mapping table and the model that the file names, and of the two together."""
+    from asa import config, paths
     from asa.act.portfolio import Portfolio
     from asa.core.errors import AsaError
     from asa.decide import table
-    from models.runtime import Ensemble
+    from asa.model import Model
 
-    if not lines:
+    data = found.data if isinstance(found.data, dict) else {}
+    named = {key: data[key] for key in _FILE_KEYS if key in found.lines and isinstance(data.get(key), str)}
+    if not named:
         return
+    places = paths.default()
+    settings = config.Settings(table=named.get("table"), model=named.get("model"))
+    faults: list[tuple[str, AsaError]] = []
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return  # the file itself is at fault, and was named
-    for key, line in lines.items():
-        value = data.get(key) if isinstance(data, dict) else None
-        if not isinstance(value, str):
-            continue
+        mapping = table.for_this_machine(Portfolio.load(paths.manifest(), places.schedulers).modes(), settings.table)
+    except AsaError as error:
+        faults.append(("table", error))
+    try:
+        classes = Model.first(settings, places, lambda _: None).classifier.classes
+    except AsaError as error:
+        faults.append(("model", error))
+    if not faults:
         try:
-            if key == "table":
-                table.for_this_machine(Portfolio.load(paths.manifest(), paths.default().schedulers).modes(), value)
-            else:
-                Ensemble.load(Path(value))
+            mapping.check(classes)
         except AsaError as error:
-            allowed = "a mapping table" if key == "table" else "a model made by `asa train`"
+            faults.append((next(iter(named)), error))
+    for key, fault in faults:
+        if key in named:  # else no fault of this file
             yield {
                 "key": key,
-                "line": line,
-                "value": value,
-                "allowed": allowed,
+                "line": found.lines[key],
+                "value": named[key],
+                "allowed": _FILE_KEYS[key],
                 "nearest": None,
-                "text": f"{key}: {error}",
+                "text": f"{key}: {fault}",
             }
 
 

@@ -16,7 +16,7 @@ serves; it is named in `stale`.
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -24,6 +24,7 @@ from typing import Self
 from asa import host, paths
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.core.errors import InputError
 from asa.decide import fingerprint
 from asa.decide.fingerprint import Machine
 from asa.decide.tablefile import (
@@ -138,6 +139,13 @@ class MappingTable:
             if name in self.rankings:
                 return self, name, self.rankings[name]
         return (self, workload, ()) if self.rest is None else self.rest.source(workload)
+
+    def check(self, classes: Iterable[Workload]) -> None:
+        """Raises InputError for a class of a model that no table ranks: the agent would not know what serves it."""
+        unserved = [name for name in classes if not self.ranking(name)]
+        if unserved:
+            allowed = f"a ranking for each class of the model; without one: {', '.join(unserved)}"
+            raise InputError(path=self.path, key="classes", value=sorted(self.rankings), allowed=allowed)
 
     def wanted(
         self, workload: Workload, set_aside: Collection[SchedulerName], *, saver: bool = False

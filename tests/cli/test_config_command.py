@@ -5,8 +5,10 @@ import json
 
 import msgspec
 import pytest
+import yaml
 
 from asa import config, paths
+from asa.assembly import Assembly
 from asa.cli import config as command
 from asa.cli.main import main
 from asa.core.errors import InputError
@@ -106,6 +108,19 @@ def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
     assert lines[1].startswith(f"{place}:3: model: {tmp_path}/none.npz: ")
     place.write_text(f"table: {paths.mapping_tables() / 'default.yaml'}\nmodel: {paths.base_model()}\n")
     assert asa(capsys, "check")[0] == 0
+
+
+def test_a_table_that_ranks_not_all_classes_of_the_model(place, tmp_path, capsys):
+    whole = yaml.safe_load((paths.mapping_tables() / "default.yaml").read_text())
+    del whole["classes"]["cpu"]
+    (tmp_path / "table.yaml").write_text(yaml.safe_dump(whole))
+    place.write_text(f"table: {tmp_path}/table.yaml\n")
+    code, said, _ = asa(capsys, "check")
+    assert code == 1
+    assert said.startswith(f"{place}:1: table: {tmp_path}/table.yaml: classes: [")
+    assert said.splitlines()[0].endswith("allowed: a ranking for each class of the model; without one: cpu")
+    with pytest.raises(InputError, match="without one: cpu"):  # as the agent
+        Assembly.open(paths.default(), config_path=place, observe=True, journal_path=None, say=print)
 
 
 def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
