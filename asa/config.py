@@ -254,16 +254,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     collect: CollectSettings = CollectSettings()
     journal: JournalSettings = JournalSettings()
     table: Annotated[
-        str | None, Meta(description="mapping table to use instead of the one that suits this machine")
+        str | None,
+        Meta(
+            description="mapping table to use instead of the one that suits this machine; beside this file, unless it "
+            "is a whole path"
+        ),
     ] = None
-    model: Annotated[str | None, Meta(description="model to use instead of the one that the package ships")] = None
+    model: Annotated[
+        str | None,
+        Meta(
+            description="model to use instead of the one that the package ships; beside this file, unless it is a "
+            "whole path"
+        ),
+    ] = None
 
 
 def load(path: Path, *, required: bool = False) -> Settings:
     """Settings from `path`; a missing file means the defaults unless `required`. Raises InputError.
 
-    A file that this user may not look at is not a missing one.
+    A file that this user may not look at is not a missing one. The files that it names are given as whole paths.
     """
     if not required and not paths.there(path):
         return Settings()
-    return yamlfile.load(path, Settings)
+    return beside(path, yamlfile.load(path, Settings))
+
+
+def beside(path: Path, settings: Settings) -> Settings:
+    """Settings of the file `path`, with whole paths: where a process was started must not decide what they name."""
+    folder = path.absolute().parent
+    table = str(folder / settings.table) if settings.table else settings.table
+    model = str(folder / settings.model) if settings.model else settings.model
+    return msgspec.structs.replace(settings, table=table, model=model)

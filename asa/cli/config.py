@@ -182,7 +182,7 @@ def _check(arguments: argparse.Namespace) -> int:
     allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
     known = _sections() | allowed
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
-    rows.extend(_named_files(found))
+    rows.extend(_named_files(path, found))
     if arguments.json:
         print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "faults": rows}).decode())
         return 1 if rows else 0
@@ -233,7 +233,7 @@ def _fault(fault: "Fault", allowed: str | None) -> dict[str, object]:
     }
 
 
-def _named_files(found: "Examined") -> Iterator[dict[str, object]]:
+def _named_files(path: Path, found: "Examined") -> Iterator[dict[str, object]]:
     """Faults of the mapping table and the model that the file names, and of the two together."""
     from asa import config, paths
     from asa.act.portfolio import Portfolio
@@ -246,7 +246,7 @@ def _named_files(found: "Examined") -> Iterator[dict[str, object]]:
     if not named:
         return
     places = paths.default()
-    settings = config.Settings(table=named.get("table"), model=named.get("model"))
+    settings = config.beside(path, config.Settings(table=named.get("table"), model=named.get("model")))
     faults: list[tuple[str, AsaError]] = []
     try:
         mapping = table.for_this_machine(Portfolio.load(paths.manifest(), places.schedulers).modes(), settings.table)

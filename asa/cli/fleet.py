@@ -222,16 +222,20 @@ def _files(path: Path | None, machines: "Sequence[Machine]", suffix: str) -> dic
 
 
 def _settings(path: Path | None) -> dict[str, Any]:
-    """As they are written, once they are seen to be settings. Raises InputError."""
+    """As they are written, but for the whole paths of what they name, once they are seen to be settings.
+
+    Raises InputError.
+    """
     import yaml
 
     from asa import config
 
     if path is None:
         return {}
-    config.load(path, required=True)
+    settings = config.load(path, required=True)
     found: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
-    return found
+    whole = {"table": settings.table, "model": settings.model}  # the agent's own file of settings is elsewhere
+    return found | {key: value for key, value in whole.items() if key in found}
 
 
 def _make_ready(request: "Request", places: Any, report: Any) -> None:

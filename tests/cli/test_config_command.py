@@ -2,6 +2,8 @@
 """`asa config show|check` on files as a person writes them."""
 
 import json
+import shutil
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -108,6 +110,25 @@ def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
     assert lines[1].startswith(f"{place}:3: model: {tmp_path}/none.npz: ")
     place.write_text(f"table: {paths.mapping_tables() / 'default.yaml'}\nmodel: {paths.base_model()}\n")
     assert asa(capsys, "check")[0] == 0
+
+
+@pytest.mark.parametrize("way", ["settings/asa.yaml", "../b/settings/asa.yaml"])
+def test_what_they_name_is_beside_the_settings_wherever_a_process_was_started(tmp_path, capsys, monkeypatch, way):
+    folder = tmp_path / "b/settings"
+    folder.mkdir(parents=True)
+    shutil.copy(paths.mapping_tables() / "default.yaml", folder / "mine.yaml")
+    (folder / "asa.yaml").write_text(f"table: mine.yaml\nmodel: {paths.base_model()}\n")
+    monkeypatch.chdir(tmp_path / "b")
+    assert asa(capsys, "check", way)[0] == 0
+    found = config.load(Path(way))
+    monkeypatch.chdir("/")
+    assert found.table is not None
+    assert Path(found.table).samefile(folder / "mine.yaml")
+    assert found.model == str(paths.base_model())
+    (folder / "asa.yaml").write_text("table: none.yaml\n")
+    code, said, _ = asa(capsys, "check", folder / "asa.yaml")
+    assert code == 1
+    assert f"table: {folder}/none.yaml: 'No such file" in said
 
 
 def test_a_table_that_ranks_not_all_classes_of_the_model(place, tmp_path, capsys):
