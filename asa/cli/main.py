@@ -17,7 +17,6 @@ from typing import TypeAlias
 import asa
 from asa.cli.grammar import Parser
 from asa.core.errors import AsaError
-from asa.report.markup import plain
 
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
@@ -152,6 +151,8 @@ def _done(argv: list[str]) -> int:
 
 
 def _say(line: str) -> None:
+    from asa.report.markup import plain  # only now: no process that goes well pays for it
+
     print(f"asa: {plain(line)}", file=sys.stderr)  # names and texts of others' files are in it
 
 
