@@ -61,7 +61,7 @@ def test_stages_two_and_three_have_the_agent_at_work(tmp_path):
     two = ("--folder", str(tmp_path / "two"), "--repeat", "1", "--record")
     told = asa("calibrate", "overhead", *words, *longer, *two)
     assert told["failed"] == 0, told
-    assert _recorded(tmp_path / "two") == {"web+archive": 3, "archive": 1}
+    assert _recorded(tmp_path / "two") == {"web+archive": 3, "web": 1, "archive": 1}
     cost = told["costs"]["scx_simple"]
     assert cost["switch_ms"] > told["costs"]["eevdf"]["switch_ms"] > 0.0
     assert cost["overhead_pct"] > 0.0
