@@ -52,6 +52,7 @@ from asa.decide.signals import (
 )
 
 BLOCK_S = 3.0
+_WHOLE = 0.9  # of it is a block: ticks come a little early or late, and one that waits for the next has a tick too many
 LOOKS: tuple[tuple[int, float], ...] = ((6, 0.1), (10, 0.2), (15, 0.3), (20, 0.4))
 """At how many blocks a trial is looked at, and the share of alpha that may be spent there; the shares add up to 1."""
 FEWEST_BLOCKS = 6
@@ -172,7 +173,7 @@ def observe(
         state = _young(_closed(state), now_ns)
         block = _Block(since_ns=now_ns, ticks=0).plus(values)
         return replace(state, trial=_Trial(workload=workload, scheduler=scheduler, last_ns=now_ns, block=block))
-    if now_ns - trial.block.since_ns < BLOCK_S * 1e9:
+    if now_ns - trial.block.since_ns < _WHOLE * BLOCK_S * 1e9:
         return replace(state, trial=replace(trial, last_ns=now_ns, block=trial.block.plus(values), share=0.0))
     blocks = trial.blocks + 1
     share = next((share for at, share in LOOKS if at == blocks), 0.0)

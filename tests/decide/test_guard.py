@@ -184,6 +184,15 @@ def test_a_short_visit_makes_an_old_reference_no_younger():
     assert len(machine.state.seen[WEB, EEVDF]) == 1  # the visit's, which is two hours old
 
 
+def test_ticks_that_come_a_little_early_or_late_make_no_fewer_blocks():
+    """Else a baseline of 20 s, which has room for 18, were mostly a block short, and no reference."""
+    chance, state, now_ns = random.Random(5), GuardState(), 0  # noqa: S311
+    for tick, signals in enumerate(jittered(4000, 20)):
+        now_ns = int((tick + chance.uniform(-0.02, 0.02)) * S)
+        state = guard.observe(state, now_ns=now_ns, workload=WEB, scheduler=EEVDF, signals=signals)
+    assert guard.lacking(state, workload=WEB) == 0
+
+
 def test_only_what_was_measured_since_the_switch_counts_against_a_scheduler():
     machine = Machine().run(NEW, jittered(9000, 63)).run(EEVDF, jittered(4000, 63)).run(NEW, jittered(9000, 63, 2))
     assert (machine.verdict.blocks, machine.verdict.reference_blocks) == (6, 20)
