@@ -18,10 +18,10 @@ from asa.core.errors import AsaError, InputError
 from asa.core.sample import RawSample
 from asa.decide import learning, table
 from asa.decide.learning import LEARNING
+from asa.model import in_use
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, SystemClock, standard
-from models import versions
 from models.runtime import Ensemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
@@ -143,7 +143,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
         yield _table(mapping)
         yield _learned(places)
-        model = Path(settings.model) if settings.model else versions.in_use(versions.folder(places))
+        model = in_use(settings, places)
         judge = Ensemble.load(model)
         mapping.check(judge.classes)
         words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"

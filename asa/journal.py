@@ -128,14 +128,14 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(path, isolation_level=None)
         except (*journal_file.ERRORS, OSError) as error:
-            raise _unopened(path, error) from error
+            raise _failed(f"{path}: cannot be opened as a journal", error) from error
         try:
             if journal_file.prepare(db):
                 return cls(db, size_bytes=int(size_mb * 1e6), commit_ns=int(commit_s * 1e9), path=path)
             found = journal_file.version(db)
         except journal_file.ERRORS as error:
             db.close()  # an open one looks after what SQLite keeps beside a file of this name, whosever that is by then
-            raise _unopened(path, error) from error
+            raise _failed(f"{path}: cannot be opened as a journal", error) from error
         db.close()
         raise JournalLostError(f"{path}: not a journal of this version ({found})")
 
@@ -189,7 +189,7 @@ class Journal:
         try:
             cursor = self._db.execute("INSERT INTO session (header) VALUES (?)", (self._encoder.encode(header),))
         except sqlite3.Error as error:
-            raise _unwritable(error) from error
+            raise _failed("journal: cannot be written", error) from error
         self._session = int(cursor.lastrowid or 0)
         return self._session
 
@@ -226,7 +226,7 @@ class Journal:
                 self.commit()
                 self._last_commit_ns = at_ns
         except sqlite3.Error as error:
-            raise _unwritable(error) from error
+            raise _failed("journal: cannot be written", error) from error
         except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
             raise JournalError(f"journal: sample at {at_ns} ns cannot be encoded: {error}") from error
 
@@ -251,7 +251,7 @@ class Journal:
         try:
             self._commit()
         except sqlite3.Error as error:
-            raise _unwritable(error) from error
+            raise _failed("journal: cannot be written", error) from error
 
     def _commit(self) -> None:
         if self._db.in_transaction:
@@ -348,7 +348,7 @@ class Journal:
             for body in bodies:
                 self._insert(table, body, **columns)
         except sqlite3.Error as error:
-            raise _unwritable(error) from error
+            raise _failed("journal: cannot be written", error) from error
         except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
             raise JournalError(f"journal: {table} cannot be encoded: {error}") from error
 
@@ -365,11 +365,6 @@ def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
         raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 
 
-def _unopened(path: Path, error: Exception) -> JournalError:
-    text = f"{path}: cannot be opened as a journal: {error}"
-    return JournalLostError(text) if journal_file.lost(error) else JournalError(f"{text}; is the disk full?")
-
-
-def _unwritable(error: sqlite3.Error) -> JournalError:
-    text = f"journal: cannot be written: {error}"
+def _failed(what: str, error: Exception) -> JournalError:
+    text = f"{what}: {error}"
     return JournalLostError(text) if journal_file.lost(error) else JournalError(f"{text}; is the disk full?")

@@ -213,3 +213,8 @@ class SwitchEvent:
     steps: tuple[SwitchStep, ...] = ()
     exit: SchedulerExit | None = None  # of the scheduler that failed or was lost
     load: LoadCost | None = None  # of the new one
+
+    @property
+    def withdrawn(self) -> bool:
+        """Is ASA's own side the reason, and not the scheduler?"""
+        return self.exit is not None and self.exit.kind is ExitKind.WITHDRAWN

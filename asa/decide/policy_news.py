@@ -41,7 +41,7 @@ def learn(
     if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
         return _held_up(state, f"{new} was taken out by SysRq-S", stranger=False), standing
     if held is not None and by_hand:
-        if _withdrawn(event) and stood_ns >= _STOOD_NS:
+        if event.outcome is SwitchOutcome.LOST and event.withdrawn and stood_ns >= _STOOD_NS:
             return state, standing  # it comes back with the lease
         return replace(state, held=orders.failed(held, event)), standing
     kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine)
@@ -89,11 +89,6 @@ def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> 
 def released(state: PolicyState) -> PolicyState:
     """Without what happened from outside."""
     return replace(state, outside="", stranger=False, go_on=False)
-
-
-def _withdrawn(event: SwitchEvent) -> bool:
-    lost = event.outcome is SwitchOutcome.LOST
-    return lost and event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN
 
 
 def _held_up(state: PolicyState, why: str, *, stranger: bool) -> PolicyState:

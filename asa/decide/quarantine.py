@@ -57,15 +57,14 @@ def take_note(
     for again later and later, and never off.
     """
     name = event.new
-    withdrawn = event.exit is not None and event.exit.kind is ExitKind.WITHDRAWN
     refused = event.outcome is SwitchOutcome.REFUSED
-    if event.outcome not in _BAD or name == EEVDF or (withdrawn and not refused):
+    if event.outcome not in _BAD or name == EEVDF or (event.withdrawn and not refused):
         return quarantine, None
     now_ns, within_ns = event.monotonic_ns, int(rules.within_s * 1e9)
     known = next((one for one in quarantine.outs if one.scheduler == name), Out(scheduler=name))
     others = tuple(one for one in quarantine.outs if one.scheduler != name)
     why = event.exit.reason if event.exit is not None else event.detail
-    if withdrawn:
+    if event.withdrawn:
         untried = _lately(known.untried_ns, now_ns, within_ns)
         out = replace(known, untried_ns=untried, until_ns=_until_ns(now_ns, len(untried), rules), why=why)
         return Quarantine(outs=(*others, out)), None
