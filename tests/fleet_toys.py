@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from calibration.fleet_task import Played
+from calibration.fleet.task import Played
 from scenarios.runner_plan import Outcome, Result
 
 LOG, SLOW_S = "ASA_TEST_LOG", "ASA_TEST_SLOW_S"

@@ -8,8 +8,8 @@ import numpy as np
 from asa.core.mark import Phase
 from asa.core.sample import RawSample
 from models import features
-from models.dataset import PHASES, Dataset, Recording
-from models.ensemble import Recipe
+from models.train.dataset import PHASES, Dataset, Recording
+from models.train.ensemble import Recipe
 from scenarios.catalogue import BACKGROUND, INTERACTIVE
 
 HOST, LAB = "host, made up, 2 CPUs", "lab, made up, 4 CPUs"

@@ -30,7 +30,8 @@ from asa import paths
 from asa.core.errors import LabError
 from scenarios import catalogue
 from scenarios.application import Tier
-from scenarios.lab import box_asa, guest
+from scenarios.lab import guest
+from scenarios.lab.box import installed as box_asa
 from scenarios.session import place_for
 
 ROOT = Path(__file__).resolve().parents[1]

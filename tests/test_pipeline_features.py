@@ -14,8 +14,8 @@ from asa.core.decision import Judgement, Probabilities, Workload
 from asa.decide import table
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
-from models import dataset
-from models.dataset import Recording
+from models.train import dataset
+from models.train.dataset import Recording
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from asa.act import rivals
 from asa.act.gate import unusable
+from asa.act.gated.switcher import GatedSwitcher
 from asa.act.loader import LoaderSwitcher
 from asa.act.loader_bus import LoaderBus
 from asa.act.plain import PlainSwitcher
 from asa.act.portfolio import Portfolio
 from asa.act.shadow import ShadowSwitcher
-from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
 from asa.bus import Bus, BusError
 from asa.config import Gate, SwitchSettings

@@ -13,9 +13,9 @@ from typing import Self
 
 from asa import config, paths
 from asa.act import choice
+from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
-from asa.act.pool import split
 from asa.act.portfolio import Available, Portfolio
 from asa.act.undo import UndoJournal
 from asa.core.decision import EEVDF, SchedulerName

@@ -15,10 +15,10 @@ from enum import Enum, auto
 from pathlib import Path
 
 from asa.act.exits import read_exit
+from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.loader_bus import Heard, LoaderBus, Ordered
 from asa.act.loader_processes import LoaderProcesses
-from asa.act.pool import split
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.act.watch import KernelLog, KernelWatch

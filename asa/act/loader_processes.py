@@ -10,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from asa.act.pool import split
+from asa.act.gated.pool import split
 from asa.act.rivals import COMM_CHARACTERS, processes
 from asa.act.undo import UndoJournal, start_ticks
 from asa.core.decision import EEVDF, SchedulerName

@@ -13,8 +13,8 @@ from enum import Enum, auto
 from pathlib import Path
 
 from asa.act.exits import read_exit
+from asa.act.gated.pool import ended, split
 from asa.act.kernel import sched_ext_state, scheduler_in_force
-from asa.act.pool import ended, split
 from asa.act.portfolio import Portfolio
 from asa.act.process import SchedulerProcess
 from asa.act.undo import UndoJournal

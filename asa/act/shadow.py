@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from asa.act.exchange import Steps
 from asa.act.exits import read_exit
 from asa.act.gate import Gated, Stage, launch
+from asa.act.gated.exchange import Steps
+from asa.act.gated.leaving import Leaving
+from asa.act.gated.pool import ended, split
 from asa.act.kernel import sched_ext_state, scheduler_in_force
-from asa.act.leaving import Leaving
-from asa.act.pool import ended, split
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.config import SwitchSettings

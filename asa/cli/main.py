@@ -65,6 +65,26 @@ COMMANDS = (
 )
 """Modules beside this one, in the order in which help shows them."""
 
+_ELSEWHERE = {
+    name: f"lab.{name}"
+    for name in (
+        "adapt",
+        "calibrate",
+        "dataset",
+        "deb",
+        "demo",
+        "evaluate",
+        "finetune",
+        "fleet",
+        "record",
+        "score",
+        "setup",
+        "shadow",
+        "train",
+    )
+} | {"bench": "lab.bench.overhead", "lab": "lab.machine"}
+"""Modules of the laboratory's commands."""
+
 _CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends
 _SHOWN = 80  # letters of a text that cannot be written
 
@@ -111,7 +131,7 @@ def parser(only: str = "") -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in (only,) if only else COMMANDS:
-        importlib.import_module(f"asa.cli.{name}").register(commands)
+        importlib.import_module(f"asa.cli.{_ELSEWHERE.get(name, name)}").register(commands)
     return top
 
 

@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.act.urgency import go_first
     from asa.assembly import Assembly
-    from asa.cli.shadow import JOURNAL as SHADOW_JOURNAL
+    from asa.cli.lab.shadow import JOURNAL as SHADOW_JOURNAL
 
     printer = Printer(as_json=arguments.json)
     places = paths.default()

@@ -16,8 +16,8 @@ from typing import Self
 from asa import config, paths
 from asa.act import choice
 from asa.act.choice import Kind
+from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state
-from asa.act.pool import split
 from asa.act.portfolio import DEFAULT_MODE, Portfolio
 from asa.act.undo import UndoJournal
 from asa.act.urgency import go_first

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from asa.core.errors import SetupError
 from asa.install.payload import HELPER_UNIT
-from scenarios.lab import box_asa
-from scenarios.lab.box import Box
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.machine import Box
 
 _UNIT = Path(__file__).resolve().parents[1] / "data" / HELPER_UNIT
 _FOLDERS = ("etc", "opt", "srv", "usr", "var")

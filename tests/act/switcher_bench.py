@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from asa.act import leaving
+from asa.act.gated import leaving
+from asa.act.gated.switcher import GatedSwitcher
 from asa.act.portfolio import Opened
-from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
 from asa.config import SwitchSettings
 from asa.core.decision import SchedulerName, SwitchOutcome

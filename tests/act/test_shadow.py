@@ -198,7 +198,7 @@ def test_one_that_never_comes_to_its_attach_is_stopped(bench):
 
 
 def test_one_that_stays_after_the_denial_is_killed(bench, monkeypatch):
-    monkeypatch.setattr("asa.act.leaving._EXIT_LIMIT_S", 0.5)
+    monkeypatch.setattr("asa.act.gated.leaving._EXIT_LIMIT_S", 0.5)
     bench.behave("deaf")
     event = bench.try_out(GOOD)
     assert event.outcome is SwitchOutcome.SHADOWED
@@ -259,7 +259,7 @@ def test_an_undo_journal_that_cannot_be_written_stops_it(bench, monkeypatch):
 
 @pytest.mark.parametrize("behaviour", ["sleeps", "sets", "deaf"])
 def test_rest_ends_what_loads(bench, behaviour, monkeypatch):
-    monkeypatch.setattr("asa.act.leaving._EXIT_LIMIT_S", 1.0)
+    monkeypatch.setattr("asa.act.gated.leaving._EXIT_LIMIT_S", 1.0)
     bench.behave(behaviour)
     bench.switcher.begin(GOOD)
     (noted,) = bench.undo.leftover()

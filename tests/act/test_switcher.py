@@ -11,7 +11,7 @@ import signal
 import pytest
 from switcher_bench import GOOD, OTHER, bench
 
-from asa.act import switcher
+from asa.act.gated import switcher
 from asa.act.process import SchedulerProcess
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SwitchOutcome, Way

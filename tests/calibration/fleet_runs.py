@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from calibration import bench_tables
+from calibration.scenarios import tables as bench_tables
 from calibration.scoring.curves import Direction
 from calibration.scoring.table import APPLICATIONS
 from scenarios import catalogue

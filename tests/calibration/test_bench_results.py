@@ -5,9 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from asa.core.errors import AsaError
-from calibration import bench_tables
-from calibration.bench_scores import Played, figures, played, scores
-from calibration.bench_summary import HEAD, cells, summary
+from calibration.scenarios import tables as bench_tables
+from calibration.scenarios.scores import Played, figures, played, scores
+from calibration.scenarios.summary import HEAD, cells, summary
 from calibration.scoring.table import APPLICATIONS
 from scenarios.application import Tier
 from scenarios.catalogue import find

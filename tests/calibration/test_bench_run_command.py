@@ -16,7 +16,7 @@ from toys import toys
 from waiting import until
 
 from asa import paths
-from asa.cli import bench_run
+from asa.cli.lab.bench import run as bench_run
 from asa.core.errors import AsaError
 from scenarios import catalogue
 

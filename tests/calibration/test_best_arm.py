@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from calibration.best_arm import Candidates, Rule, next_trials, verdict
-from calibration.ranking import Expected, ranking
+from calibration.stages.best_arm import Candidates, Rule, next_trials, verdict
+from calibration.stages.ranking import Expected, ranking
 
 ALL = (EEVDF, *(SchedulerName(f"scx_{letter}") for letter in "abcdefg"))
 NAMES = ALL[:5]

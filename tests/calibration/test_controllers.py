@@ -12,10 +12,11 @@ from waiting import until
 from asa import config, yamlfile
 from asa.core.errors import InputError, SchedulerError
 from asa.paths import Places
-from calibration import controllers, controllers_agent
-from calibration.controllers import Controllers, Given
-from calibration.controllers_agent import ABLATIONS, Job, running, settings
-from calibration.controllers_course import Course, told
+from calibration.controllers import agent as controllers_agent
+from calibration.controllers import columns as controllers
+from calibration.controllers.agent import ABLATIONS, Job, running, settings
+from calibration.controllers.columns import Controllers, Given
+from calibration.controllers.course import Course, told
 from scenarios.runner_plan import Trial
 
 S = 1_000_000_000

@@ -13,10 +13,11 @@ import pytest
 from asa import config, yamlfile
 from asa.journal import Journal
 from asa.paths import Places
-from calibration import controllers, controllers_agent
-from calibration.controllers import Controllers, Given
-from calibration.controllers_agent import Job, running, settings
-from calibration.controllers_course import Course, told
+from calibration.controllers import agent as controllers_agent
+from calibration.controllers import columns as controllers
+from calibration.controllers.agent import Job, running, settings
+from calibration.controllers.columns import Controllers, Given
+from calibration.controllers.course import Course, told
 
 S = 1_000_000_000
 

@@ -8,9 +8,9 @@ from waiting import until
 
 from asa.core.decision import EEVDF, Standby, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, SchedulerError, SourceError
-from calibration import controllers_loader
-from calibration.controllers_course import Course, told
-from calibration.controllers_loader import LAVD, Busiest, Rule
+from calibration.controllers import loader as controllers_loader
+from calibration.controllers.course import Course, told
+from calibration.controllers.loader import LAVD, Busiest, Rule
 
 
 def wanted(*looks):

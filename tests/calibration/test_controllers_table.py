@@ -8,8 +8,8 @@ import pytest
 
 from asa.core.errors import SchedulerError
 from asa.paths import Places
-from calibration.controllers_agent import Job, running
-from calibration.controllers_course import Course
+from calibration.controllers.agent import Job, running
+from calibration.controllers.course import Course
 
 AGENT = """
 import json, sys

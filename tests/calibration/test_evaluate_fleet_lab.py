@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from calibration.fleet_figures_goals import Name
+from calibration.fleet.figures.goals import Name
 
 
 def asa(*words):

@@ -11,20 +11,19 @@ import pytest
 from forty_labels import HOST, LAB, SMALL, forty
 
 from asa.core.errors import ModelError
-from calibration import (
-    evaluate_model,
-    evaluate_model_figures,
-    evaluate_model_page,
-    evaluate_model_plot,
-    evaluate_model_tuned,
-    evaluate_model_voting,
-    recognition,
-)
-from calibration.evaluate_model_figures import GOALS, Name
-from calibration.frame_cost import Cost
-from models import evaluation, features, held_out
-from models.factored import Kind
-from models.held_out import Kept
+from calibration.recognition import evaluation as evaluate_model
+from calibration.recognition import figures as evaluate_model_figures
+from calibration.recognition import following as evaluate_model_voting
+from calibration.recognition import page as evaluate_model_page
+from calibration.recognition import plot as evaluate_model_plot
+from calibration.recognition import runtimes as recognition
+from calibration.recognition import tuned as evaluate_model_tuned
+from calibration.recognition.figures import GOALS, Name
+from calibration.recognition.frame_cost import Cost
+from models import features
+from models.train import evaluation, held_out
+from models.train.factored import Kind
+from models.train.held_out import Kept
 
 OTHER = "host, other CPU"
 FRONTS, BACKS = ("", "web"), ("", "disk", "llm")

@@ -8,13 +8,14 @@ import shutil
 
 import pytest
 
-from asa.cli import evaluate
+from asa.cli.lab import evaluate
 from asa.core.errors import AsaError
-from calibration import bench_tables, evaluate_results
-from calibration.evaluate_plot import draw
-from calibration.evaluate_scenarios import GOALS, Name, _changes, _ratio, compare, figures
+from calibration.scenarios import kept as evaluate_results
+from calibration.scenarios import tables as bench_tables
+from calibration.scenarios.evaluation import GOALS, Name, _changes, _ratio, compare, figures
+from calibration.scenarios.plot import draw
 from calibration.scoring.fusion import Measured
-from models.recorded_table import Facts
+from models.train.recorded_table import Facts
 from scenarios.application import Tier
 from scenarios.catalogue import PAIRS, SCENARIOS
 from scenarios.runner_plan import Asked, Outcome, Result, Series, make

@@ -10,7 +10,7 @@ import pytest
 from asa.cli.main import main
 from asa.core.errors import InputError, LabError
 from asa.decide import fingerprint, table
-from calibration.fleet import MACHINES, find
+from calibration.fleet.machines import MACHINES, find
 from scenarios.lab import guest
 from scenarios.lab.emulator import Emulator, Topology
 from scenarios.lab.guest import CPUS

@@ -14,8 +14,8 @@ import pytest
 from waiting import until
 
 from asa.core.errors import AsaError
-from calibration.fleet import find
-from calibration.fleet_run import Fleet, Request, Where, run
+from calibration.fleet.machines import find
+from calibration.fleet.run import Fleet, Request, Where, run
 from scenarios import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]

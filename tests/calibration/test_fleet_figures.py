@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from fleet_runs import COLUMNS, MEANS, held, machine, planted
 
-from calibration import fleet_figures_pairs as by
-from calibration import fleet_figures_read, fleet_figures_tables
-from calibration.controllers import AGENT
-from calibration.fleet_figures import controlled, figures, latencies, phases, steady
-from calibration.fleet_figures_blocks import Block, Run
-from calibration.fleet_figures_goals import GOALS, Figure, Name
+from calibration.controllers.columns import AGENT
+from calibration.fleet.figures import pairs as by
+from calibration.fleet.figures import read as fleet_figures_read
+from calibration.fleet.figures import tables as fleet_figures_tables
+from calibration.fleet.figures.blocks import Block, Run
+from calibration.fleet.figures.goals import GOALS, Figure, Name
+from calibration.fleet.figures.named import controlled, figures, latencies, phases, steady
 from calibration.scoring.table import APPLICATIONS
 
 SCENARIOS = "S1,S9,S16,S22"

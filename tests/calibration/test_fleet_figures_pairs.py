@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from calibration import fleet_figures_pairs as by
-from calibration import fleet_figures_sums as sums
-from calibration import fleet_figures_tables
-from calibration.fleet_figures import figures
-from calibration.fleet_figures_blocks import Block, Controlled, Facts, Machine, Run
-from calibration.fleet_figures_goals import Name
+from calibration.fleet.figures import pairs as by
+from calibration.fleet.figures import sums
+from calibration.fleet.figures import tables as fleet_figures_tables
+from calibration.fleet.figures.blocks import Block, Controlled, Facts, Machine, Run
+from calibration.fleet.figures.goals import Name
+from calibration.fleet.figures.named import figures
 
 OF = by.of_column("eevdf")
 

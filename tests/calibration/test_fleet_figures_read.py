@@ -8,8 +8,9 @@ import pytest
 from fleet_runs import COLUMNS, held, machine, planted
 
 from asa.core.errors import AsaError
-from calibration import fleet_figures_read, fleet_figures_windows
-from calibration.controllers import AGENT
+from calibration.controllers.columns import AGENT
+from calibration.fleet.figures import read as fleet_figures_read
+from calibration.fleet.figures import windows as fleet_figures_windows
 
 
 @pytest.mark.parametrize(

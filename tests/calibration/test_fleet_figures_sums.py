@@ -7,9 +7,9 @@ import statistics
 
 import pytest
 
-from calibration import fleet_figures_pairs as by
-from calibration import fleet_figures_sums as sums
-from calibration.fleet_figures_blocks import Block, Run
+from calibration.fleet.figures import pairs as by
+from calibration.fleet.figures import sums
+from calibration.fleet.figures.blocks import Block, Run
 
 OF = by.of_column("eevdf")
 

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from fleet_runs import machine, result
 
-from asa.cli import evaluate, evaluate_fleet
+from asa.cli.lab import evaluate, evaluate_fleet
 from asa.core.errors import AsaError
-from calibration import fleet_page
-from calibration.fleet import find
-from calibration.fleet_figures_goals import GOALS, Figure, Name
-from calibration.fleet_run import Fleet, Request, Where, run
-from calibration.fleet_task import Played
+from calibration.fleet import page as fleet_page
+from calibration.fleet.figures.goals import GOALS, Figure, Name
+from calibration.fleet.machines import find
+from calibration.fleet.run import Fleet, Request, Where, run
+from calibration.fleet.task import Played
 from scenarios import catalogue
 
 COLUMNS = ("eevdf", "scx_lavd", "scx_simple", "agent", "agent:no-voting", "loader-auto")
@@ -185,7 +185,7 @@ def test_labels_of_changing_scenarios_fit_into_the_picture(tmp_path, monkeypatch
         canvas.draw_without_rendering()
         drawn.append((path.stem, canvas))
 
-    monkeypatch.setattr("calibration.fleet_plots.Canvas.savefig", save)
+    monkeypatch.setattr("calibration.fleet.plots.Canvas.savefig", save)
     long = "audio+blender~web+video"
     machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=f"S1,{long}", repeats=1, record=record)
     with warnings.catch_warnings():

@@ -18,10 +18,14 @@ from waiting import until
 
 from asa import paths
 from asa.core.errors import AsaError
-from calibration import adapted, bench_tables, controllers_agent, fleet_figures_read, fleet_task
-from calibration.fleet import find
-from calibration.fleet_run import Fleet, Request, Where, run
-from calibration.fleet_task import Played
+from calibration.controllers import agent as controllers_agent
+from calibration.fleet import task as fleet_task
+from calibration.fleet.figures import read as fleet_figures_read
+from calibration.fleet.machines import find
+from calibration.fleet.run import Fleet, Request, Where, run
+from calibration.fleet.task import Played
+from calibration.scenarios import tables as bench_tables
+from calibration.stages import adapted
 from scenarios import catalogue
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Outcome, Series

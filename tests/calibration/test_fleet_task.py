@@ -9,9 +9,9 @@ from fleet_toys import result
 
 from asa.core.errors import LabError
 from asa.paths import Places
-from calibration.controllers import Given
-from calibration.fleet import MACHINES
-from calibration.fleet_task import Task, play
+from calibration.controllers.columns import Given
+from calibration.fleet.machines import MACHINES
+from calibration.fleet.task import Task, play
 from scenarios import runner_folder, runner_guests
 from scenarios.application import Tier
 from scenarios.catalogue import find
@@ -88,7 +88,7 @@ def test_all_columns_play_in_one_guest_which_gets_what_controllers_need(task, tm
     assert [one.trial for one in played.results] == list(task.trials)
     assert len(guests) == 1
     name, words, contents, given = guests[0]
-    assert (name, words[2:], contents) == ("vm120", ("-m", "calibration.fleet_guest"), (b"version: 2", b"\x00\xff"))
+    assert (name, words[2:], contents) == ("vm120", ("-m", "calibration.fleet.guest"), (b"version: 2", b"\x00\xff"))
     assert (given.among, given.settings) == (("eevdf",), {"interval_s": 2.0})
     assert list((tmp_path / "fleet").iterdir()) == []
 

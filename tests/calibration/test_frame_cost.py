@@ -8,7 +8,7 @@ import pytest
 
 from asa.core.errors import ModelError
 from asa.journal import Journal
-from calibration import frame_cost
+from calibration.recognition import frame_cost
 from models import features
 
 RECORDING = Path(__file__).resolve().parents[2] / "models/recordings/host.journal.xz"

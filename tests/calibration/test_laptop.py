@@ -8,14 +8,16 @@ import shutil
 
 import pytest
 
-from asa.cli import bench_laptop
+from asa.cli.lab.bench import laptop as bench_laptop
 from asa.core.errors import AsaError
-from calibration import laptop, laptop_guest, laptop_probes
-from calibration.laptop import Options, Result, of_guest
-from calibration.laptop_figures import GOALS, Figure, Name
-from calibration.laptop_guest import Found, Fuzzed
-from calibration.laptop_report import as_json, cells, document
-from calibration.overhead_report import Machine
+from calibration.laptop import benchmark as laptop
+from calibration.laptop import guest as laptop_guest
+from calibration.laptop import probes as laptop_probes
+from calibration.laptop.benchmark import Options, Result, of_guest
+from calibration.laptop.figures import GOALS, Figure, Name
+from calibration.laptop.guest import Found, Fuzzed
+from calibration.laptop.report import as_json, cells, document
+from calibration.overhead.report import Machine
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loading eBPF programs needs root: sudo make test")
 HERE = Fuzzed(calls=9_000, heard={"org.x.AccessDenied": 8_500, "answered": 500}, crashes=0, switches=0)

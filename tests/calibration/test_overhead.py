@@ -15,12 +15,14 @@ from asa import paths
 from asa.core.errors import AsaError
 from asa.core.sample import CpuCounters
 from asa.status import Status
-from calibration import overhead, overhead_agent, overhead_probes
-from calibration.estimates import Slope
-from calibration.overhead import BCC, BCC_ALL, CORE, CORE_ALL, PACED, Costs, Options, Pair, Result
-from calibration.overhead_agent import Look, Memory, Window
-from calibration.overhead_figures import GOALS, Figure, Name
-from calibration.overhead_probes import Way
+from calibration.overhead import agent as overhead_agent
+from calibration.overhead import benchmark as overhead
+from calibration.overhead import probes as overhead_probes
+from calibration.overhead.agent import Look, Memory, Window
+from calibration.overhead.benchmark import BCC, BCC_ALL, CORE, CORE_ALL, PACED, Costs, Options, Pair, Result
+from calibration.overhead.estimates import Slope
+from calibration.overhead.figures import GOALS, Figure, Name
+from calibration.overhead.probes import Way
 
 
 def window(*, cpu_ms, switches=0, ticks=60, overruns=0, mb=40.0):
@@ -372,7 +374,7 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
     reason="eBPF needs root: run the tests by sudo, or with CI=true",
 )
 def test_the_process_with_the_probes_holds_programs_and_ends():
-    from calibration.overhead_agent import memory, programs_ns, run_times
+    from calibration.overhead.agent import memory, programs_ns, run_times
 
     proc = Path("/proc")
     with overhead_probes.opened(CORE, Way.READ) as probes:

@@ -13,8 +13,8 @@ from asa import paths, status
 from asa.core.errors import AsaError
 from asa.core.sample import CpuCounters
 from asa.status import Status, StatusFile
-from calibration import overhead_agent
-from calibration.overhead_agent import Agent, Look, Memory, Window, cpu_clock, memory, programs_ns
+from calibration.overhead import agent as overhead_agent
+from calibration.overhead.agent import Agent, Look, Memory, Window, cpu_clock, memory, programs_ns
 
 PROC = Path("/proc")
 MB = 1_000_000

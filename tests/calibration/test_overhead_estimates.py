@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibration.estimates import slope, spread
+from calibration.overhead.estimates import slope, spread
 
 
 def test_the_slope_of_a_straight_line_has_no_error():

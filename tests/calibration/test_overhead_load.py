@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from asa.core.errors import AsaError
-from calibration import overhead_load
-from calibration.overhead_load import build, last_cpu, ping_pong, switches_per_s
+from calibration.overhead import load as overhead_load
+from calibration.overhead.load import build, last_cpu, ping_pong, switches_per_s
 
 RATE = 20_000
 IDLE_SWITCHES_PER_S = 1_000  # of the idle task, one in each period of a millisecond: it has no count of its own

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 
 from asa.core.sample import CpuCounters
-from calibration.estimates import Slope
-from calibration.overhead import BCC, CORE, CORE_ALL, Check, Costs, Pair, Result
-from calibration.overhead_agent import Look, Memory, Window
-from calibration.overhead_figures import GOALS, Figure, Name
-from calibration.overhead_plot import picture
-from calibration.overhead_report import Machine, as_json, document, warnings
+from calibration.overhead.agent import Look, Memory, Window
+from calibration.overhead.benchmark import BCC, CORE, CORE_ALL, Check, Costs, Pair, Result
+from calibration.overhead.estimates import Slope
+from calibration.overhead.figures import GOALS, Figure, Name
+from calibration.overhead.plot import picture
+from calibration.overhead.report import Machine, as_json, document, warnings
 
 MACHINE = Machine(cpu="Some CPU", cpus=2, kernel="6.18.1", version="0.1.0", command="asa bench overhead")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from calibration import ranking
-from calibration.bench_scores import Played, scores
-from calibration.ranking import Expected, fit, rank, spread, to_classes
+from calibration.scenarios.scores import Played, scores
+from calibration.stages import ranking
+from calibration.stages.ranking import Expected, fit, rank, spread, to_classes
 
 A, B, C = (SchedulerName(name) for name in ("scx_a", "scx_b", "scx_c"))
 WORK = {"archive": "compress_mb_per_s", "video": "frames_per_s"}

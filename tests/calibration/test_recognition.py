@@ -13,12 +13,14 @@ from made_up_model import Size, made_up
 from waiting import until
 
 from asa import paths
-from asa.cli import bench_recognition
+from asa.cli.lab.bench import recognition as bench_recognition
 from asa.core.errors import AsaError, InputError, ModelError
-from calibration import recognition, recognition_candidates, recognition_report
-from calibration.frame_cost import STEPS, Cost
-from calibration.recognition import Measured, Options, Result, Spent, Turn
-from calibration.recognition_candidates import Candidate, frames_of
+from calibration.recognition import candidates as recognition_candidates
+from calibration.recognition import runtimes as recognition
+from calibration.recognition import runtimes_report as recognition_report
+from calibration.recognition.candidates import Candidate, frames_of
+from calibration.recognition.frame_cost import STEPS, Cost
+from calibration.recognition.runtimes import Measured, Options, Result, Spent, Turn
 from models import artefact
 from models.artefact import Artefact
 from models.runtime import Ensemble

@@ -13,15 +13,15 @@ from scipy import stats
 
 from asa import paths
 from asa.act.portfolio import Portfolio
-from asa.cli import bench_scale
+from asa.cli.lab.bench import scale as bench_scale
 from asa.core.errors import AsaError
-from calibration import scale
-from calibration.overhead_report import Machine
-from calibration.scale import Options, Result, usable
-from calibration.scale_figures import _T, better, differs, figures, mean
-from calibration.scale_plot import picture
-from calibration.scale_report import as_json, cells, document, failures_as_json, prometheus, warnings
-from calibration.scale_samples import METRICS, Found, Mode, Turn, read, write
+from calibration.overhead.report import Machine
+from calibration.scale import benchmark as scale
+from calibration.scale.benchmark import Options, Result, usable
+from calibration.scale.figures import _T, better, differs, figures, mean
+from calibration.scale.plot import picture
+from calibration.scale.report import as_json, cells, document, failures_as_json, prometheus, warnings
+from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
 
 MS = 1_000_000
 MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa bench scale")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from asa.cli import bench_scale
+from asa.cli.lab.bench import scale as bench_scale
 from asa.core.errors import AsaError
-from calibration.scale_samples import METRICS
+from calibration.scale.samples import METRICS
 
 SHORT = ("--cpus", "2", "--scheduler", "eevdf,scx_simple", "--repeat", "1", "--seconds", "0.2", "--json")
 

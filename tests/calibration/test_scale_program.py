@@ -11,8 +11,9 @@ import pytest
 from waiting import until
 
 from asa.core.errors import AsaError
-from calibration import scale, scale_guest
-from calibration.scale_samples import METRICS, Mode
+from calibration.scale import benchmark as scale
+from calibration.scale import guest as scale_guest
+from calibration.scale.samples import METRICS, Mode
 
 SECONDS = 0.3
 STALL_S = 1.0

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from asa.cli import main, score
+from asa.cli import main
+from asa.cli.lab import score
 from asa.core.errors import AsaError
 from calibration.scoring.table import APPLICATIONS, SOURCES
 

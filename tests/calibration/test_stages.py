@@ -11,10 +11,10 @@ from stage_players import ToyPlayer
 
 from asa.core.decision import EEVDF, Workload
 from asa.core.errors import AsaError
-from calibration import stages
-from calibration.bench_scores import played
-from calibration.best_arm import Rule
-from calibration.ranking import rank
+from calibration.scenarios.scores import played
+from calibration.stages import campaign as stages
+from calibration.stages.best_arm import Rule
+from calibration.stages.ranking import rank
 from scenarios.application import Tier
 from scenarios.catalogue import find
 

@@ -15,12 +15,14 @@ from asa.core.errors import SchedulerError
 from asa.core.mark import Phase
 from asa.core.sample import CpuCounters, RawSample
 from asa.journal import Costs, Journal, SessionHeader
-from calibration import controllers_agent, stages_agent
-from calibration.controllers import Given
-from calibration.stages_agent import Stages, shadowed, write_table
-from calibration.stages_record import Recording
+from calibration.controllers import agent as controllers_agent
+from calibration.controllers.columns import Given
+from calibration.stages import agent as stages_agent
+from calibration.stages.agent import Stages, shadowed, write_table
+from calibration.stages.record import Recording
 from collectors.sampler import SystemClock
-from models import recorded, versions
+from models import versions
+from models.train import recorded
 from scenarios.application import Tier
 from scenarios.recorder import Machine
 from scenarios.runner_plan import Trial

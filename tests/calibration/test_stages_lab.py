@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from asa.decide import table
-from models.recorded import read
+from models.train.recorded import read
 
 WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple", "--seconds", "3", "--warm-up", "0")
 WORDS = (*WORDS, "--cpus", "2", "--jobs", "2", "--json")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, Workload
 from asa.decide.table import Entry
-from calibration import stages_merge
-from calibration.ranking import ranking, to_classes, wider
+from calibration.stages import merge as stages_merge
+from calibration.stages.ranking import ranking, to_classes, wider
 
 NOISE = 0.005
 

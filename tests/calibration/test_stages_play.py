@@ -11,10 +11,10 @@ from toys import toys
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError, SchedulerError
-from calibration import stages_play
-from calibration.stages_guest import Options
-from calibration.stages_play import Here, InLab, bare, of_one_time, read_facts, usable
-from calibration.stages_record import SUFFIX
+from calibration.stages import play as stages_play
+from calibration.stages.guest import Options
+from calibration.stages.play import Here, InLab, bare, of_one_time, read_facts, usable
+from calibration.stages.record import SUFFIX
 from scenarios import catalogue, runner_folder, runner_guests
 from scenarios.application import Tier
 from scenarios.catalogue import find
@@ -103,7 +103,7 @@ def test_guests_bring_back_results_facts_and_recordings(places, tmp_path, monkey
         assert len(kept.results()) == len(kept.plan.trials) == 4
     assert read_facts(campaign) == FACTS
     assert len(commands) == 2
-    assert commands[0][-3] == "calibration.stages_guest"
+    assert commands[0][-3] == "calibration.stages.guest"
     recordings = sorted(path.name for path in (campaign / "recordings").glob("*"))
     assert recordings == (sorted(f"{trial.id}{SUFFIX}" for trial in kept.plan.trials) if record else [])
     assert any("web+archive" in line for line in said)

@@ -11,9 +11,10 @@ from stage_players import FACTS, KERNEL, ToyPlayer
 from asa.core.decision import EEVDF, Workload
 from asa.decide import fingerprint, table
 from asa.decide.table import Cost, Entry, MappingTable, Measured, TableFile
-from calibration import stages, stages_table
-from calibration.bench_scores import played
-from calibration.best_arm import Verdict
+from calibration.scenarios.scores import played
+from calibration.stages import campaign as stages
+from calibration.stages import table as stages_table
+from calibration.stages.best_arm import Verdict
 from scenarios.application import Tier
 from scenarios.catalogue import find
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from asa import paths
-from asa.cli import bench_stand_ins
+from asa.cli.lab.bench import stand_ins as bench_stand_ins
 from asa.core.errors import InputError
-from calibration import stand_ins, stand_ins_report
-from calibration.stand_ins import Half, Options, Pair, Result
+from calibration.scenarios import stand_ins, stand_ins_report
+from calibration.scenarios.stand_ins import Half, Options, Pair, Result
 from scenarios.application import Tier
 from scenarios.standins import APPLICATIONS
 

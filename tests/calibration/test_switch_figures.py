@@ -6,11 +6,11 @@ import json
 import pytest
 
 from asa.core.errors import AsaError
-from calibration.switch import Result
-from calibration.switch_figures import GOALS, Figure, Name, figures, percentile
-from calibration.switch_plot import picture
-from calibration.switch_report import Machine, as_json, cells, document, warnings
-from calibration.switch_samples import External, Found, Kind, Lateness, Parked, Step, Swap, Switch, read, write
+from calibration.switch.benchmark import Result
+from calibration.switch.figures import GOALS, Figure, Name, figures, percentile
+from calibration.switch.plot import picture
+from calibration.switch.report import Machine, as_json, cells, document, warnings
+from calibration.switch.samples import External, Found, Kind, Lateness, Parked, Step, Swap, Switch, read, write
 from scenarios.lab.emulator import Clock
 
 A, B = "scx_a", "scx_b"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from asa.core.errors import AsaError
-from calibration import switch_programs
-from calibration.switch_programs import Floor, Seen, beside, build, struct_ops_map
+from calibration.switch import programs as switch_programs
+from calibration.switch.programs import Floor, Seen, beside, build, struct_ops_map
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 and os.environ.get("CI") != "true",

@@ -11,7 +11,7 @@ from asa.core.errors import JournalError, ModelError
 from asa.core.mark import Mark, Phase
 from asa.decide.filters import UNKNOWN
 from asa.journal import Journal
-from calibration.voting_recorded import classify, read
+from calibration.voting.recorded import classify, read
 from models import features
 
 RECORDING = paths.base_model().parents[1] / "recordings/host.journal.xz"

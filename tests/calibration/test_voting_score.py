@@ -12,9 +12,10 @@ from asa.core.decision import Probabilities, Workload
 from asa.core.errors import ModelError
 from asa.core.mark import Mark, Phase
 from asa.decide.filters import Method, make
-from calibration import voting_score, voting_streams
-from calibration.voting_score import difference_pct, judge, tally
-from calibration.voting_streams import Span, Stream, deal, held_out, simulate, spans, splice
+from calibration.voting import score as voting_score
+from calibration.voting import streams as voting_streams
+from calibration.voting.score import difference_pct, judge, tally
+from calibration.voting.streams import Span, Stream, deal, held_out, simulate, spans, splice
 
 A, B, C = (Workload(name) for name in "abc")
 S = 1_000_000_000

@@ -6,11 +6,11 @@ import pytest
 from asa.config import Voting
 from asa.core.errors import AsaError, ModelError
 from asa.decide.filters import Method, make
-from calibration import voting_sweep
-from calibration.voting_page import rows
-from calibration.voting_score import Score, judge
-from calibration.voting_streams import deal, simulate
-from calibration.voting_sweep import Chosen, Point, choose, clearly_better, curve, settings, shipped_parameters, sweep
+from calibration.voting import sweep as voting_sweep
+from calibration.voting.page import rows
+from calibration.voting.score import Score, judge
+from calibration.voting.streams import deal, simulate
+from calibration.voting.sweep import Chosen, Point, choose, clearly_better, curve, settings, shipped_parameters, sweep
 
 
 def score(median_s=2.0, error_pct=1.0, lost_pct=5.0, p95_s=4.0):
@@ -131,7 +131,7 @@ def test_the_curve_is_of_one_setting_over_all_windows(found):
 
 def test_the_picture_is_the_same_of_the_same_figures(found, tmp_path):
     pytest.importorskip("matplotlib")
-    from calibration.voting_plot import draw
+    from calibration.voting.plot import draw
 
     _, result = found
     draw(tmp_path / "a.svg", result)

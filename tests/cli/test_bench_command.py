@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from asa.cli import bench, bench_output
+from asa.cli.lab.bench import output as bench_output
+from asa.cli.lab.bench import overhead as bench
 from asa.core.errors import AsaError
-from calibration import switch_figures
-from calibration.overhead_figures import GOALS, Name
+from calibration.overhead.figures import GOALS, Name
+from calibration.switch import figures as switch_figures
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 and os.environ.get("CI") != "true",

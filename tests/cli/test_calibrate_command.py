@@ -12,11 +12,14 @@ import pytest
 from stage_players import ToyPlayer
 
 from asa import paths
-from asa.cli import adapt, calibrate, calibrate_setup
+from asa.cli.lab import adapt, calibrate, calibrate_setup
 from asa.core.errors import AsaError
 from asa.decide import fingerprint, table
-from calibration import adapted, fleet, stages_play, stages_table
-from calibration.stages_play import InLab
+from calibration.fleet import machines as fleet
+from calibration.stages import adapted
+from calibration.stages import play as stages_play
+from calibration.stages import table as stages_table
+from calibration.stages.play import InLab
 from scenarios.lab.emulator import Topology
 
 SLOW = {"scx_simple": 0.8, "scx_flash": 1.3}

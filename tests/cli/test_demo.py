@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from asa import config
-from asa.cli import demo
-from asa.cli.demo_view import View
+from asa.cli.lab import demo
+from asa.cli.lab.demo_view import View
 from asa.core.errors import AsaError
 from asa.status import Status, Switched
 from scenarios.demo import Event, PhaseReport, last_switch

@@ -7,12 +7,12 @@ import pytest
 from forty_labels import SMALL, forty
 
 from asa import paths
-from asa.cli import evaluate, train
 from asa.cli.grammar import Parser
+from asa.cli.lab import evaluate, train
 from asa.core.errors import AsaError, InputError
-from calibration import evaluate_model
-from calibration.evaluate_model_figures import Name
-from models import dataset, held_out
+from calibration.recognition import evaluation as evaluate_model
+from calibration.recognition.figures import Name
+from models.train import dataset, held_out
 
 TABLE = """\
 version: 1

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from asa.cli import evaluate_voting
+from asa.cli.lab import evaluate_voting
 from asa.core.errors import AsaError, ModelError
 from asa.decide.filters import Method
-from calibration import voting_sweep
+from calibration.voting import sweep as voting_sweep
 
 
 def asa(*words):

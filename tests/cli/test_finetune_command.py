@@ -13,17 +13,19 @@ import pytest
 from recorded_uses import LOADS, header, samples
 
 from asa import paths
-from asa.cli import explain, explain_features, finetune, model
+from asa.cli import explain, explain_features, model
 from asa.cli.grammar import Parser
+from asa.cli.lab import finetune
 from asa.core.decision import Decision, Reason, Vote, Workload
 from asa.core.errors import AsaError, InputError, ModelError
 from asa.journal import Journal
-from models import artefact, dataset, ensemble, features, held_out, versions
+from models import artefact, features, versions
 from models.artefact import FORMAT, Header
-from models.dataset import Recording
-from models.export import to_artefact
 from models.own import ticks
 from models.runtime import Ensemble
+from models.train import dataset, ensemble, held_out
+from models.train.dataset import Recording
+from models.train.export import to_artefact
 
 SMALL = ensemble.Recipe(rounds=8, forest_trees=12)
 
@@ -182,7 +184,7 @@ def test_the_same_journals_and_seed_give_the_same_figures_and_trying_keeps_nothi
 
 
 def test_a_worse_one_is_rolled_back(places, own, capsys, monkeypatch):
-    from models import finetune as tuning
+    from models.train import finetune as tuning
 
     monkeypatch.setattr(tuning, "verdict", lambda *_: "rolled back: as this test has it")
     assert asa(finetune, "finetune", "--use", *own) == 1

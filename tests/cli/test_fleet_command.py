@@ -6,11 +6,11 @@ import json
 import fleet_toys
 import pytest
 
-from asa.cli import fleet as command
+from asa.cli.lab import fleet as command
 from asa.cli.main import main
-from calibration import fleet_run
-from calibration.fleet import MACHINES
-from calibration.fleet_task import Played
+from calibration.fleet import run as fleet_run
+from calibration.fleet.machines import MACHINES
+from calibration.fleet.task import Played
 from scenarios.runner_plan import Outcome
 
 

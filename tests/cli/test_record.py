@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from asa.cli import record, record_display, record_sessions
+from asa.cli.lab import record, record_display, record_sessions
 from asa.core.errors import AsaError, InputError, JournalError
 from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader

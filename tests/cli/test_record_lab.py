@@ -5,9 +5,9 @@ import argparse
 
 import pytest
 
-from asa.cli import record
+from asa.cli.lab import record
 from asa.core.mark import Phase
-from models import recorded
+from models.train import recorded
 
 
 def asa(*words):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from asa import debian
-from asa.cli import setup
+from asa.cli.lab import setup
 from asa.core.errors import ModelError, SourceError
 from collectors.ebpf import build, core, libbpf
 from models import runtime_compiled

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from asa.cli import shadow
+from asa.cli.lab import shadow
 from asa.core.decision import EEVDF, LoadCost, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.sample import RawSample
 from asa.journal import Costs, Journal, SessionHeader
-from calibration.shadow_report import quantiles
+from calibration.overhead.shadow_report import quantiles
 
 HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
 FLASH, RUSTY = SchedulerName("scx_flash"), SchedulerName("scx_rusty")

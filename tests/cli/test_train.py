@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 from made_up_model import Size, made_up
 
-from asa.cli import train
+from asa.cli.lab import train
 from asa.core.decision import Workload
 from asa.core.errors import JournalError, ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
-from calibration import frame_cost, voting_streams
-from calibration.frame_cost import Cost
+from calibration.recognition import frame_cost
+from calibration.recognition.frame_cost import Cost
+from calibration.voting import streams as voting_streams
 from collectors import rates
 from models import artefact, features
 from models.runtime import Ensemble

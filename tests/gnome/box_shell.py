@@ -15,8 +15,8 @@ from buses import Bus
 from waiting import until
 
 from collectors.gnome.extension import UUID
-from scenarios.lab import box_root
-from scenarios.lab.box import end
+from scenarios.lab.box import root as box_root
+from scenarios.lab.box.machine import end
 
 SERVICES = ("org.freedesktop.PackageKit", "org.gnome.Shell.CalendarServer", "org.gnome.Shell.Screencast")
 """What the shell would have the buses start and does without: an emulated guest has better to do."""

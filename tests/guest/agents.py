@@ -15,9 +15,9 @@ from pathlib import Path
 
 from asa import paths
 from asa.act import settings
+from asa.act.gated.switcher import GatedSwitcher
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
-from asa.act.switcher import GatedSwitcher
 from asa.act.undo import UndoJournal
 from asa.cli import main
 from asa.config import SwitchSettings

@@ -8,8 +8,8 @@ import pytest
 from agents import LIMIT_S, OWNER, attached, clean_machine, eventually
 
 from asa import paths
-from calibration import controllers_loader
-from calibration.controllers import Controllers, Given
+from calibration.controllers import loader as controllers_loader
+from calibration.controllers.columns import Controllers, Given
 from models.runtime import Ensemble
 
 

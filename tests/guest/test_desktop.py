@@ -23,8 +23,8 @@ from asa.core.errors import JournalError
 from asa.journal import Journal
 from models.runtime import Ensemble
 from scenarios import workloads
-from scenarios.lab import box_asa
-from scenarios.lab.box import Box, end
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.machine import Box, end
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gnome"))
 

@@ -10,10 +10,10 @@ from agents import attached, clean_machine, eventually, settings_now
 from asa import paths
 from asa.core.helper_api import LEASE_LIMIT_S
 from asa.status import read as read_status
-from scenarios.lab import box_asa
-from scenarios.lab.box import Box
-from scenarios.lab.box_asa import Caller
-from scenarios.lab.box_root import USERS
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.installed import Caller
+from scenarios.lab.box.machine import Box
+from scenarios.lab.box.root import USERS
 
 LIMIT_S = 180.0  # emulated, on a shared host: lavd alone takes a minute to load
 SCHEDULERS = ("scx_bpfland", "scx_cosmos", "scx_flash", "scx_p2dq", "scx_rusty", "scx_simple", "scx_lavd")

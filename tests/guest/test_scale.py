@@ -15,8 +15,8 @@ from waiting import until
 from asa import paths
 from asa.act.in_force import Forcing
 from asa.act.kernel import sched_ext_state
-from calibration import scale_guest
-from calibration.scale_samples import Mode
+from calibration.scale import guest as scale_guest
+from calibration.scale.samples import Mode
 
 SIMPLE = "scx_simple"
 OWNER = paths.default().cache.stat().st_uid  # who ran the tests on the host built the schedulers

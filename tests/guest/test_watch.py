@@ -19,7 +19,7 @@ from asa.act.portfolio import Portfolio
 from asa.act.process import SchedulerProcess
 from asa.act.watch import KernelLog, KernelWatch
 from asa.core.decision import ExitKind, SchedulerName
-from calibration import external_change
+from calibration.switch import external_change
 
 SYS = Path("/sys")
 LIMIT_S = 90.0  # emulated, on a shared host

@@ -17,8 +17,8 @@ from waiting import LIMIT_S
 
 from asa.bus import Bus, CallError, Method, Object, Property
 from asa.helper.seats import Seats
-from scenarios.lab import box_root
-from scenarios.lab.box import Box
+from scenarios.lab.box import root as box_root
+from scenarios.lab.box.machine import Box
 
 LOGIN = "org.freedesktop.login1"
 PATH = "/org/freedesktop/login1"

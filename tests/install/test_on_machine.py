@@ -12,8 +12,8 @@ import pytest
 from waiting import until
 
 from asa.install.figures import leftovers, look
-from scenarios.lab.box import Box, end
-from scenarios.lab.box_asa import UNIT, helper_pid
+from scenarios.lab.box.installed import UNIT, helper_pid
+from scenarios.lab.box.machine import Box, end
 
 pytestmark = [
     pytest.mark.root,

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from asa import config, yamlfile
-from asa.act import leaving, switcher
+from asa.act.gated import leaving, switcher
 from asa.cli.install import texts
 from asa.config import SwitchSettings
 from asa.core.errors import SetupError

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from models import artefact, ensemble, export, features, runtime_compiled
+from models import artefact, features, runtime_compiled
 from models.artefact import Artefact, Header, OpenWorld, Part, Score
-from models.ensemble import Fitted, Recipe, Rows
+from models.train import ensemble, export
+from models.train.ensemble import Fitted, Recipe, Rows
 
 CLASSES = ("cpu", "disk", "idle", "wakeup")
 FRONT, BEHIND = ("", "web"), ("", "disk", "llm")

@@ -66,8 +66,8 @@ def exported(booster, width):
     """Trees of a booster alone, by the exporter's own code."""
     from types import SimpleNamespace
 
-    from models import export
     from models.artefact import Trees
+    from models.train import export
 
     forest = export._Forest(width)
     fill = np.zeros(width, dtype=np.float32)

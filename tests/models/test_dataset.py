@@ -13,9 +13,10 @@ from asa.core.errors import ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, RawSample
 from collectors import rates
-from models import dataset, features
-from models.dataset import PHASES, Dataset, Recording
+from models import features
 from models.features import Source
+from models.train import dataset
+from models.train.dataset import PHASES, Dataset, Recording
 
 
 def sample(second: float, switches: int) -> RawSample:

@@ -6,10 +6,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from models import ensemble, export
 from models.artefact import Artefact
-from models.ensemble import Fitted, Recipe, Rows
 from models.runtime_numpy import UNSEEN
+from models.train import ensemble, export
+from models.train.ensemble import Fitted, Recipe, Rows
 
 SMALL = Recipe(rounds=4, forest_trees=8)
 

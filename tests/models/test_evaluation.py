@@ -10,12 +10,13 @@ from forty_labels import HOST, LAB, SMALL, forty
 from asa.config import Voting
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
-from models import ensemble, evaluation, features, held_out, novelty, training
+from models import features
 from models.artefact import Score
-from models.dataset import PHASES, Dataset, Recording
-from models.evaluation import HeldOut
-from models.factored import Kind
-from models.held_out import Kept, Task
+from models.train import ensemble, evaluation, held_out, novelty, training
+from models.train.dataset import PHASES, Dataset, Recording
+from models.train.evaluation import HeldOut
+from models.train.factored import Kind
+from models.train.held_out import Kept, Task
 
 TINY = dataclasses.replace(SMALL, rounds=3, forest_trees=8)
 CLASSES = ("cpu", "disk", "idle")

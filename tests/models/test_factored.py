@@ -10,13 +10,14 @@ from forty_labels import forty
 
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
-from models import artefact, factored, features, held_out, training
+from models import artefact, features
 from models.artefact import Score
-from models.dataset import Dataset
-from models.factored import Kind, Model
-from models.held_out import Kept
-from models.novelty import Novelty
 from models.runtime import Ensemble
+from models.train import factored, held_out, training
+from models.train.dataset import Dataset
+from models.train.factored import Kind, Model
+from models.train.held_out import Kept
+from models.train.novelty import Novelty
 
 SMALL = dataclasses.replace(ROOMY, vectors=100)  # fewer than there are rows
 NOTHING = Novelty(accepted={score: {} for score in Score})

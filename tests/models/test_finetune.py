@@ -9,10 +9,10 @@ import pytest
 from recorded_uses import LOADS, samples
 
 from asa.core.errors import ModelError
-from models import dataset, finetune
-from models.dataset import Recording
-from models.finetune import Bounds, Score, verdict
 from models.own import Own
+from models.train import dataset, finetune
+from models.train.dataset import Recording
+from models.train.finetune import Bounds, Score, verdict
 
 
 def silent(text):

@@ -15,8 +15,8 @@ from asa.core.sample import CpuCounters, ProbeCounters, RawSample, SchedExtState
 from asa.journal import Journal, SessionHeader
 from collectors import rates
 from collectors.ebpf.layout import LATENCY_SLOTS
-from models import recorded, recorded_table
-from models.recorded_table import Facts
+from models.train import recorded, recorded_table
+from models.train.recorded_table import Facts
 from scenarios.catalogue import SCENARIOS
 
 LABELS = [one.label for one in SCENARIOS]

@@ -17,11 +17,11 @@ from made_up_model import Size, made_up
 
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
-from calibration.recognition_candidates import frames_of
+from calibration.recognition.candidates import frames_of
 from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, OpenWorld, Score
-from models.ensemble import Fitted, Rows
 from models.runtime import Ensemble
+from models.train.ensemble import Fitted, Rows
 
 WIDTH = len(features.NAMES)
 NUMBER = st.floats(-1e6, 1e6, allow_subnormal=False) | st.integers(-3, 3).map(float) | st.none()

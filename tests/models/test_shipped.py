@@ -6,9 +6,10 @@ from pathlib import Path
 
 from asa import paths
 from asa.act.portfolio import Portfolio
-from asa.cli.train import folder, recordings
+from asa.cli.lab.train import folder, recordings
 from asa.decide import table
-from models import artefact, dataset, features
+from models import artefact, features
+from models.train import dataset
 from scenarios import catalogue, workloads
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from playing import no_orphans
 from asa.config import CollectSettings, Ebpf
 from asa.core.mark import SEQUENCE, Phase
 from asa.journal import Journal
-from calibration.voting_streams import spans
+from calibration.voting.streams import spans
 from collectors.sampler import HostSampler, SystemClock, standard
 from scenarios.application import Application, Failure, Place, Role, Tier
 from scenarios.catalogue import SCENARIOS, Scenario

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from scenarios.lab import box_asa
-from scenarios.lab.box import Box
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.machine import Box
 
 _ROOTLESS = os.geteuid() != 0 and os.environ.get("CI") != "true"
 

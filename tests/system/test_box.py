@@ -11,8 +11,8 @@ import pytest
 from waiting import until
 
 from asa.core.errors import LabError
-from scenarios.lab import box_root
-from scenarios.lab.box import Box
+from scenarios.lab.box import root as box_root
+from scenarios.lab.box.machine import Box
 
 ALLOWED, CHALLENGE = 0, 2  # exit codes of pkcheck(1)
 OWNER = """

@@ -6,7 +6,7 @@ import json
 import pytest
 from waiting import until
 
-from scenarios.lab import box_asa
+from scenarios.lab.box import installed as box_asa
 
 LIMIT_S = 60.0
 

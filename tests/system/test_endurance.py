@@ -8,8 +8,8 @@ from waiting import until
 
 from asa.core.helper_api import Failure
 from asa.helper.desk import NOBODY
-from scenarios.lab import box_asa
-from scenarios.lab.box_asa import Caller
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.installed import Caller
 
 WORST_SCORE = 3.5  # of 10; 0 is best
 MAY = {21, 23, 34, 38, 39}  # capabilities: SYS_ADMIN, SYS_NICE, SYSLOG, PERFMON, BPF

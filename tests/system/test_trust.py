@@ -6,8 +6,8 @@ from waiting import until
 
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure
 from asa.helper.desk import NO_END, NOBODY
-from scenarios.lab import box_asa
-from scenarios.lab.box_asa import Caller
+from scenarios.lab.box import installed as box_asa
+from scenarios.lab.box.installed import Caller
 
 DENIED = "org.freedesktop.DBus.Error.AccessDenied"
 BUS = {"to": "org.freedesktop.DBus", "path": "/org/freedesktop/DBus", "interface": "org.freedesktop.DBus"}

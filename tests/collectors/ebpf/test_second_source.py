@@ -12,7 +12,7 @@ import pytest
 import second_source
 
 from asa.config import Ebpf
-from calibration import overhead_load
+from calibration.overhead import load as overhead_load
 from collectors.ebpf import layout
 from collectors.ebpf.reader import StatsReader
 

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
+
+Each other bench is a module `asa.cli.bench_NAME` beside this one.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asa.cli.lab.bench import laptop as bench_laptop
+from asa.cli.lab.bench import output as bench_output
+from asa.cli.lab.bench import recognition as bench_recognition
+from asa.cli.lab.bench import run as bench_run
+from asa.cli.lab.bench import scale as bench_scale
+from asa.cli.lab.bench import stand_ins as bench_stand_ins
+from asa.cli.lab.bench import switch as bench_switch
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from asa.paths import Places
+    from calibration.overhead.benchmark import Options, Result
+    from calibration.overhead.figures import Name
+    from calibration.overhead.report import Machine
+
+_SHORTEST_S, _LONGEST_S = 1.0, 86_400.0
+_MOST_ROUNDS = 1_000
+
+_TEXT = """\
+Measures schedulers, and what ASA costs, against goals and the figures of the paper: `run` the benchmark's
+applications under each scheduler, `scale` schedulers against numbers of CPUs in the lab, `stand-ins` the
+lab's stand-ins beside the programs that they stand for; `overhead` the agent and its probes on this
+machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine,
+`recognition` the evaluation of the model. Nothing else should run meanwhile. Figures come as JSON lines on
+standard output.
+"""
+_MORE = """\
+exit status:
+  0  it measured, whatever it found
+  1  it could not measure
+
+files:
+  docs/scale.md              what `scale` writes, with its picture and gauges
+  docs/stand-ins.md          what `stand-ins` writes
+  docs/overhead.md           what `overhead` writes, with overhead.svg
+  docs/switching-figures.md  what `switch` writes, with its picture
+  docs/laptop-figures.md     what `laptop` writes
+  docs/runtime.md            what `recognition` writes
+
+examples:
+  sudo asa bench overhead
+      All figures, in 33 minutes.
+  asa bench switch --switches 2 --clock wall --json
+      A short look; no document.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "bench", help="measure schedulers, and what ASA costs", description=_TEXT, epilog=_MORE
+    )
+    benches = command.add_subparsers(dest="bench", metavar="BENCH", required=True)
+    bench_run.register(benches)
+    bench_scale.register(benches)
+    bench_stand_ins.register(benches)
+    overhead = benches.add_parser(
+        "overhead", help="CPU time, memory, nanoseconds a switch (root; leave the host alone)"
+    )
+    overhead.add_argument("--rounds", type=_rounds, default=7, metavar="N", help="of the ping-pong (default: 7)")
+    overhead.add_argument(
+        "--idle-seconds", type=_seconds, default=60.0, metavar="S", help="the agent alone, and under load (default: 60)"
+    )
+    overhead.add_argument(
+        "--slope-minutes", type=_minutes, default=30.0, metavar="M", help="of memory's growth (default: 30; 0: none)"
+    )
+    overhead.add_argument(
+        "--out", type=Path, metavar="FILE", help="document to write, its picture beside it (default: docs/overhead.md)"
+    )
+    overhead.add_argument(
+        "--only", metavar="FIGURE,...", help="measure these alone; writes no document unless --out names one"
+    )
+    overhead.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
+    overhead.set_defaults(run=run)
+    bench_switch.register(benches)
+    bench_laptop.register(benches)
+    bench_recognition.register(benches)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 when it measured, whatever it found."""
+    import os
+
+    import asa
+    from asa import host, paths
+    from calibration.overhead import benchmark as overhead
+    from calibration.overhead.report import Machine
+
+    only = _only(arguments.only)
+    options = overhead.Options(
+        rounds=arguments.rounds, idle_s=arguments.idle_seconds, slope_min=arguments.slope_minutes, only=only
+    )
+    out = arguments.out or (Path("docs/overhead.md") if arguments.only is None else None)
+    if out is not None:
+        bench_output.writable(out)  # before the half hour, not after it
+    machine = Machine(
+        cpu=host.cpu_model(),
+        cpus=host.cpus(),
+        kernel=os.uname().release,
+        version=asa.__version__,
+        command=_command(arguments),
+    )
+    result = _measured(options, paths.default())
+    if out is not None:
+        _write(result, machine, out)
+    _print(result, as_json=arguments.json)
+    return 0
+
+
+def _only(text: str | None) -> "frozenset[Name]":
+    from asa.core.errors import AsaError
+    from calibration.overhead.figures import Name
+
+    if text is None:
+        return frozenset(Name)
+    try:
+        return frozenset(Name(name.strip()) for name in text.split(","))
+    except ValueError as error:
+        raise AsaError(f"--only: {error}; the figures are {', '.join(Name)}") from None
+
+
+def _measured(options: "Options", places: "Places") -> "Result":
+    from calibration.overhead import benchmark as overhead
+
+    with bench_output.progress() as tell:
+        return overhead.measure(options, places, tell)
+
+
+def _write(result: "Result", machine: "Machine", out: Path) -> None:
+    from asa.core.errors import AsaError
+    from calibration.overhead.figures import GOALS, Name
+    from calibration.overhead.plot import picture
+    from calibration.overhead.report import document
+
+    image = out.with_suffix(".svg")
+    try:
+        if result.idle is not None:
+            goals = (GOALS[Name.AGENT_CPU].value, GOALS[Name.AGENT_RSS].value)
+            bench_output.put(image, picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]))
+        text = document(result, machine, image=image.name if result.idle is not None else None)
+        bench_output.put(out, text)
+    except OSError as error:
+        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def _print(result: "Result", *, as_json: bool) -> None:
+    from calibration.overhead.report import as_json as line
+    from calibration.overhead.report import cells, warnings
+
+    for text in warnings(result):
+        print(f"asa: {text}", file=sys.stderr)
+    if not as_json:
+        bench_output.table(("figure", "value", "goal", "met", ""), [cells(figure) for figure in result.figures])
+    for figure in result.figures:
+        print(line(figure))
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    words = ["asa", "bench", "overhead", "--rounds", str(arguments.rounds)]
+    words += ["--idle-seconds", f"{arguments.idle_seconds:g}", "--slope-minutes", f"{arguments.slope_minutes:g}"]
+    words += ["--out", str(arguments.out)] if arguments.out is not None else []
+    words += ["--only", arguments.only] if arguments.only is not None else []
+    return " ".join(words)
+
+
+def _rounds(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= _MOST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_ROUNDS}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not _SHORTEST_S <= value <= _LONGEST_S:  # also keeps nan out
+        raise argparse.ArgumentTypeError(f"{text} is not a time from {_SHORTEST_S:g} to {_LONGEST_S:g} seconds")
+    return value
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value <= _LONGEST_S / 60.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to {_LONGEST_S / 60.0:g} minutes")
+    return value

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa bench switch`: what a switch takes, each way, in guests of the lab; writes docs/switching-figures.md."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asa.cli.lab.bench import output as bench_output
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from calibration.switch.benchmark import Options, Result
+    from calibration.switch.report import Machine
+
+_MOST_SWITCHES = 1_000
+_FEWEST_FOR_A_DOCUMENT = 20  # the budgets' number
+_BOTH = "both"
+
+
+def register(benches: "Commands") -> None:
+    """Add the parser."""
+    switch = benches.add_parser("switch", help="what a switch takes, each way (in the lab; leave the host alone)")
+    switch.add_argument("--switches", type=_switches, default=20, metavar="N", help="of each kind (default: 20)")
+    switch.add_argument(
+        "--clock", choices=("icount", "wall", _BOTH), default=_BOTH, help="of the guests (default: %(default)s)"
+    )
+    switch.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="document to write, its picture beside it (default: docs/switching-figures.md, by a run of both clocks "
+        f"and {_FEWEST_FOR_A_DOCUMENT} switches or more)",
+    )
+    switch.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
+    switch.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 when it measured, whatever it found."""
+    import os
+
+    import asa
+    from asa import host, paths
+    from calibration.switch.benchmark import Options, measure
+    from calibration.switch.report import Machine
+    from scenarios.lab.emulator import Clock
+
+    clocks = (Clock.ICOUNT, Clock.WALL) if arguments.clock == _BOTH else (Clock(arguments.clock),)
+    options = Options(clocks=clocks, switches=arguments.switches)
+    out = arguments.out
+    if out is None and len(clocks) > 1 and arguments.switches >= _FEWEST_FOR_A_DOCUMENT:
+        out = Path("docs/switching-figures.md")
+    if out is not None:
+        bench_output.writable(out)
+    machine = Machine(
+        cpu=host.cpu_model(),
+        cpus=host.cpus(),
+        kernel=os.uname().release,
+        version=asa.__version__,
+        command=_command(arguments, options),
+    )
+    places = paths.default()
+    with bench_output.progress() as tell:
+        result = measure(options, places.cache, places.state / "bench-switch", tell)
+    if out is not None:
+        _write(result, machine, out)
+    _print(result, as_json=arguments.json)
+    return 0
+
+
+def _write(result: "Result", machine: "Machine", out: Path) -> None:
+    from asa.core.errors import AsaError
+    from calibration.switch.plot import picture
+    from calibration.switch.report import document
+
+    image = out.with_suffix(".svg")
+    try:
+        bench_output.put(image, picture(result.found))
+        bench_output.put(out, document(result, machine, image=image.name))
+    except OSError as error:
+        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def _print(result: "Result", *, as_json: bool) -> None:
+    from calibration.switch.report import as_json as line
+    from calibration.switch.report import cells, warnings
+
+    for text in warnings(result):
+        print(f"asa: {text}", file=sys.stderr)
+    figures = result.figures()
+    if not as_json:
+        bench_output.table(("figure", "clock", "value", "goal", "met", ""), [cells(figure) for figure in figures])
+    for figure in figures:
+        print(line(figure))
+
+
+def _command(arguments: argparse.Namespace, options: "Options") -> str:
+    words = ["asa", "bench", "switch", "--switches", str(options.switches), "--clock", arguments.clock]
+    words += ["--out", str(arguments.out)] if arguments.out is not None else []
+    return " ".join(words)
+
+
+def _switches(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= _MOST_SWITCHES:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_SWITCHES}")
+    return value

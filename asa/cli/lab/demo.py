@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa demo`: what `make run` shows. The agent itself where this host can switch; else the agent in the lab, beside a
+script of real programs, with the timeline shown as it happens and a summary at the end.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_DEMO = (sys.executable, "-P", "-m", "asa.cli", "demo")  # -P: root imports nothing from the current folder
+_CPUS = 2
+_MEMORY_MB = 2048
+_DISK_MB = 512
+_LIMIT_S = 420.0  # the script itself ends sooner (scenarios.demo)
+_ATTACH_LIMIT_S = 60.0  # an emulated verifier is slow, and the workload does not wait for it
+
+_TEXT = """\
+Plays real programs one after the other beside the agent, shows as it happens what is recognised and which
+scheduler comes into force, and compares that with the mapping table. Where this host cannot switch, all of
+it runs in the lab.
+"""
+_MORE = """\
+exit status:
+  0  every phase ended on the scheduler that the table names, and at least 4 of 5 classes were right
+  1  not so, or it could not be played
+
+files:
+  run.json  the record, or what `--out` names
+
+examples:
+  asa demo
+      On this host if it can switch, else in the lab.
+  asa demo --lab --seed 7 --out seven.json
+      In the lab, with other parameters of the programs.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "demo",
+        help="see the agent at work on real programs (in the lab, where need be)",
+        description=_TEXT,
+        epilog=_MORE,
+    )
+    command.add_argument("--out", type=Path, default=Path("run.json"), metavar="FILE", help="where the record goes")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="chooses the parameters of the programs")
+    command.add_argument("--lab", action="store_true", help="use the lab even where this host has sched_ext")
+    command.add_argument("--stage", type=int, metavar="UID", help=argparse.SUPPRESS)  # the guest's half
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 when every phase ended on what the table names, and at least 4 of 5 classes were right."""
+    if arguments.stage is not None:
+        return _stage(arguments.seed, owner=arguments.stage)
+    from asa import paths
+    from asa.act.kernel import sched_ext_state
+    from asa.cli.lab import setup
+
+    places = paths.default()
+    began_s = time.monotonic()
+    on_host = sched_ext_state(places.sys) is not None and os.geteuid() == 0 and not arguments.lab
+    setup.ensure(lab=not on_host, workloads=not on_host)
+    if on_host:
+        print("this host has sched_ext: the agent runs here; Ctrl-C ends it and puts the kernel back")
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "asa.cli", "run"])  # noqa: S606  # our own argument list
+    return _in_lab(arguments, setup_s=time.monotonic() - began_s)
+
+
+def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
+    import tempfile
+
+    from asa import paths
+    from asa.cli.lab.demo_view import View
+    from asa.core.errors import LabError
+    from scenarios.lab import guest
+
+    cache = paths.default().cache
+    began_s = time.monotonic()
+    with View() as view, tempfile.TemporaryDirectory(prefix="asa-demo-") as folder:
+        lab = guest.ready(cache, view.note)
+        how = "under KVM" if lab.emulator.kvm else "emulated"
+        view.note(f"booting Linux {lab.kernel.version} in the lab, {_CPUS} virtual CPUs, {how}")
+        code = 1
+        try:
+            code = guest.run(
+                [*_DEMO, "--stage", str(os.geteuid()), "--seed", str(arguments.seed)],
+                lab=lab,
+                out=Path(folder),
+                on_output=view.line,
+                on_error=view.note,
+                cpus=_CPUS,
+                memory_mb=_MEMORY_MB,
+                disk_mb=_DISK_MB,
+                limit_s=_LIMIT_S,
+            ).exit_code
+        except LabError as error:
+            view.note(str(error))  # what was seen until then is still worth a record
+    run_s = time.monotonic() - began_s
+    return view.summary(
+        out=arguments.out,
+        facts={"kernel": lab.kernel.version, "cpus": _CPUS, "machine": how, "seed": arguments.seed},
+        exit_code=code,
+        setup_s=setup_s,
+        run_s=run_s,
+    )
+
+
+def _stage(seed: int, *, owner: int) -> int:
+    import tempfile
+
+    import msgspec
+
+    from asa import host, paths
+    from asa.act.portfolio import Portfolio
+    from asa.decide import table
+    from collectors.sampler import SystemClock
+    from scenarios.demo import Demonstration, Event
+    from scenarios.player import find_stage
+
+    def emit(event: Event) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+        sys.stdout.buffer.flush()
+
+    places = paths.default()
+    portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+    # one of the shipped: a table that this machine's owner measured would make another demonstration of it
+    chosen = table.choose(paths.mapping_tables(), host.facts())
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as settings:
+        settings.write(_settings(owner, chosen))
+        settings.flush()
+        Demonstration(
+            stage=find_stage(cache=places.cache),
+            portfolio=portfolio,
+            table=table.load(chosen, portfolio.modes()),
+            clock=SystemClock(),
+            emit=emit,
+            run=places.run,
+        ).play(seed=seed, settings=Path(settings.name))
+    return 0
+
+
+def _settings(owner: int, table: Path) -> str:
+    # The schedulers belong to whom ran `make run`; in the guest that user is not root. Phases are too short to measure
+    # each class first.
+    return f"""\
+table: {json.dumps(str(table))}
+switch: {{attach_limit_s: {_ATTACH_LIMIT_S}, trusted_owners: [{owner}]}}
+guard: {{baseline_s: 0}}
+"""

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asa.cli.extras import need
+from asa.cli.lab import evaluate_fleet, evaluate_model, evaluate_voting
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+    from calibration.scenarios.evaluation import Compared, Figure
+    from models.train.recorded_table import Facts
+
+_TEXT = """\
+Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
+is none and one where there is, and whether results and recordings are complete; `model` says what recognition is
+worth on what it has not learnt from, `voting` what the filters after it are, and `fleet` what the agent is worth
+beside single schedulers and other rules.
+"""
+_MORE = """\
+exit status:
+  0  the figures were printed, whether their goals are met or not
+  1  kept results cannot be read
+
+examples:
+  asa evaluate scenarios
+      Figures with their goals, and each scenario's comparison.
+  asa evaluate scenarios --json
+      The figures alone, a JSON object a line; value is null for what no kept result tells.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "evaluate", help="judge by kept results and recordings", description=_TEXT, epilog=_MORE
+    )
+    actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
+    scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")
+    scenarios.add_argument(
+        "--results", type=Path, metavar="DIR", help="runs of `asa bench run`, a folder each (default: the package's)"
+    )
+    scenarios.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="a Parquet file of `asa dataset build`, or a folder of packed journals (default: the package's)",
+    )
+    scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
+    scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
+    scenarios.set_defaults(run=_scenarios)
+    evaluate_model.register(actions)
+    evaluate_voting.register(actions)
+    evaluate_fleet.register(actions)
+
+
+def _scenarios(arguments: argparse.Namespace) -> int:
+    """Raises AsaError."""
+    need("pyarrow", "scipy", "rich", extra="bench,lab,train")
+    import calibration
+    from asa import paths
+    from asa.core.decision import EEVDF
+    from calibration.scenarios import kept as evaluate_results
+    from calibration.scenarios.evaluation import SIMPLE, compare, figures
+    from scenarios.application import Tier
+
+    folder = arguments.results or Path(calibration.__file__).parent / "results"
+    recordings = paths.base_model().parent.parent / "recordings"
+    places = [arguments.dataset] if arguments.dataset else [recordings / "scenarios", recordings / "stand-ins"]
+    runs = evaluate_results.read(folder)
+    found = figures(runs, _facts(places))
+    lab = [run for run in runs if run.tier == Tier.LAB]
+    sides = [
+        (f"{EEVDF} against itself", compare(lab, (EEVDF, 1), (EEVDF, 2))),
+        (f"{EEVDF} against {SIMPLE}", compare(lab, (EEVDF, 1), (SIMPLE, 1))),
+    ]
+    if arguments.plot is not None:
+        need("matplotlib", extra="bench")
+        from calibration.scenarios.plot import draw
+
+        draw(arguments.plot, sides)
+    if not arguments.json:
+        _print(found, sides)
+    for figure in found:
+        print(json.dumps(_plain(figure)))
+    return 0
+
+
+def _facts(places: Sequence[Path]) -> "Sequence[Facts] | None":
+    from models.train import recorded, recorded_table
+
+    if len(places) == 1 and places[0].is_file():
+        return recorded_table.read(places[0])
+    journals = [path for folder in places for path in sorted(folder.glob(f"*.journal{recorded.PACKED}"))]
+    return recorded_table.facts(recorded_table.table(recorded.sessions(journals))) if journals else None
+
+
+def _print(found: "Sequence[Figure]", sides: "Sequence[tuple[str, Sequence[Compared]]]") -> None:
+    from asa.cli.lab.bench import output as bench_output
+    from calibration.scenarios.evaluation import GOALS
+
+    for title, compared in sides:
+        if compared:
+            print(title)
+            bench_output.table(
+                ("scenario", "pairs", "score", "95 %", "effect", "p", ""), [_row(one) for one in compared]
+            )
+    rows = []
+    for figure in found:
+        goal = GOALS[figure.name]
+        value = "unknown" if figure.value is None else f"{figure.value:.3g} {goal.unit}"
+        bound = f"{goal.sign} {goal.bound:g} {goal.unit}"
+        rows.append((figure.name, value, bound, "yes" if figure.ok else "no", figure.detail or figure.reason))
+    bench_output.table(("figure", "value", "goal", "met", ""), rows)
+
+
+def _row(one: "Compared") -> tuple[str, ...]:
+    test = one.test
+    between = "" if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
+    effect = "" if test.effect is None else f"{test.effect:+.1f}"
+    p = "" if one.adjusted is None else f"{one.adjusted:.2g}{' *' if one.significant else ''}"
+    metrics = ", ".join(f"{name} x{ratio:.2f}" for name, ratio in one.metrics)
+    pairs = f"{test.pairs}, {one.lost} lost" if one.lost else str(test.pairs)
+    return one.label, pairs, f"{test.mean:+.3f}", between, effect, p, metrics
+
+
+def _plain(figure: "Figure") -> dict[str, object]:
+    from calibration.scenarios.evaluation import GOALS
+
+    goal = GOALS[figure.name]
+    value = None if figure.value is None else round(figure.value, 4)
+    body: dict[str, object] = {"name": figure.name, "value": value, "unit": goal.unit, "goal": goal.bound}
+    body |= {"sign": goal.sign, "ok": figure.ok, "what": goal.what}
+    return body | {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The part of the scale benchmark that runs in a guest, as root: `python -m calibration.scale.guest`.
+
+Has the schedulers take turns, in a new random order each round, and runs every mode of scale.c under each. Writes one
+JSON file; judges nothing. A turn that cannot be finished is noted with its reason, and the next one follows. Leaves the
+kernel on its own scheduler.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from asa import host, paths
+from asa.act.in_force import Forcing
+from asa.core.decision import EEVDF, SchedulerName
+from asa.core.errors import AsaError
+from calibration.scale.samples import Found, Mode, Turn, write
+
+_CALM_S = 1.0  # after a scheduler has come into force
+_WARM_S = 0.1  # each mode once before the first turn: the program's pages come from the host
+_EXTRA_S = 120.0  # beyond a mode's own time: emulated, and some schedulers let tasks wait long
+
+
+def say(line: str) -> None:
+    """Progress, for who waits outside."""
+    print(line, flush=True)
+
+
+def parsed(text: str) -> dict[str, int]:
+    """The lines "NAME VALUE" of scale.c. Raises ValueError."""
+    return {name: int(value) for name, value in (line.split() for line in text.splitlines())}
+
+
+def mode_run(program: Path, mode: Mode, seconds: float) -> dict[str, int]:
+    """One mode of scale.c. All that it started is gone afterwards. Raises AsaError with its last words."""
+    command = (str(program), mode, f"{seconds:g}")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        said, words = process.communicate(timeout=seconds + _EXTRA_S)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise AsaError(f"{mode} was not done {_EXTRA_S:g} s after its {seconds:g} s") from None
+        raise
+    if process.returncode != 0:
+        raise AsaError(f"{mode} ended with code {process.returncode}: {words.strip()!r}")
+    try:
+        return parsed(said)
+    except ValueError:
+        raise AsaError(f"{mode} said {said!r}") from None
+
+
+def turn(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int, seconds: float) -> Turn:
+    """Every mode under one scheduler. Raises AsaError, also when it was not in force until the end."""
+    readings = {}
+    with forcing.hold(scheduler) as check:
+        time.sleep(_CALM_S)
+        for mode in Mode:
+            readings[mode] = mode_run(program, mode, seconds)
+            check()
+    return Turn(scheduler=scheduler, round=number, readings=readings)
+
+
+def measure(forcing: Forcing, program: Path, schedulers: Sequence[str], repeats: int, seconds: float) -> Found:
+    """All rounds. Raises AsaError when not even a scheduler's name is good."""
+    names = [SchedulerName(name) for name in schedulers]
+    versions = {str(name): forcing.version(name) for name in names}
+    say("warming up")
+    for mode in Mode:
+        mode_run(program, mode, _WARM_S)
+    order = random.Random(f"{host.cpus()} CPUs")  # noqa: S311  # the same each time, and another one for each count
+    turns, troubles = [], []
+    for number in range(1, repeats + 1):
+        for scheduler in order.sample(names, len(names)):
+            say(f"round {number} of {repeats}: {scheduler}")
+            try:
+                turns.append(turn(forcing, program, scheduler, number, seconds))
+            except AsaError as error:
+                say(f"failed: {error}")
+                troubles.append(f"round {number}: {scheduler}: {error}")
+    return Found(
+        kernel=os.uname().release,
+        cpus=host.cpus(),
+        versions=versions,
+        turns=tuple(turns),
+        troubles=tuple(troubles),
+    )
+
+
+def main(words: list[str]) -> int:
+    """Entry point. Exit code 1 with one line on stderr when nothing could be measured."""
+    parser = argparse.ArgumentParser(prog="python -m calibration.scale.guest")
+    parser.add_argument("--program", type=Path, required=True, help="the compiled scale.c")
+    parser.add_argument("--json", type=Path, required=True, help="file to write")
+    parser.add_argument("--scheduler", default=str(EEVDF), help="names, with commas between")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    arguments = parser.parse_args(words)
+    places = paths.default()
+    owner = places.cache.stat().st_uid  # who built the schedulers on the host
+    try:
+        places.run.mkdir(parents=True, exist_ok=True)
+        program = Path(
+            shutil.copy(arguments.program, places.run / "scale")
+        )  # launched often: not from the host's files
+        with Forcing(places, owners=[owner]) as forcing:
+            schedulers = arguments.scheduler.split(",")
+            write(measure(forcing, program, schedulers, arguments.repeat, arguments.seconds), arguments.json)
+    except AsaError as error:
+        print(f"scale_guest: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From labelled recordings to arrays: one row for each pair of consecutive samples, and which session it came from.
+
+Takes recordings that somebody else has read (`asa.cli.lab.train` unpacks journals), derives rates and features with the
+same functions as the agent, and refuses recordings that would make a figure worthless. Also deals sessions, or whole
+seeds, into folds, so that nobody ever splits by rows.
+
+A session with marks (a scenario's) changes in its course: a row has the phase and the applications of its middle. Rows
+before and after are idle; those of starting and ending applications are left out unless they are asked for.
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from asa.core.errors import ModelError
+from asa.core.mark import SEQUENCE, Mark, Phase
+from asa.core.sample import RawSample
+from models import features
+from models.artefact import Array
+
+IDLE = "idle"
+"""The class of a machine that nothing plays on."""
+
+LEAST_SESSIONS = 3  # of a label in a place: one to test on, one to choose by, one to train on
+
+OLD_WORTH = 0.2
+"""The agent always knows something of single processes, the first recordings did not. Of the pairs of seeds 3 to 7,
+each held out, boosted trees alone know 93.2 % when these count half, 94.2 % with a fifth, 95.1 % without them; but
+without them 78.9 % of seed 2, which is of another machine and knows no processes, and 88.6 % with a fifth."""
+
+SETTLED = frozenset({Phase.BEFORE, Phase.RUNNING, Phase.AFTER})
+"""Phases in which a row's label is certain: those that are trained on."""
+
+PHASES = tuple(Phase)
+"""What `Dataset.phase` counts in."""
+
+# Parts of a sample that the first recordings did not have.
+_LATER = frozenset(
+    {"suspended_ns", "probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}
+    | {"battery_saver", "on_battery"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One labelled session as it was journalled."""
+
+    source: str  # file name, for messages
+    label: str
+    place: str  # where it was recorded, as the journal's header has it: the lab with its CPUs, or the host
+    seed: int | None
+    started_ns: int  # CLOCK_REALTIME
+    parameters: str
+    samples: tuple[RawSample, ...]
+    marks: tuple[Mark, ...] = ()  # of a scenario, in order of time
+    tier: str = ""  # of a scenario: real or lab
+    scheduler: str = ""  # in force at the start, "" where it was not noted
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether the place is the lab (its name begins so)."""
+        return self.place.startswith("lab")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """n rows of F features from S sessions, classes in alphabetical order."""
+
+    x: Array  # float32 (n, F), NaN where unknown
+    y: Array  # intp (n,), class by number; -1 where what is there in a starting or ending row is no class
+    interactive: Array  # intp (n,), into `interactives`
+    background: Array  # intp (n,), into `backgrounds`
+    phase: Array  # uint8 (n,), into PHASES; RUNNING in sessions without marks
+    session: Array  # intp (n,), index into `sessions`; rows of a session stand together in order of time
+    at_ns: Array  # int64 (n,), CLOCK_MONOTONIC of the later sample
+    classes: tuple[str, ...]
+    interactives: tuple[str, ...]  # "" (none) first, then in alphabetical order, as the next one
+    backgrounds: tuple[str, ...]  # what a session without marks is labelled with counts as one of these
+    sessions: tuple[Recording, ...]
+    sha256: str  # over features, labels, places, marks and samples
+
+    def places(self) -> tuple[str, ...]:
+        """All places, sorted."""
+        return tuple(sorted({session.place for session in self.sessions}))
+
+    def cells(self) -> Array:
+        """Number of (class, place) of each row, intp (n,)."""
+        places = self.places()
+        place = np.array([places.index(session.place) for session in self.sessions], dtype=np.intp)[self.session]
+        return np.asarray(np.unique(self.y * len(places) + place, return_inverse=True)[1].reshape(-1))
+
+    def balanced(self) -> Array:
+        """Weights (n,) with mean 1 under which every class in every place counts the same.
+
+        Among its rows those of recordings that know nothing of single processes count `OLD_WORTH` as much as others.
+        """
+        cells = self.cells()
+        worth = np.where(self.knows_processes(), 1.0, OLD_WORTH)
+        weight = worth / np.bincount(cells, weights=worth)[cells]
+        return np.asarray(weight / weight.mean())
+
+    def knows_processes(self) -> Array:
+        """Rows of recordings that tell what single processes do, as the agent always sees it, bool (n,)."""
+        return np.asarray(np.isfinite(self.x[:, features.columns({features.Source.PROCESSES})]).any(axis=1))
+
+    def factors(self) -> Array:
+        """For each class its numbers in `interactives` and `backgrounds`, intp (K, 2), -1 where no row tells it."""
+        found = np.full((len(self.classes), 2), -1, dtype=np.intp)
+        settled = self.y >= 0
+        found[self.y[settled], 0] = self.interactive[settled]
+        found[self.y[settled], 1] = self.background[settled]
+        return found
+
+    def seeds(self) -> Array:
+        """Number of each row's seed, intp (n,); sessions of one seed share it in every label and place.
+
+        A session without a seed is a group of its own.
+        """
+        keys = [(0, it.seed) if it.seed is not None else (1, number) for number, it in enumerate(self.sessions)]
+        known = {key: number for number, key in enumerate(sorted(set(keys)))}
+        return np.array([known[key] for key in keys], dtype=np.intp)[self.session]
+
+    def tier_is(self, tier: str) -> Array:
+        """Rows of the sessions of a tier, bool (n,)."""
+        return np.array([session.tier == tier for session in self.sessions], dtype=bool)[self.session]
+
+    def select(self, use: Array) -> "Dataset":
+        """These rows (bool (n,)) alone; sessions and classes keep their numbers."""
+        names = ("x", "y", "interactive", "background", "phase", "session", "at_ns")
+        return replace(self, **{name: getattr(self, name)[use] for name in names})
+
+    def without(self, sources: Collection[features.Source], *, suspect: bool = False) -> "Dataset":
+        """As a machine sees it that does not have these sources: their columns are unknown."""
+        x = self.x.copy()
+        x[:, features.columns(sources, suspect=suspect)] = np.nan
+        return replace(self, x=x)
+
+
+class _Row(NamedTuple):
+    values: Array
+    label: str
+    interactive: str
+    background: str
+    phase: Phase
+    at_ns: int
+
+
+def assemble(
+    recordings: Iterable[Recording],
+    *,
+    least_sessions: int = LEAST_SESSIONS,
+    phases: Collection[Phase] = SETTLED,
+) -> Dataset:
+    """Rows of all recordings in these phases. Raises ModelError when there are none, a label is missing, a session
+    stands twice, a label has fewer than `least_sessions` sessions in a place, or a session gives no rows.
+
+    Sequences are left out: what voting is judged on, the model must not have seen.
+    """
+    recordings = [one for one in recordings if one.label != SEQUENCE]
+    sessions = tuple(sorted(recordings, key=lambda it: (it.label, it.place, it.seed or 0, it.started_ns)))
+    _check(sessions, least_sessions)
+    total = hashlib.sha256(repr((features.SCHEMA, features.NAMES)).encode())
+    rows: list[_Row] = []
+    session_of: list[int] = []
+    for number, session in enumerate(sessions):
+        # the samples and not the rows: a mathematics library may differ in a row's last bit
+        total.update(f"{session.label}\n{session.place}\n".encode() + _encoded(session))
+        found = [row for row in _rows(session) if row.phase in phases]
+        rows += found
+        session_of += [number] * len(found)
+    classes = tuple(sorted({row.label for row in rows if row.phase in SETTLED}))
+    if not rows:
+        raise ModelError(f"no row in the phases {', '.join(sorted(phases))}; ask for others")
+    fronts = tuple(sorted({"", *(row.interactive for row in rows)}))
+    backs = tuple(sorted({"", *(row.background for row in rows)}))
+    places = {label: number for number, label in enumerate(classes)}
+    return Dataset(
+        x=np.stack([row.values for row in rows]).astype(np.float32),
+        y=np.array([places.get(row.label, -1) for row in rows], dtype=np.intp),
+        interactive=np.array([fronts.index(row.interactive) for row in rows], dtype=np.intp),
+        background=np.array([backs.index(row.background) for row in rows], dtype=np.intp),
+        phase=np.array([PHASES.index(row.phase) for row in rows], dtype=np.uint8),
+        session=np.array(session_of, dtype=np.intp),
+        at_ns=np.array([row.at_ns for row in rows], dtype=np.int64),
+        classes=classes,
+        interactives=fronts,
+        backgrounds=backs,
+        sessions=sessions,
+        sha256=total.hexdigest(),
+    )
+
+
+def deal(data: Dataset, use: Array, most: int) -> Array:
+    """Fold of each row, intp (n,), -1 where `use` (bool (n,)) is false.
+
+    Sessions of a label in a place are dealt out in turn to as many folds as the largest such group has sessions, at
+    most `most` (3 at least, or a fold may leave a single session of a group); so each fold takes whole sessions, and
+    at most one of a group while there are enough folds.
+    """
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number in np.unique(data.session[use]).tolist():
+        groups[data.sessions[number].label, data.sessions[number].place].append(number)
+    folds = min(most, max(len(group) for group in groups.values()))
+    fold_of = np.full(len(data.sessions), -1, dtype=np.intp)
+    for group in groups.values():
+        for position, number in enumerate(group):
+            fold_of[number] = position % folds
+    return np.where(use, fold_of[data.session], -1)
+
+
+def deal_seeds(data: Dataset, use: Array, most: int) -> Array:
+    """As `deal`, but each fold takes whole seeds, of every label and place; seeds are dealt out in turn.
+
+    Raises ModelError when a fold would take all sessions of a label.
+    """
+    seed = data.seeds()
+    known, position = np.unique(seed[use], return_inverse=True)
+    folds = min(most, len(known))
+    fold = np.full(len(seed), -1, dtype=np.intp)
+    fold[use] = position.reshape(-1) % folds
+    held: dict[str, set[int]] = defaultdict(set)
+    for number, one in np.unique(np.stack((data.session[use], fold[use])), axis=1).T.tolist():
+        held[data.sessions[number].label].add(one)
+    for label, folds_of in held.items():
+        if len(folds_of) < 2:
+            raise ModelError(f"recordings of {label!r}: all of one group of seeds; record it with other seeds")
+    return fold
+
+
+def _encoded(session: Recording) -> bytes:
+    # Parts of a sample that came to be after a recording was made are not part of it.
+    bodies = [msgspec.to_builtins(sample) for sample in session.samples]
+    encoded = msgspec.msgpack.encode(
+        [{key: part for key, part in body.items() if part is not None or key not in _LATER} for body in bodies]
+    )
+    return encoded + msgspec.msgpack.encode(session.marks) if session.marks else encoded
+
+
+def _rows(session: Recording) -> list[_Row]:
+    starts = [mark.monotonic_ns for mark in session.marks]
+    rows = []
+    for tick in features.ticks(session.samples):
+        if tick.window is None:
+            continue  # the agent would judge nothing here either
+        middle_ns = (tick.since_ns + tick.at_ns) // 2
+        mark = session.marks[max(0, bisect_right(starts, middle_ns) - 1)] if starts else _whole(session)
+        parts = [part for part in (mark.interactive, mark.background) if part]
+        rows.append(
+            _Row(
+                values=features.vector(tick.window),
+                label="+".join(parts) or IDLE,
+                interactive=mark.interactive,
+                background=mark.background,
+                phase=mark.phase,
+                at_ns=tick.at_ns,
+            )
+        )
+    if not rows:
+        raise ModelError(f"{session.source}: no two consecutive samples of {session.label!r} in it; record it again")
+    return rows
+
+
+def _whole(session: Recording) -> Mark:
+    # without marks the label holds throughout, and nothing tells its parts
+    return Mark(monotonic_ns=0, phase=Phase.RUNNING, background="" if session.label == IDLE else session.label)
+
+
+def _check(sessions: Sequence[Recording], least_sessions: int) -> None:
+    if not sessions:
+        raise ModelError("no recordings to train on; make some with `asa record`")
+    seen: dict[tuple[str, int, int], str] = {}
+    for session in sessions:
+        if not session.label:
+            raise ModelError(f"{session.source}: a session without a label; record it with `asa record --label`")
+        if not session.samples:
+            raise ModelError(f"{session.source}: a session without samples; record it again")
+        first = session.samples[0]
+        key = (session.place, first.wall_ns, first.monotonic_ns)  # also finds a copy under another label
+        if key in seen:
+            raise ModelError(f"{session.source}: its session stands in {seen[key]} too; remove one of them")
+        seen[key] = session.source
+    for (label, place), count in Counter((session.label, session.place) for session in sessions).items():
+        if count < least_sessions:
+            raise ModelError(
+                f"recordings of {label!r} in {place!r}: {count} sessions, {least_sessions} are needed; record more"
+            )
+    if len({session.label for session in sessions}) < 2:
+        raise ModelError(f"recordings of {sessions[0].label!r} only: nothing to tell apart; record other labels")
