@@ -17,7 +17,7 @@ from dataclasses import asdict
 import lab_jobs
 import pytest
 
-GUESTS = "test_guest.py"  # it has a case for each file of tests/guest
+GUESTS = "lab/test_guest.py"  # it has a case for each file of tests/guest
 FILES = tuple(sorted(path.name for path in (lab_jobs.ROOT / "tests/guest").glob("test_*.py")))
 PROGRAM = "import sys; sys.path.append('tests'); import lab_jobs; lab_jobs.main(sys.argv[1])"
 END_LIMIT_S = 60.0
@@ -128,7 +128,7 @@ def arranged(items):
     """In which order they have their turn, and what is played beside them."""
     alone, others, booting, guests = [], [], [], []
     for item in items:
-        if item.path.name == GUESTS and item.get_closest_marker("vm"):
+        if item.nodeid.partition("::")[0].endswith(GUESTS) and item.get_closest_marker("vm"):
             guests.append(item)
         elif item.get_closest_marker("vm"):
             booting.append(item)

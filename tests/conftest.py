@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs where: tests/guest needs sched_ext and runs inside the lab, by tests/scenarios/test_guest.py.
+"""What runs where: tests/guest needs sched_ext and runs inside the lab, by tests/scenarios/lab/test_guest.py.
 
 In which order, and what is played beside what: see `beside`.
 

@@ -1,53 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The status file and its lock."""
 
-import os
-
 import msgspec
 import pytest
+from made_up_status import status as example
 
 from asa import status
 from asa.core.errors import AsaError
 
 
-def example(**changes):
-    values = {
-        "pid": os.getpid(),
-        "asa_version": "0",
-        "started_ns": 1,
-        "updated_ns": 2,
-        "mode": "observing",
-        "mode_reason": "told to",
-        "workload": None,
-        "confidence": 0.0,
-        "probabilities": {},
-        "wanted": None,
-        "scheduler": None,
-        "scheduler_since_ns": 0,
-        "reason": "undecided",
-        "sentence": "",
-        "switches": 0,
-        "failures": 0,
-        "set_aside": [],
-        "last_event": "",
-        "table": "",
-        "model": "",
-        "interval_s": 1.0,
-        "ticks": 0,
-        "overruns": 0,
-        "worst_late_ms": 0.0,
-        "backends": {},
-        "missing_sources": {},
-        "slow_sources": {},
-        "cost_us": {},
-    }
-    return msgspec.convert(values | changes, status.Status)
-
-
 def test_written_is_read_while_the_agent_lives(tmp_path):
     file = status.StatusFile(tmp_path / "run")
-    file.write(example(workload="cpu"))
-    assert status.read(tmp_path / "run") == example(workload="cpu")
+    file.write(example(workload="cpu", updated_ns=2))
+    assert status.read(tmp_path / "run") == example(workload="cpu", updated_ns=2)
     file.close()
     assert status.read(tmp_path / "run") is None
 

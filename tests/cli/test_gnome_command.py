@@ -10,13 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from gnome_stand_in import Gnome
 
 from asa.cli import gnome
 from asa.core.errors import SetupError
 from collectors.gnome.extension import UUID
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collectors/gnome"))
-from gnome_stand_in import Gnome
 
 WORK = Path(gnome.__file__).resolve().parents[2]
 

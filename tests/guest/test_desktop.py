@@ -9,11 +9,11 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections import deque
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import box_shell  # it lies in a folder of its own, because tests of other parts use it too
 import pytest
 from agents import attached, clean_machine
 from waiting import until
@@ -25,10 +25,6 @@ from models.runtime import Ensemble
 from scenarios import workloads
 from scenarios.lab.box import installed as box_asa
 from scenarios.lab.box.machine import Box, end
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gnome"))
-
-import box_shell  # it lies in a folder of its own, because tests of other parts use it too
 
 LIMIT_S = 120.0  # emulated, on a shared host
 CLASS, SCHEDULER, OPS = "cpu", "scx_simple", "simple"

@@ -5,17 +5,13 @@ The checks are those of the host. Here are kprobes, so that input is counted, ne
 """
 
 import subprocess
-import sys
 from pathlib import Path
-
-import pytest
-
-from asa.config import Ebpf
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "collectors/ebpf/load"))
 
 import probe_checks
 import probe_scene
+import pytest
+
+from asa.config import Ebpf
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,6 @@
 well."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from collectors.ebpf.build import SOURCES
 
 HERE = Path(__file__).parent
 PROBES = next(path for path in SOURCES if path.name == "probes.h")
-
-sys.path.insert(0, str(HERE / "load"))
 
 
 @pytest.fixture(scope="module")

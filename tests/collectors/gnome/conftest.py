@@ -3,14 +3,9 @@
 
 import os
 import shutil
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "gnome"))
 
 import headless  # it lies in a folder of its own, because tests of other parts use it too
+import pytest
 
 
 def _needs_a_shell():

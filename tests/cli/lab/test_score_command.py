@@ -13,7 +13,7 @@ from asa.cli.lab import score
 from asa.core.errors import AsaError
 from calibration.scoring.table import APPLICATIONS, SOURCES
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 NAMES = {f"{name}.{metric.name}" for name, application in APPLICATIONS.items() for metric in application.metrics}
 
 

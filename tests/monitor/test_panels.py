@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_monitor_feed import status
+from made_up_status import status
 
 from asa.monitor import panels
 from asa.monitor.feed import History

@@ -15,7 +15,7 @@ from scenarios.lab import guest
 from scenarios.lab.emulator import Emulator, Topology
 from scenarios.lab.guest import CPUS
 
-TABLES = Path(__file__).resolve().parents[2] / "calibration/results/stages/tables"
+TABLES = Path(__file__).resolve().parents[3] / "calibration/results/stages/tables"
 
 
 def test_ten_machines_that_a_guest_can_be():

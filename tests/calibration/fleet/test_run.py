@@ -30,7 +30,7 @@ from scenarios import catalogue
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Outcome, Series
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
-import test_fleet_run as tests
+import test_run as tests
 tests.played(Path(sys.argv[1]), tests.request_of(repeats=4), jobs=2)
 """
 
@@ -340,7 +340,7 @@ tests.played(Path(sys.argv[1]), tests.request_of(repeats=4), jobs=2)
 @pytest.mark.parametrize("with_what", [signal.SIGKILL, signal.SIGINT])
 def test_a_kill_costs_the_tasks_under_way(tmp_path, log, with_what):
     out = tmp_path / "out"
-    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/calibration")]
+    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/calibration/fleet")]
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(out), *paths],
         env=os.environ | {fleet_toys.SLOW_S: "0.2"},

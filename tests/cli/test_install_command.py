@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from test_status import example
+from made_up_status import status as example
 
 from asa.act.undo import UndoJournal
 from asa.cli.main import main

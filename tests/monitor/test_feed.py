@@ -2,29 +2,18 @@
 """What the monitor reads, and when: real status files in folders of our own."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 
 import msgspec
 import pytest
+from made_up_status import status
 from waiting import until
 
 from asa.monitor import feed
 from asa.monitor.feed import MOST_POINTS, Feed, History, Point
-from asa.status import Status, StatusFile
-
-
-def status(**changes):
-    empty = {"int": 0, "str": "", "float": 0.0, "list": [], "dict": {}}
-    values = {
-        field.name: None if "None" in str(field.type) else empty[str(getattr(field.type, "__name__", field.type))]
-        for field in msgspec.structs.fields(Status)
-        if field.required
-    }
-    values |= {"pid": os.getpid(), "mode": "switching", "interval_s": 1.0, "updated_ns": time.time_ns()}
-    return msgspec.convert(values | changes, Status)
+from asa.status import StatusFile
 
 
 @pytest.fixture

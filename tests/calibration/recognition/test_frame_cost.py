@@ -11,7 +11,7 @@ from asa.journal import Journal
 from calibration.recognition import frame_cost
 from models import features
 
-RECORDING = Path(__file__).resolve().parents[2] / "models/recordings/host.journal.xz"
+RECORDING = Path(__file__).resolve().parents[3] / "models/recordings/host.journal.xz"
 
 
 @pytest.fixture(scope="module")

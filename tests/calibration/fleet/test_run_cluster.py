@@ -18,7 +18,7 @@ from calibration.fleet.machines import find
 from calibration.fleet.run import Fleet, Request, Where, run
 from scenarios import catalogue
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed; run `make setup`"),

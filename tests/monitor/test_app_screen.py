@@ -9,16 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pytest
+from standin import Host
 from waiting import until
 
 from asa import paths
 from models import artefact
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from standin import Host
 
 LIMIT_S = 90.0  # two Python programs start on a machine that may do much else
 LAUNCH = """
