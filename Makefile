@@ -18,9 +18,12 @@ help: ## list the targets
 run: $(VENV)/.done ## the agent at work: on this machine where it can switch, else in the lab
 	@$(ASA) demo --out run.json
 
-test: check ## every check and every test, the lab's too
-	@$(ASA) setup --tests
-	python -m pytest --reruns 1 --durations=40
+test: $(VENV)/.done ## every check and every test, the lab's too; says how long each part took
+	@SECONDS=0
+	$(MAKE) --no-print-directory check
+	checked=$$SECONDS
+	$(ASA) setup --tests
+	ASA_TEST_PARTS="check=$$checked setup=$$((SECONDS - checked))" python -m pytest --durations=20
 
 check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 	@pre-commit run --all-files --show-diff-on-failure

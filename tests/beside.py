@@ -22,6 +22,7 @@ FILES = tuple(sorted(path.name for path in (lab_jobs.ROOT / "tests/guest").glob(
 PROGRAM = "import sys; sys.path.append('tests'); import lab_jobs; lab_jobs.main(sys.argv[1])"
 END_LIMIT_S = 60.0
 JOBS, PLAYER = pytest.StashKey[list](), pytest.StashKey["Player"]()
+AGAIN = pytest.StashKey[list]()  # what needed a second try
 
 
 class Player:
@@ -71,6 +72,12 @@ class Player:
             return lab_jobs.Outcome(**self._outcomes[name])
         lines = (self._folder / "log").read_text(errors="replace").splitlines()
         return lab_jobs.Outcome(bad=[name], lines=lines[-40:], seconds=0.0)
+
+    def again(self):
+        """What needed a second try, by node id; None where not everything was played."""
+        if self._outcomes is None:
+            return None
+        return sorted({name for one in self._outcomes.values() for name in one["again"]})
 
     def _show(self):
         with (self._folder / "log").open("rb") as log:
@@ -148,6 +155,7 @@ def played_beside(pytestconfig, tmp_path_factory):
     with Player(pytestconfig, tmp_path_factory.mktemp("guests"), pytestconfig.stash[JOBS]) as player:
         pytestconfig.stash[PLAYER] = player
         yield
+        pytestconfig.stash[AGAIN] = player.again()
 
 
 def pytest_runtest_call(item):

@@ -22,6 +22,7 @@ if not IN_LAB:  # no test there uses it, and emulated it takes seconds to import
     hypothesis.settings.load_profile("shared")
 
     from beside import played_beside, pytest_collection_modifyitems, pytest_runtest_call  # noqa: F401  # hooks
+    from kept_runs import pytest_configure, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401  # hooks
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: all that tests start would be deaf
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,7 +8,7 @@ tests that count the children of pytest, and end those that they do not know.
 
 What fails is played again, alone in a fresh guest, twice at most: an emulated guest stands still for seconds now and
 then when the host is busy, and what such a pause broke passes then. What fails three times has failed. Cases that boot
-guests of theirs have one more try, as `--reruns 1` gives to all others.
+guests of theirs have one more try. No other test has one. `reruns` keeps what needed it.
 """
 
 import compileall
@@ -22,7 +22,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -70,11 +70,12 @@ class Job:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """Of one file of tests/guest, or of one case: which cases did not pass, and the last lines."""
+    """Of one file of tests/guest, or of one case: which cases did not pass, the last lines, what ran again."""
 
     bad: list[str]
     lines: list[str]
     seconds: float
+    again: list[str] = field(default_factory=list)
 
 
 def guests(files):
@@ -254,6 +255,7 @@ def play_again(stage, outcomes, jobs):
             if not outcome.bad or (not in_guest[one] and turn >= HERE_AGAIN):
                 continue
             stage.show(f"{one}: once more, alone: {', '.join(outcome.bad)}")
+            outcome.again += [name for name in outcome.bad if name not in outcome.again]
             name = f"{Path(one.partition('::')[0]).stem}-again-{turn}-{len(list(stage.folder.iterdir()))}"
             again = Job(name=name, what=tuple(outcome.bad), in_guest=in_guest[one])
             found = stage.play(again, LIMIT_S if one in outcome.bad or len(outcome.bad) > 3 else CASE_LIMIT_S)

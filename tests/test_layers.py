@@ -4,6 +4,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +50,10 @@ LAYERS = {
     "calibration": 6,
     "asa.cli": 7,
 }
+MOST_LINES, MOST_SIBLINGS = 800, 4
+# Tests of a whole machine, of guests, and of CONTRIBUTING.md's recipes.
+OF_NO_FOLDER = (("guest",), ("system",), ("recipes",))
+OF_THE_REPOSITORY = {"layers", "makefile", "wheel", "kept", "dependencies", "documents"}
 CORE_MAY_IMPORT = sys.stdlib_module_names | {"asa"}
 
 
@@ -110,7 +115,38 @@ def test_files_and_functions_stay_readable():
     for _, path in modules():
         text = path.read_text()
         assert text.startswith("# SPDX-License-Identifier: GPL-2.0-only\n"), path
-        assert text.count("\n") <= 400, path
+        assert text.count("\n") <= MOST_LINES, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 60, f"{path}: {node.name}"
+
+
+def families(names):
+    """Files of one folder that share the first word of their name: five of them want a folder."""
+    counts = Counter(name.partition("_")[0] for name in names)
+    return {word for word, count in counts.items() if count > MOST_SIBLINGS}
+
+
+def test_a_family_of_files_has_a_folder():
+    assert families(["fleet", "fleet_run", "fleet_page", "fleet_task", "fleet_scores", "stages"]) == {"fleet"}
+    assert families(["fleet", "fleet_run", "fleet_page", "fleet_task"]) == set()
+    folders = {}
+    for _, path in modules():
+        if path.name != "__init__.py":
+            folders.setdefault(path.parent, []).append(path.stem)
+    assert {folder: found for folder, names in folders.items() if (found := families(names))} == {}
+
+
+def test_tests_stand_where_their_source_does():
+    wrong = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        folder = path.parent.relative_to(ROOT / "tests")
+        if folder.parts[:1] in OF_NO_FOLDER:
+            continue
+        source = ROOT / (folder if folder.parts[:1] and folder.parts[0] in PACKAGES else Path("asa") / folder)
+        known = {one.name.partition(".")[0] for one in source.iterdir()} if source.is_dir() else set()
+        known |= {source.name} | (OF_THE_REPOSITORY if folder == Path() else set())
+        subject = path.stem.removeprefix("test_")
+        if not any(subject == name or subject.startswith(f"{name}_") for name in known):
+            wrong.append(str(path.relative_to(ROOT)))
+    assert wrong == []
