@@ -14,7 +14,7 @@ import msgspec
 
 from asa.bus import Bus, BusError, CallError, Incoming, Rule
 from asa.core.errors import SchedulerError
-from asa.core.helper_api import BUS_NAME, INTERFACE, LEASE_LIMIT_S, PATH, PROBES_LIMIT_S, Failure, LeaseFacts
+from asa.core.helper_api import BUS_NAME, INTERFACE, LEASE_LIMIT_S, PATH, PROBES_LIMIT_S, Failure, LeaseFacts, Verb
 from asa.core.ports import Clock
 
 _PROPERTIES = "org.freedesktop.DBus.Properties"
@@ -76,8 +76,7 @@ class HelperLink:
 
     def call(
         self,
-        member: str,
-        signature: str,
+        verb: Verb,
         body: tuple[Any, ...],
         then: Callable[[tuple[Any, ...] | CallError], None],
         limit_s: float = _ANSWER_S,
@@ -86,7 +85,7 @@ class HelperLink:
         if self._bus is None or self.facts is None:
             raise SchedulerError(scheduler="the helper", reason=self.lacking)
         try:
-            self._bus.send(BUS_NAME, PATH, INTERFACE, member, signature, body, then=then, limit_s=limit_s)
+            self._send(self._bus, verb, body, then, limit_s)
         except BusError as error:
             self._disconnected(str(error))
             raise SchedulerError(scheduler="the helper", reason=self.lacking) from error
@@ -95,7 +94,7 @@ class HelperLink:
         """Ask for the probes, with or without a lease."""
         with suppress(BusError):  # `advance` will notice
             if self._bus is not None:
-                self._bus.send(BUS_NAME, PATH, INTERFACE, "Probes", then=then, limit_s=PROBES_LIMIT_S)
+                self._send(self._bus, Verb.PROBES, (), then, PROBES_LIMIT_S)
 
     def standbys(self, then: Callable[[bytes], None]) -> None:
         """Have what waits at the helper told as JSON."""
@@ -114,7 +113,7 @@ class HelperLink:
         if had is None or self._bus is None:
             return True
         try:
-            self._bus.ask(BUS_NAME, PATH, INTERFACE, "Release", limit_s=2 * LEASE_LIMIT_S)
+            self._bus.ask(BUS_NAME, PATH, INTERFACE, Verb.RELEASE.member, limit_s=2 * LEASE_LIMIT_S)
         except BusError as error:
             self._say(f"the helper did not take the lease back: {error}")
             return False
@@ -144,7 +143,17 @@ class HelperLink:
             self._each(self.on_answer)
             return
         self._asking = True
-        self._bus.send(BUS_NAME, PATH, INTERFACE, "Acquire", then=self._acquired, limit_s=_ANSWER_S)
+        self._send(self._bus, Verb.ACQUIRE, (), self._acquired, _ANSWER_S)
+
+    @staticmethod
+    def _send(
+        bus: Bus,
+        verb: Verb,
+        body: tuple[Any, ...],
+        then: Callable[[tuple[Any, ...] | CallError], None],
+        limit_s: float,
+    ) -> None:
+        bus.send(BUS_NAME, PATH, INTERFACE, verb.member, verb.value.takes, body, then=then, limit_s=limit_s)
 
     def _acquired(self, answer: tuple[Any, ...] | CallError) -> None:
         self._asking = False

@@ -18,7 +18,7 @@ from asa.act.portfolio import Portfolio
 from asa.bus import CallError
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
-from asa.core.helper_api import PROBES_LIMIT_S, Failure
+from asa.core.helper_api import PROBES_LIMIT_S, Failure, Verb
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
@@ -72,7 +72,7 @@ class RemoteSwitcher:
         if self.busy():
             raise SchedulerError(scheduler=target, reason="another switch is under way")
         # it does one thing after the other: while it loads the probes it takes no order, and takes this one afterwards
-        self._link.call("Switch", "ss", (str(target), why), self._answered, PROBES_LIMIT_S)
+        self._link.call(Verb.SWITCH, (str(target), why), self._answered, PROBES_LIMIT_S)
         self._target, self._why, self._ordered_ns, self._taken_ns = target, why, self._clock.monotonic_ns(), None
 
     def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
@@ -83,7 +83,7 @@ class RemoteSwitcher:
         if wanted == self._wanted or self._link.facts is None:
             return
         try:
-            self._link.call("KeepReady", "as", ([str(name) for name in wanted],), lambda _: None)
+            self._link.call(Verb.KEEP_READY, ([str(name) for name in wanted],), lambda _: None)
         except AsaError:
             return
         self._wanted, self._asked_ns = wanted, 0

@@ -20,6 +20,7 @@ _ERROR = "org.freedesktop.DBus.Error"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _INTROSPECTABLE = "org.freedesktop.DBus.Introspectable"
 _PEER = "org.freedesktop.DBus.Peer"
+_DOC = "org.gtk.GDBus.DocString"  # as gdbus-codegen knows it
 _SHOWN = 80  # characters
 _STANDARD = f"""  <interface name="{_INTROSPECTABLE}">
     <method name="Introspect"><arg direction="out" type="s"/></method>
@@ -39,12 +40,16 @@ _STANDARD = f"""  <interface name="{_INTROSPECTABLE}">
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One method: signatures of what it takes and gives, and who does it. `arguments` names both, in order."""
+    """One method: signatures of what it takes and gives, and who does it. `arguments` names both, in order.
+
+    `doc` is for people who introspect the object.
+    """
 
     takes: str = ""
     gives: str = ""
     run: Callable[["Request"], None]
     arguments: tuple[str, ...] = ()
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +195,8 @@ def _described(served: Object | None, children: list[str]) -> str:
         lines.append(f"  <interface name={_quoted(served.interface)}>")
         for name, method in served.methods.items():
             lines.append(f"    <method name={_quoted(name)}>")
+            if method.doc:
+                lines.append(f'      <annotation name="{_DOC}" value={_quoted(method.doc)}/>')
             kinds = [("in", one) for one in _split(method.takes)] + [("out", one) for one in _split(method.gives)]
             names = method.arguments or ("",) * len(kinds)
             for (way, kind), argument in zip(kinds, names, strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from asa.core.helper_api import Verb
 
 _PASSWORD_S = 130.0  # the helper waits 120 s for a person to type one
 
@@ -38,6 +39,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser and what it can do."""
     from asa.cli.hold import add_duration
+    from asa.core.helper_api import Verb
 
     parser = commands.add_parser(
         "machine", help="hold, resume and approve for all users (root helper)", description=_TEXT, epilog=_MORE
@@ -48,23 +50,23 @@ def register(commands: "Commands") -> None:
     status.set_defaults(run=_status)
     hold = actions.add_parser("hold", help="switch nothing for anybody")
     add_duration(hold)
-    hold.set_defaults(run=lambda arguments: _do("Hold", "u", (arguments.duration or 0,), "held"))
+    hold.set_defaults(run=lambda arguments: _do(Verb.HOLD, (arguments.duration or 0,), "held"))
     resume = actions.add_parser("resume", help="end that")
-    resume.set_defaults(run=lambda _: _do("Resume", "", (), "not held any more"))
+    resume.set_defaults(run=lambda _: _do(Verb.RESUME, (), "not held any more"))
     for name, member in (("approve", True), ("revoke", False)):
         one = actions.add_parser(name, help=f"{name} a scheduler")
         one.add_argument("scheduler", metavar="NAME[:MODE]", help="as in `asa schedulers list`")
         one.set_defaults(
             run=lambda arguments, approved=member: _do(
-                "Approve", "sb", (arguments.scheduler, approved), "approved" if approved else "not approved any more"
+                Verb.APPROVE, (arguments.scheduler, approved), "approved" if approved else "not approved any more"
             )
         )
 
 
-def _do(member: str, signature: str, body: tuple[Any, ...], done: str) -> int:
+def _do(verb: "Verb", body: tuple[Any, ...], done: str) -> int:
     from asa.core.helper_api import INTERFACE
 
-    _ask(INTERFACE, member, signature, body)
+    _ask(INTERFACE, verb.member, verb.value.takes, body)
     print(done)
     return 0
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the user daemon and the root helper say to each other: names on the bus, polkit actions, bodies of messages.
+"""What the user daemon and the root helper say to each other: verbs on the bus, polkit actions, bodies of messages.
 
 Stdlib only. Bodies that have a shape of their own travel as JSON in one string; both ends decode them strictly.
+`Verb` is the one table of the methods: `asa.helper.desk` serves it, clients name its members, and
+`python -m asa.helper.bus_files` writes the bus policy and the polkit file from it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, unique
 
 BUS_NAME = "org.asa.Helper1"
 PATH = "/org/asa/Helper1"
@@ -30,13 +33,118 @@ MOST_READY = 16
 
 
 class Action(StrEnum):
-    """polkit actions, one for each verb."""
+    """polkit actions; `ASKED` has what polkit says of each."""
 
     OBSERVE = "org.asa.helper1.observe"
     SWITCH = "org.asa.helper1.switch"
     SWITCH_UNAPPROVED = "org.asa.helper1.switch-unapproved"
     HOLD = "org.asa.helper1.hold"
     CONFIGURE = "org.asa.helper1.configure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What polkit shows of an action, and whether the person in front of the machine may do it without a password."""
+
+    description: str
+    message: str
+    in_front: bool = False
+
+
+ASKED: Mapping[Action, Asked] = {
+    Action.OBSERVE: Asked(
+        description="Read ASA's probes",
+        message="Authentication is required to read what runs on this machine through ASA's probes",
+        in_front=True,
+    ),
+    Action.SWITCH: Asked(
+        description="Choose among the approved CPU schedulers",
+        message="Authentication is required to choose the CPU scheduler of this machine",
+        in_front=True,
+    ),
+    Action.SWITCH_UNAPPROVED: Asked(
+        description="Load a CPU scheduler that is not approved",
+        message="Authentication is required to load a CPU scheduler that is not approved on this machine",
+    ),
+    Action.HOLD: Asked(
+        description="Keep ASA from switching schedulers, for everybody",
+        message="Authentication is required to stop or resume switching of CPU schedulers for everybody",
+    ),
+    Action.CONFIGURE: Asked(
+        description="Approve CPU schedulers",
+        message="Authentication is required to say which CPU schedulers may be used on this machine",
+    ),
+}
+"""In the order of the polkit file. All that is not `in_front` needs an administrator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One method: signatures of what it takes and gives, `names` of both in order, and who may.
+
+    `lease`: only the lease's holder. `action`: what polkit is asked before it is done; None needs `lease`.
+    """
+
+    takes: str = ""
+    gives: str = ""
+    names: tuple[str, ...] = ()
+    action: Action | None = None
+    lease: bool = False
+    doc: str
+
+    def __post_init__(self) -> None:
+        if self.action is None and not self.lease:
+            raise ValueError(f"{self.doc!r}: a verb needs an action, a lease, or both")
+
+
+@unique
+class Verb(Enum):
+    """The helper's methods. `KEEP_READY` is `KeepReady` on the bus and `_keep_ready` of the desk."""
+
+    ACQUIRE = Call(
+        gives="s",
+        names=("facts",),
+        action=Action.SWITCH,
+        doc="Take the lease: one connection at a time may switch. Gives LeaseFacts as JSON.",
+    )
+    RELEASE = Call(lease=True, doc="Give the lease back. The kernel is as before when the answer comes.")
+    SWITCH = Call(
+        takes="ss",
+        names=("scheduler", "why"),
+        action=Action.SWITCH_UNAPPROVED,  # asked for one that is not approved alone
+        lease=True,
+        doc="Begin a switch to NAME[:MODE] or eevdf. Its end comes as the signal Event.",
+    )
+    KEEP_READY = Call(
+        takes="as",
+        names=("schedulers",),
+        lease=True,
+        doc="Have these approved schedulers stand by, and no others.",
+    )
+    PROBES = Call(
+        gives="hs",
+        names=("counters", "facts"),
+        action=Action.OBSERVE,
+        doc="Read the probes' counters: a descriptor of their map, and ProbeFacts as JSON.",
+    )
+    HOLD = Call(
+        takes="u",
+        names=("seconds",),
+        action=Action.HOLD,
+        doc="Switch nothing for anybody, for so many seconds; 0: until Resume.",
+    )
+    RESUME = Call(action=Action.HOLD, doc="End the hold.")
+    APPROVE = Call(
+        takes="sb",
+        names=("scheduler", "approved"),
+        action=Action.CONFIGURE,
+        doc="Say whether users may choose this scheduler without an administrator.",
+    )
+
+    @property
+    def member(self) -> str:
+        """Its name on the bus."""
+        return "".join(part.title() for part in self.name.split("_"))
 
 
 class Failure(StrEnum):

@@ -2,14 +2,15 @@
 """The helper's object on the bus: each method says who may, checks what was asked for, and has it done.
 
 Names come from the manifest and numbers are bounded; no path and no argument of a program is ever taken from a caller.
-What is refused has changed nothing. The contract is `asa.core.helper_api`.
+What is refused has changed nothing. The contract is `asa.core.helper_api`: each `Verb` has a method here, which checks
+what was asked for, and returns what is to be done once polkit has allowed the verb's action (None: it is done).
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -17,7 +18,18 @@ import asa
 from asa.bus import Bus, Method, Object, Property, Request
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError, SourceError
-from asa.core.helper_api import INTERFACE, MOST_READY, NO_END, NOBODY, PATH, WHY_CHARACTERS, Action, Failure, LeaseFacts
+from asa.core.helper_api import (
+    INTERFACE,
+    MOST_READY,
+    NO_END,
+    NOBODY,
+    PATH,
+    WHY_CHARACTERS,
+    Action,
+    Failure,
+    LeaseFacts,
+    Verb,
+)
 from asa.helper.approvals import Approvals
 from asa.helper.authority import Authority, Verdict
 from asa.helper.callers import Callers
@@ -29,6 +41,8 @@ from asa.helper.seats import Seats
 
 _MOST_WAITING, _MOST_WAITING_EACH = 16, 8  # requests of a user, and of a connection, that wait for a password
 _ROOT = 0
+
+_Then: TypeAlias = Callable[[], None] | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,16 +68,7 @@ class Desk:
         return Object(
             path=PATH,
             interface=INTERFACE,
-            methods={
-                "Acquire": self._method(self._acquire, gives="s", arguments=("facts",)),
-                "Release": self._method(self._release),
-                "Switch": self._method(self._switch, takes="ss", arguments=("scheduler", "why")),
-                "KeepReady": self._method(self._keep_ready, takes="as", arguments=("schedulers",)),
-                "Probes": self._method(self._probes, gives="hs", arguments=("counters", "facts")),
-                "Hold": self._method(self._hold, takes="u", arguments=("seconds",)),
-                "Resume": self._method(self._resume),
-                "Approve": self._method(self._approve, takes="sb", arguments=("scheduler", "approved")),
-            },
+            methods={verb.member: self._method(verb) for verb in Verb},
             properties={
                 "Version": self._property("s", lambda: asa.__version__),
                 "Way": self._property("s", lambda: self.lease.way),
@@ -87,16 +92,16 @@ class Desk:
             self.lease.end("the session of this user is no longer the one at the machine")
         self.observers.seats_changed(active)
 
-    def _acquire(self, request: Request) -> None:
+    def _acquire(self, request: Request) -> _Then:
         if self.lease.machine is not None and self.lease.holder == request.sender:
             self._lend(request, self.lease.machine)
-            return
+            return None
         self._check_free()
 
         def known(uid: int | None) -> None:
             self._guarded(request, lambda: self._take(request, uid))
 
-        self._ask(request, Action.SWITCH, lambda: self.callers.uid_of(request.sender, known))
+        return lambda: self.callers.uid_of(request.sender, known)
 
     def _check_free(self) -> None:
         if self.lease.machine is not None:
@@ -123,14 +128,13 @@ class Desk:
         facts = LeaseFacts(way=machine.way, no_gate=machine.no_gate, approved=self._approved_or_none())
         request.answer(msgspec.json.encode(facts).decode())
 
-    def _release(self, request: Request) -> None:
-        self.lease.of(request.sender)
+    def _release(self, request: Request) -> _Then:
         self.lease.end("it was given back", tell=False)
         request.answer()
+        return None
 
-    def _switch(self, request: Request) -> None:
+    def _switch(self, request: Request) -> _Then:
         name, why = request.body
-        self.lease.of(request.sender)
         target, reason = self.host.known(name), _one_line(why)
 
         def begin() -> None:
@@ -139,10 +143,10 @@ class Desk:
 
         if target == EEVDF or target in self._approved_or_none():
             begin()
-        else:
-            self._ask(request, Action.SWITCH_UNAPPROVED, begin)
+            return None
+        return begin
 
-    def _keep_ready(self, request: Request) -> None:
+    def _keep_ready(self, request: Request) -> _Then:
         (names,) = request.body
         machine = self.lease.of(request.sender)
         if len(names) > MOST_READY:
@@ -156,12 +160,13 @@ class Desk:
                 raise RefusedError(Failure.NOT_AUTHORIZED, f"{name} is not approved by an administrator")
         machine.keep_ready(wanted)
         request.answer()
+        return None
 
-    def _probes(self, request: Request) -> None:
+    def _probes(self, request: Request) -> _Then:
         def known(uid: int | None) -> None:
             self._guarded(request, lambda: self._hand_over(request, uid))
 
-        self._ask(request, Action.OBSERVE, lambda: self.callers.uid_of(request.sender, known))
+        return lambda: self.callers.uid_of(request.sender, known)
 
     def _hand_over(self, request: Request, uid: int | None) -> None:
         if uid is None:
@@ -179,7 +184,7 @@ class Desk:
         self._watch(request.sender)
         request.answer(handover.map_fd, msgspec.json.encode(handover.facts).decode())
 
-    def _hold(self, request: Request) -> None:
+    def _hold(self, request: Request) -> _Then:
         (seconds,) = request.body
 
         def hold() -> None:
@@ -190,16 +195,16 @@ class Desk:
                     self.lease.end("an administrator wants nothing switched")
             request.answer()
 
-        self._ask(request, Action.HOLD, hold)
+        return hold
 
-    def _resume(self, request: Request) -> None:
+    def _resume(self, request: Request) -> _Then:
         def resume() -> None:
             self.hold.clear()
             request.answer()
 
-        self._ask(request, Action.HOLD, resume)
+        return resume
 
-    def _approve(self, request: Request) -> None:
+    def _approve(self, request: Request) -> _Then:
         name, approved = request.body
         target = self.host.known(name)
 
@@ -209,7 +214,7 @@ class Desk:
                 self.lease.end(f"{target} is no longer approved")
             request.answer()
 
-        self._ask(request, Action.CONFIGURE, approve)
+        return approve
 
     def _approved(self) -> tuple[str, ...]:
         return tuple(sorted(self.approvals.approved(self.host.installed())))
@@ -286,14 +291,23 @@ class Desk:
         except AsaError as error:
             request.fail(Failure.REFUSED, str(error))
 
-    def _method(
-        self, run: Callable[[Request], None], takes: str = "", gives: str = "", arguments: tuple[str, ...] = ()
-    ) -> Method:
+    def _method(self, verb: Verb) -> Method:
+        call = verb.value
+        run: Callable[[Request], _Then] = getattr(self, f"_{verb.name.lower()}")
+
+        def begin(request: Request) -> None:
+            if call.lease:
+                self.lease.of(request.sender)
+            then = run(request)
+            if then is not None:
+                assert call.action is not None, verb  # noqa: S101  # by lease alone: nothing is left to be allowed
+                self._ask(request, call.action, then)
+
         def taken(request: Request) -> None:
             self.called_s = time.monotonic()
-            self._guarded(request, lambda: run(request))
+            self._guarded(request, lambda: begin(request))
 
-        return Method(takes=takes, gives=gives, run=taken, arguments=arguments)
+        return Method(takes=call.takes, gives=call.gives, run=taken, arguments=call.names, doc=call.doc)
 
     def _property(self, signature: str, read: Callable[[], Any]) -> Property:
         def reading() -> Any:

@@ -20,7 +20,7 @@ from asa.act.remote_probes import ProbeFetch
 from asa.bus import Bus, BusError, Method, Object, Property
 from asa.core.decision import EEVDF, ExitKind, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import SchedulerError, SourceError
-from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure, LeaseFacts, ProbeFacts
+from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure, LeaseFacts, ProbeFacts, Verb
 from collectors.sampler import SystemClock
 
 P2DQ, FLASH = SchedulerName("scx_p2dq"), SchedulerName("scx_flash")
@@ -37,15 +37,12 @@ class StandIn:
         self.refuse = {}  # member -> (name, message)
         self.facts = msgspec.json.encode(FACTS).decode()
         self.holder = ""
-        takes = {"Switch": "ss", "KeepReady": "as"}
-        gives = {"Acquire": "s", "Probes": "hs"}
         self.bus.serve(
             Object(
                 path=PATH,
                 interface=INTERFACE,
                 methods={
-                    name: Method(takes=takes.get(name, ""), gives=gives.get(name, ""), run=self.run)
-                    for name in ("Acquire", "Release", "Switch", "KeepReady", "Probes")
+                    verb.member: Method(takes=verb.value.takes, gives=verb.value.gives, run=self.run) for verb in Verb
                 },
                 properties={"Standbys": Property(signature="s", read=self.standbys)},
             )

@@ -70,7 +70,9 @@ def call(caller, server, *arguments, **more):
 @pytest.fixture
 def pair(connect):
     server, caller = connect(), connect()
-    double = Method(takes="s", gives="s", run=lambda r: r.answer(r.body[0] * 2), arguments=("text", "twice"))
+    double = Method(
+        takes="s", gives="s", run=lambda r: r.answer(r.body[0] * 2), arguments=("text", "twice"), doc="Twice, <so>."
+    )
     fail = Method(run=lambda request: request.fail("org.example.Error.No", "not today"))
     server.serve(thing(Double=double, Fail=fail))
     return server, caller
@@ -116,6 +118,7 @@ def test_properties_introspection_and_ping(pair):
     assert call(caller, server, PATH, "org.freedesktop.DBus.Peer", "Ping") == ()
     (text,) = call(caller, server, PATH, "org.freedesktop.DBus.Introspectable", "Introspect")
     assert '<arg name="twice" direction="out" type="s"/>' in text
+    assert '<annotation name="org.gtk.GDBus.DocString" value="Twice, &lt;so&gt;."/>' in text
     assert '<signal name="Moved"><arg type="s"/><arg type="u"/></signal>' in text
     (text,) = call(caller, server, "/org", "org.freedesktop.DBus.Introspectable", "Introspect")
     assert '<node name="example"/>' in text

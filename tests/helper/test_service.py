@@ -10,13 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from service_stage import failure, leased, private_bus, stage, switched
 from waiting import LIMIT_S, until
 
-from asa.core.helper_api import MOST_READY, NOBODY, WHY_CHARACTERS, Failure
+from asa.core.helper_api import INTERFACE, MOST_READY, NOBODY, WHY_CHARACTERS, Failure, Verb
 
 __all__ = ["private_bus", "stage"]  # fixtures
 pytestmark = [
@@ -52,6 +53,20 @@ def test_a_switch_and_back_with_the_lease(stage):
     assert failure(stage.call(bus, "Switch", "ss", "eevdf", "")) == Failure.NO_LEASE
     assert failure(stage.call(bus, "Release")) == Failure.NO_LEASE
     assert overheard == []
+
+
+def test_introspection_says_what_each_verb_takes_and_does(stage):
+    stage.helper()
+    (text,) = stage.call(stage.connect(), "Introspect", interface="org.freedesktop.DBus.Introspectable")
+    tree = ET.fromstring(text)  # noqa: S314  # our own
+    found = {}
+    for method in tree.iterfind(f"interface[@name='{INTERFACE}']/method"):
+        kinds = {
+            way: "".join(one.get("type") for one in method.iterfind(f"arg[@direction='{way}']"))
+            for way in ("in", "out")
+        }
+        found[method.get("name")] = (kinds["in"], kinds["out"], method.find("annotation").get("value"))
+    assert found == {verb.member: (verb.value.takes, verb.value.gives, verb.value.doc) for verb in Verb}
 
 
 def test_one_holder_and_no_other(stage):

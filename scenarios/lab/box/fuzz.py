@@ -3,7 +3,7 @@
 
 `main` runs in a box as any user: arguments are how many calls and a seed, and what it prints is what became of them, as
 JSON. All calls are of the right form, or the bus itself would end the connection; a few are not, so that it does. No
-scheduler of the manifest but eevdf is ever named. Built on jeepney alone, none of `asa.bus`.
+scheduler of the manifest but eevdf is ever named. Built on jeepney, none of `asa.bus`.
 """
 
 import json
@@ -18,21 +18,12 @@ from typing import Any
 from jeepney import DBusAddress, HeaderFields, Message, MessageFlag, MessageType, new_method_call
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
-_HELPER = "org.asa.Helper1"
-_PATH = "/org/asa/Helper1"
+from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Verb
+
 _AT_ONCE = 32  # the bus allows 128 calls under way a connection
 _LIMIT_S = 120.0
 _METHODS = {
-    _HELPER: {
-        "Acquire": "",
-        "Release": "",
-        "Switch": "ss",
-        "KeepReady": "as",
-        "Probes": "",
-        "Hold": "u",
-        "Resume": "",
-        "Approve": "sb",
-    },
+    INTERFACE: {verb.member: verb.value.takes for verb in Verb},
     "org.freedesktop.DBus.Properties": {"Get": "ss", "GetAll": "s", "Set": "ssv"},
     "org.freedesktop.DBus.Introspectable": {"Introspect": ""},
     "org.freedesktop.DBus.Peer": {"Ping": "", "GetMachineId": ""},
@@ -43,7 +34,7 @@ _BITS = {"y": (8, False), "n": (16, True), "q": (16, False), "i": (32, True), "u
 _BITS["t"] = (64, False)
 _TEXTS = (
     "", " ", "eevdf", "scx_", "scx_none", "scx_none:performance", "scx_rusty;reboot", "../../../../bin/sh", "/bin/sh",
-    "--help", "%s%n%x", "\x01\x1b[2J", "\u202e\U0001f600", "a\nb", _HELPER, "Holder", "State", "NaN", "{}", "null",
+    "--help", "%s%n%x", "\x01\x1b[2J", "\u202e\U0001f600", "a\nb", INTERFACE, "Holder", "State", "NaN", "{}", "null",
 )  # fmt: skip
 
 
@@ -102,7 +93,7 @@ def _descriptors(value: Any) -> Iterator[Any]:
 
 
 def _call(rng: random.Random, null: int) -> Message:
-    interface = rng.choice([_HELPER] * 6 + list(_METHODS))
+    interface = rng.choice([INTERFACE] * 6 + list(_METHODS))
     member = rng.choice(list(_METHODS[interface]))
     signature = _METHODS[interface][member]
     if rng.random() < 0.6:
@@ -111,8 +102,8 @@ def _call(rng: random.Random, null: int) -> Message:
         member = _word(rng)
     if rng.random() < 0.1:
         interface = f"{_word(rng)}.{_word(rng)}"
-    path = _PATH if rng.random() < 0.9 else rng.choice(["/", "/org", f"{_PATH}/{_word(rng)}", f"/{_word(rng)}"])
-    address = DBusAddress(path, _HELPER, interface if rng.random() < 0.95 else None)
+    path = PATH if rng.random() < 0.9 else rng.choice(["/", "/org", f"{PATH}/{_word(rng)}", f"/{_word(rng)}"])
+    address = DBusAddress(path, BUS_NAME, interface if rng.random() < 0.95 else None)
     body = tuple(_value(rng, one, null) for one in _parts(signature))
     call = new_method_call(address, member, signature or None, body)
     if rng.random() < 0.3:
@@ -167,7 +158,7 @@ def _value(rng: random.Random, kind: str, null: int) -> Any:
         case "d":
             return rng.choice([0.0, -1.5, 1e308, float("inf"), float("nan")])
         case "o":
-            return rng.choice(["/", _PATH, f"/{_word(rng)}"])
+            return rng.choice(["/", PATH, f"/{_word(rng)}"])
         case "g":
             return rng.choice(["", "s", "a{sv}", "(ii)"])
         case "h":
