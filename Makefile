@@ -16,29 +16,29 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
 run: $(VENV)/.done ## the agent at work: on this machine where it can switch, else in the lab
-	@$(ASA) demo --out run.json
+	@$(ASA) lab demo --out run.json
 
 test: $(VENV)/.done ## every check and every test, the lab's too; says how long each part took
 	@SECONDS=0
 	$(MAKE) --no-print-directory check
 	checked=$$SECONDS
-	$(ASA) setup --tests
+	$(ASA) lab setup --tests
 	ASA_TEST_PARTS="check=$$checked setup=$$((SECONDS - checked))" python -m pytest --durations=20
 
 check: $(VENV)/.done ## lint, format, types, layers: what pre-commit runs
 	@pre-commit run --all-files --show-diff-on-failure
 
 setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
-	@$(ASA) setup
+	@$(ASA) lab setup
 
 bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
-	@$(ASA) setup --probes
+	@$(ASA) lab setup --probes
 
 man: $(VENV)/.done ## the manual pages, into build/man
 	@$(ASA) man --out build/man
 
 deb: bpf ## the Debian package, into build
-	@$(ASA) deb --out build
+	@$(ASA) lab deb --out build
 
 wheel: bpf ## the wheel with what is compiled in it, into build
 	@hatchling build -t wheel -d build
@@ -46,24 +46,24 @@ wheel: bpf ## the wheel with what is compiled in it, into build
 bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 
 bench-overhead: bpf ## what the agent and its probes cost, into docs/overhead.md (33 minutes; nothing else may run)
-	@$(ASA) bench overhead
+	@$(ASA) lab bench overhead
 
 bench-switch: setup ## what a switch takes, each way, in the lab, into docs/switching-figures.md (30 minutes; nothing else may run)
-	@$(ASA) bench switch
+	@$(ASA) lab bench switch
 
 bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
-	@$(ASA) bench laptop
+	@$(ASA) lab bench laptop
 
 bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, and how soon and how rightly voting follows recorded sequences, into docs/voting.md (nothing else may run)
-	@$(ASA) bench recognition
+	@$(ASA) lab bench recognition
 	sequences=(models/recordings/sequences/*.journal.xz)
-	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting "$${sequences[@]}" --page docs/voting.md
+	[ ! -e "$${sequences[0]}" ] || $(ASA) lab evaluate voting "$${sequences[@]}" --page docs/voting.md
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
-	@$(ASA) bench scale
+	@$(ASA) lab bench scale
 
 bench-stand-ins: bench-setup ## the lab's stand-ins beside the real programs, into docs/stand-ins.md (15 minutes; nothing else may run)
-	@$(ASA) bench stand-ins
+	@$(ASA) lab bench stand-ins
 
 bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into calibration/results, and what they are worth (hours)
 	@failed=0
@@ -73,13 +73,13 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 			echo "$$kept: whole, and kept; remove it to measure anew"
 			return
 		fi
-		$(ASA) bench run --scenario all --seconds 10 --warm-up 3 --out "$$kept" "$${@:2}" || failed=$$?
+		$(ASA) lab bench run --scenario all --seconds 10 --warm-up 3 --out "$$kept" "$${@:2}" || failed=$$?
 		[ "$$failed" -le 1 ] || exit "$$failed"
 	}
 	run real-all --tier real
 	run pairs --tier lab --jobs 2 --scheduler eevdf,eevdf,scx_simple --repeat 4
 	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_flash
-	$(ASA) evaluate scenarios
+	$(ASA) lab evaluate scenarios
 	exit $$failed
 
 ABLATIONS := agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
@@ -166,11 +166,11 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 		fi
 	done
 	if [ -z "$(QUICK)" ] && [ ! -e $(STAGES)/model.md ]; then # the card is written last
-		$(ASA) record --scenario idle --sessions 2 --for 20 --seed 14 --scheduler eevdf --in-lab $(STAGES)/idle
+		$(ASA) lab record --scenario idle --sessions 2 --for 20 --seed 14 --scheduler eevdf --in-lab $(STAGES)/idle
 		# stage 1 plays few seeds, which differ in threads, sizes and think times: more of them, to know a class by
-		$(ASA) record --scenario $(SCENARIOS) --sessions 6 --for 10 --seed 15 --scheduler $(RECORDED) --in-lab $(STAGES)/more --jobs 2
+		$(ASA) lab record --scenario $(SCENARIOS) --sessions 6 --for 10 --seed 15 --scheduler $(RECORDED) --in-lab $(STAGES)/more --jobs 2
 		cp $(STAGES)/{idle,more}/*.journal.xz $(STAGES)/recordings
-		$(ASA) train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
+		$(ASA) lab train --kind flat --recordings $(STAGES)/recordings --out $(STAGES)/model.npz --card $(STAGES)/model.md
 	fi
 	for pair in $(UNSEEN); do
 		machine=$${pair%:*}
@@ -182,7 +182,7 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 		fi
 	done
 	sequences=(models/recordings/sequences/*.journal.xz)
-	[ ! -e "$${sequences[0]}" ] || $(ASA) evaluate voting --all --json "$${sequences[@]}" > $(EVALUATION)/fleet/voting.jsonl
+	[ ! -e "$${sequences[0]}" ] || $(ASA) lab evaluate voting --all --json "$${sequences[@]}" > $(EVALUATION)/fleet/voting.jsonl
 	failed=0
 	play() { # into a folder of its own: machines, scenarios, columns, lengths
 		local out=$(EVALUATION)/fleet/$$1 code=0
@@ -191,7 +191,7 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 			echo "$$out: whole, and kept; SEED=N plays more"
 			return
 		fi
-		$(ASA) fleet run --out $$out --machine $$2 --scenario $$3 --scheduler $$4 $${@:5} --seed $(SEED) --jobs 2 \
+		$(ASA) lab fleet run --out $$out --machine $$2 --scenario $$3 --scheduler $$4 $${@:5} --seed $(SEED) --jobs 2 \
 			--table $$table $(if $(QUICK),,--model $(STAGES)/model.npz) || code=$$?
 		[ "$$code" = 0 ] || failed=$$code
 		[ "$$code" = 0 ] || [ "$$code" = 4 ] || exit "$$code"
@@ -200,11 +200,11 @@ evaluate: setup ## the three stages, and the agent beside schedulers on the lab'
 	play seed-$(SEED) $$machines $(SCENARIOS) $(COLUMNS) $(FLEET)
 	[ -z "$(CHANGING)" ] || play changing-$(SEED) $(if $(FULL),$$machines,$(firstword $(PROTOTYPES))) \
 		$(CHANGING) $(CHANGING_COLUMNS) $(CHANGING_FLEET)
-	$(ASA) evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
+	$(ASA) lab evaluate fleet $(EVALUATION)/fleet --page $(PAGE) $(if $(wildcard $(EVALUATION)/notes.md),--notes $(EVALUATION)/notes.md)
 	exit $$failed
 
 bench-setup: $(VENV)/.done ## the benchmark's applications, besides `make setup` (1 GB)
-	@$(ASA) setup --bench
+	@$(ASA) lab setup --bench
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "asa: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 1; }
@@ -227,14 +227,14 @@ clean: ## forget the virtual environment (caches stay)
 
 recordings: setup ## record the simple loads anew, here and in the lab, into build/recordings (an hour; nothing else may run)
 	@mkdir -p build/recordings
-	$(ASA) record --campaign --sessions 4 --for 20 --journal build/host.journal --pack build/recordings/host.journal.xz
+	$(ASA) lab record --campaign --sessions 4 --for 20 --journal build/host.journal --pack build/recordings/host.journal.xz
 	for part in eevdf others; do
 		$(ASA) lab run --disk 512 --limit 3600 --out build/recordings -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part"
 	done
 
 train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)
 	@mkdir -p build
-	$(ASA) train --card docs/model-card.md --held-out build/held-out.npz
+	$(ASA) lab train --card docs/model-card.md --held-out build/held-out.npz
 	sequences=(models/recordings/sequences/*.journal.xz)
 	[ -e "$${sequences[0]}" ] || sequences=()
-	$(ASA) evaluate model $${sequences:+--sequences "$${sequences[@]}"} --page docs/recognition.md
+	$(ASA) lab evaluate model $${sequences:+--sequences "$${sequences[@]}"} --page docs/recognition.md

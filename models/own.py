@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What this machine's own journals teach: rows with a label that a person gave, or that the model itself is sure of.
 
-Reads sessions of journals and replays them by the functions of the agent. A labelled session (`asa record`) has its
+Reads sessions of journals and replays them by the functions of the agent. A labelled session (`asa lab record`) has its
 label; its marks tell which part of it. A session of the agent has none: there a stretch counts whose class stands for
 long, that the model and each of its members agree on (`Sure`); all ticks of the stretch then have that class, also
 those in which the model was wrong for a moment. It trains nothing.
@@ -122,7 +122,7 @@ def gather(journals: Iterable[tuple[str, Journal]], judge: Judge, sure: Sure, *,
     if not made.label:
         raise ModelError(
             "nothing to learn from in these journals: no labelled session, and no stretch that the model is sure of; "
-            "record some by `asa record --label`"
+            "record some by `asa lab record --label`"
         )
     return made.own()
 
@@ -181,7 +181,7 @@ def _add_labelled(
 ) -> None:
     if label not in classes:
         raise ModelError(
-            f"{made.name} is of {label!r}, which the model in use does not know; `asa train` makes one that does"
+            f"{made.name} is of {label!r}, which the model in use does not know; `asa lab train` makes one that does"
         )
     # a session without marks was recorded while its use already went on
     starts, phases = [mark.monotonic_ns for mark in marks], [mark.phase for mark in marks]

@@ -2,7 +2,7 @@
 """The demonstration's stage: plays a script of real programs beside a real agent and reports what came of each phase.
 
 It starts `asa run` as any user would and follows its words; what the kernel runs at a phase's end is read from sysfs
-here, not taken from the agent. Events go out as JSON lines. The rendering is `asa demo`'s.
+here, not taken from the agent. Events go out as JSON lines. The rendering is `asa lab demo`'s.
 """
 
 import os

@@ -45,7 +45,7 @@ def ordinary_priority():
 def bus_address(tmp_path):
     """Address of a dbus-daemon of the test's own, on which everybody may do everything."""
     if shutil.which("dbus-daemon") is None:
-        pytest.skip("needs dbus-daemon; `asa setup --tests` installs it")
+        pytest.skip("needs dbus-daemon; `asa lab setup --tests` installs it")
     config, path = tmp_path / "bus.conf", tmp_path / "bus"
     config.write_text(_BUS.format(path=path))
     command = ["dbus-daemon", f"--config-file={config}", "--nofork", "--print-address"]

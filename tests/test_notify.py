@@ -198,7 +198,7 @@ class Desktop:
 @pytest.fixture
 def desktop(tmp_path):
     if shutil.which("dbus-daemon") is None:
-        pytest.skip("needs dbus-daemon; `asa setup --tests` installs it")
+        pytest.skip("needs dbus-daemon; `asa lab setup --tests` installs it")
     found = Desktop(tmp_path)
     yield found
     found.close()

@@ -29,5 +29,5 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
         "models/members.c",
         "scx_bin/manifest.yaml",
     }
-    known = {str(path.relative_to(ROOT)) for path in (ROOT / "models/artefacts").glob("*.json")}  # by `asa train`
+    known = {str(path.relative_to(ROOT)) for path in (ROOT / "models/artefacts").glob("*.json")}  # by `asa lab train`
     assert needed | known <= there

@@ -5,7 +5,9 @@ Made from the parser and the manifest; `asa.cli.shells` writes it. What it print
 """
 
 import argparse
+import importlib
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,13 +75,20 @@ def _names(commands: tuple[str, ...]) -> "Names":
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.cli.grammar import Kind
-    from scenarios.workloads import LABELS
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
     with_modes = (f"{name}:{mode}" for name, known in modes.items() for mode in known if mode != "default")
     return {
         Kind.NAME: tuple(modes),
         Kind.SCHEDULER: (*modes, *with_modes),
-        Kind.WORKLOAD: LABELS,
+        Kind.WORKLOAD: _workloads(),
         Kind.PAGE: commands,
     }
+
+
+def _workloads() -> tuple[str, ...]:
+    """None where the laboratory is not installed: nothing else takes them."""
+    if find_spec("scenarios") is None:
+        return ()
+    labels: tuple[str, ...] = importlib.import_module("scenarios.workloads").LABELS
+    return labels

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from asa.config import Settings
     from asa.yamlfile import Examined, Fault
 
-_FILE_KEYS = {"table": "a mapping table", "model": "a model made by `asa train`"}  # settings that name files
+_FILE_KEYS = {"table": "a mapping table", "model": "a model made by `asa lab train`"}  # settings that name files
 
 _SHOW = """\
 Prints all settings in the form of a settings file: each with its value in force, what is allowed, its

@@ -8,7 +8,7 @@ term and, two or more spaces on or in the lines below it that are indented by mo
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -30,11 +30,34 @@ class Kind(StrEnum):
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows descriptions and epilogs in the lines in which they are written; so do the parsers of its commands."""
+    """Shows descriptions and epilogs in the lines in which they are written; so do the parsers of its commands.
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    With `groups` (title -> names) its help shows the commands of each group, and no others.
+    """
+
+    def __init__(self, *arguments: Any, groups: Mapping[str, tuple[str, ...]] | None = None, **named: Any) -> None:
         named.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*arguments, **named)
+        self.groups = groups or {}
+
+    def format_help(self) -> str:
+        """As argparse, with commands by group."""
+        commands = next((one for one in self._actions if isinstance(one, argparse._SubParsersAction)), None)
+        if commands is None or not self.groups:
+            return super().format_help()
+        told = {one.dest: one for one in commands._choices_actions}
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, names in self.groups.items():
+            formatter.start_section(title)
+            formatter.add_arguments([told[name] for name in names if name in told])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([one for one in self._actions if one is not commands])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 
 A command's module has its name and a `register(commands)`, which adds its parser with `set_defaults(run=function)`; the
 function takes the parsed arguments and returns an exit code. It imports what it needs inside that function, so that the
-agent never pays for an offline command's libraries.
+agent never pays for an offline command's libraries. The laboratory's commands are in `asa.cli.lab`, which an
+installation may lack.
 """
 
 import argparse
@@ -11,8 +12,9 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any, TypeAlias
 
 import asa
 from asa.cli.grammar import Parser
@@ -22,117 +24,114 @@ Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
 )
 
-COMMANDS = (
-    "run",
-    "daemon",
-    "helper",
-    "status",
-    "monitor",
-    "explain",
-    "hold",
-    "switch",
-    "resume",
-    "machine",
-    "journal",
-    "report",
-    "replay",
-    "shadow",
-    "doctor",
-    "config",
-    "metrics",
-    "gnome",
-    "install",
-    "uninstall",
-    "completion",
-    "man",
-    "demo",
-    "setup",
-    "deb",
-    "schedulers",
-    "lab",
-    "record",
-    "dataset",
-    "train",
-    "finetune",
-    "model",
-    "table",
-    "bench",
-    "calibrate",
-    "adapt",
-    "evaluate",
-    "fleet",
-    "score",
-)
-"""Modules beside this one, in the order in which help shows them."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "the agent": ("run", "status", "monitor", "explain"),
+    "steering": ("hold", "switch", "resume", "machine"),
+    "records": ("journal", "report", "replay"),
+    "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),
+    "installation": ("install", "uninstall", "completion"),
+    "laboratory": ("calibrate", "adapt", "lab"),
+}
+"""What help shows, in that order."""
 
-_ELSEWHERE = {
-    name: f"lab.{name}"
-    for name in (
-        "adapt",
-        "calibrate",
-        "dataset",
-        "deb",
-        "demo",
-        "evaluate",
-        "finetune",
-        "fleet",
-        "record",
-        "score",
-        "setup",
-        "shadow",
-        "train",
-    )
-} | {"bench": "lab.bench.overhead", "lab": "lab.machine"}
-"""Modules of the laboratory's commands."""
+HIDDEN = ("daemon", "helper", "man")
+"""Commands that systemd, the bus or a package calls."""
 
+COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
+
+LAB_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "virtual machines": ("setup", "run", "status", "demo"),
+    "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow"),
+    "models": ("record", "dataset", "train", "finetune"),
+    "packages": ("deb",),
+}
+"""What `asa lab --help` shows."""
+
+LAB_COMMANDS = tuple(name for names in LAB_GROUPS.values() for name in names)
+
+LABORATORY = ("calibration", "scenarios", "models/train", "asa/cli/lab")
+"""Folders of the package asa-lab; all other folders of the wheel are the product."""
+
+_MODULES = {"bench": "bench.overhead"}  # where the command's own name is a folder's
 _CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends
 _SHOWN = 80  # letters of a text that cannot be written
+_LAB_FROM = "`apt install asa-lab` (built by `make deb`), or `pip install 'asa[lab]'`"
 
 _TEXT = """\
-ASA recognises what a Linux machine is being used for, and keeps the CPU scheduler loaded that serves that
-use best: one of the sched_ext schedulers, or the kernel's own EEVDF. It never makes a scheduling decision
-itself; it picks who decides. Whatever goes wrong, the machine is left on a working scheduler.
-
-`asa run` is the agent; `asa doctor` says what this machine lacks for it.
+ASA recognises what a Linux machine is used for, and loads the sched_ext scheduler that suits this use, or
+leaves the kernel's own EEVDF in place. If anything goes wrong, the machine runs on EEVDF.
+"""
+_LAB_TEXT = """\
+The laboratory: virtual machines with sched_ext, benchmarks, recordings, and training of models.
 """
 _MORE = """\
 exit status:
-  0    it was done
-  1    it could not be done; one line on standard error says why and what to do
-  2    the command line is not one that asa knows
+  0    done
+  1    failed; one line on standard error says why and what to do
+  2    wrong command line
   3    no agent is running (`asa status`, `asa explain`)
-  4    not every trial was played well (`asa fleet run`)
-  130  it was interrupted
-  141  who read its output left before the end, as in `asa journal export | head`
+  4    some trials failed (`asa lab fleet run`)
+  130  interrupted
+  141  the reader of the output left early, as in `asa journal export | head`
 
 environment:
-  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME, XDG_RUNTIME_DIR  where files of users other than root are
+  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME, XDG_RUNTIME_DIR  where a user's files are (not root's)
 
 files:
-  /etc/asa/asa.yaml       settings of an agent of root
-  ~/.config/asa/asa.yaml  settings of any other user's
-  ~/.local/state/asa      journals, models, this machine's mapping table, what was learnt
-  ~/.cache/asa            schedulers, kernels, builds: what can be made again
-  /run/asa                the running agent of root
+  /etc/asa/asa.yaml       settings of root's agent
+  ~/.config/asa/asa.yaml  settings of a user's agent
+  ~/.local/state/asa      journals, models, mapping table, learnt preferences
+  ~/.cache/asa            schedulers, kernels, builds: can be deleted
+  /run/asa                files of root's running agent
 
 examples:
   sudo asa doctor
-      What this machine has, lacks, and how to get it.
+      What this machine has, what it lacks, and how to get it.
   sudo asa run
-      The agent, until Ctrl-C.
+      Run the agent until Ctrl-C.
   asa status
-      What it sees and does.
+      What the agent sees and does.
 """
 
 
-def parser(only: str = "") -> argparse.ArgumentParser:
-    """The whole command line, or that of one command: a daemon need not import all others."""
-    top = Parser(prog="asa", description=_TEXT, epilog=_MORE, allow_abbrev=False)
+def parser(only: str = "", inner: str = "") -> argparse.ArgumentParser:
+    """The whole command line, or that of one command, or of one of the laboratory's: a daemon need not import all."""
+    top = Parser(prog="asa", description=_TEXT, epilog=_MORE, allow_abbrev=False, groups=GROUPS)
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in (only,) if only else COMMANDS:
-        importlib.import_module(f"asa.cli.{_ELSEWHERE.get(name, name)}").register(commands)
+        if name in GROUPS["laboratory"] and not _has_laboratory():
+            _stand_in(commands, name)
+        elif name == "lab":
+            _register_lab(commands, inner)
+        else:
+            folder = "asa.cli.lab" if name in GROUPS["laboratory"] else "asa.cli"
+            importlib.import_module(f"{folder}.{name}").register(commands)
     return top
+
+
+def _has_laboratory() -> bool:
+    return all(find_spec(folder.replace("/", ".")) is not None for folder in LABORATORY)
+
+
+def _register_lab(commands: Any, only: str) -> None:
+    lab = commands.add_parser(
+        "lab", help="benchmarks, recordings, training, virtual machines", description=_LAB_TEXT, groups=LAB_GROUPS
+    )
+    actions = lab.add_subparsers(dest="laboratory", metavar="COMMAND", required=True)
+    for name in (only,) if only else LAB_COMMANDS:
+        importlib.import_module(f"asa.cli.lab.{_MODULES.get(name, name)}").register(actions)
+
+
+def _stand_in(commands: Any, name: str) -> None:
+    """Where the laboratory is not installed."""
+    command = commands.add_parser(name, help="comes with the package asa-lab", add_help=False)
+    command.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    command.set_defaults(run=_lacking)
+
+
+def _lacking(arguments: argparse.Namespace) -> int:
+    raise AsaError(f"asa {arguments.command} comes with the package asa-lab; install it: {_LAB_FROM}")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -159,7 +158,7 @@ def main(argv: list[str] | None = None) -> None:
 def _done(argv: list[str]) -> int:
     """Run the command; its exit code."""
     try:
-        arguments = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
+        arguments = _parsed(argv)
     except SystemExit as ended:  # argparse has shown help, or what is wrong
         return int(ended.code or 0)
     command: Callable[[argparse.Namespace], int] = arguments.run
@@ -168,6 +167,15 @@ def _done(argv: list[str]) -> int:
     except AsaError as error:
         _say(str(error))
         return 1
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    first, second = (*argv, "", "")[:2]
+    if first not in COMMANDS and first in LAB_COMMANDS:  # where they were before the laboratory had a name
+        _say(f"`asa {first}` is `asa lab {first}` now")
+        argv, first, second = ["lab", *argv], "lab", first
+    only = first if first in COMMANDS else ""
+    return parser(only, second if only == "lab" and second in LAB_COMMANDS else "").parse_args(argv)
 
 
 def _say(line: str) -> None:

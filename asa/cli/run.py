@@ -2,7 +2,7 @@
 """`asa run`: the agent in the foreground; switching with root and sched_ext, observing otherwise.
 
 With `--shadow` each chosen scheduler is loaded and verified but not attached (the paper's stage 2), and a journal takes
-what that and the agent itself cost; `asa shadow report` shows it.
+what that and the agent itself cost; `asa lab shadow report` shows it.
 """
 
 import argparse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from asa.config import Ebpf
     from asa.core.decision import Decision
 
+SHADOW_JOURNAL = "shadow.sqlite"  # below paths.Places.state
 _LONGEST_S = 1e9  # thirty years; also keeps nan and inf out
 
 _TEXT = """\
@@ -48,7 +49,7 @@ examples:
   asa run --observe --for 60 --journal minute.sqlite
       Only look, for a minute, and keep samples and decisions.
   sudo asa run --shadow
-      Find out what switching would cost here; then `asa shadow report`.
+      Find out what switching would cost here; then `asa lab shadow report`.
 """
 
 
@@ -86,7 +87,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.act.urgency import go_first
     from asa.assembly import Assembly
-    from asa.cli.lab.shadow import JOURNAL as SHADOW_JOURNAL
 
     printer = Printer(as_json=arguments.json)
     places = paths.default()
@@ -124,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> int:
             printer.say("ended, but a scheduler of ours is still in force; `asa run` stops it, or Alt-SysRq-S")
         return 1
     if arguments.shadow:
-        printer.say(f"ended; `asa shadow report {journal}` shows what was found")
+        printer.say(f"ended; `asa lab shadow report {journal}` shows what was found")
     else:
         printer.say("ended; the kernel's scheduler is as it was" if assembly.may_switch else "ended")
     return 0

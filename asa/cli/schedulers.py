@@ -63,7 +63,7 @@ def register(commands: "Commands") -> None:
 
 
 def install_missing(names: Sequence[str] = (), *, output: TextIO | None = None) -> int:
-    """Install `names` (all when empty), showing how it goes on `output` (stderr); also a step of `asa setup`.
+    """Install `names` (all when empty), showing how it goes on `output` (stderr); also a step of `asa lab setup`.
 
     Gives an exit code: 0 unless one failed, or one that was asked for by name cannot be had.
     """

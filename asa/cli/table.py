@@ -88,6 +88,13 @@ class _Desk:
         self.present = table.Present.of(portfolio)
         self.here = host.facts(self.places.proc, self.places.sys)
         self.named = settings.table
+        self._settings = settings
+
+    def classes(self) -> "tuple[Workload, ...]":
+        """What the model in use knows. Raises ModelError."""
+        from asa.model import Model
+
+        return Model.first(self._settings, self.places, lambda _: None).classifier.classes
 
     def in_use(self) -> "MappingTable":
         """The agent's own choice. Raises InputError."""
@@ -213,15 +220,12 @@ def _diff(arguments: argparse.Namespace) -> int:
     """Print what two tables choose differently. Raises InputError for a damaged one."""
     import msgspec
 
-    from asa.core.decision import Workload
-    from scenarios.catalogue import SCENARIOS
-
     desk = _Desk()
     if arguments.other is None:
         one, other = desk.in_use(), desk.at(arguments.file)
     else:
         one, other = desk.at(arguments.file), desk.at(arguments.other)
-    names = list(dict.fromkeys((*_listed(one), *_listed(other), *(Workload(found.label) for found in SCENARIOS))))
+    names = list(dict.fromkeys((*_listed(one), *_listed(other), *desk.classes())))
     rows = []
     for name in names:
         for saver in (False, True):

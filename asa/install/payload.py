@@ -33,7 +33,7 @@ NEEDED = ("jeepney", "msgspec", "numpy", "pyyaml")
 WELCOME = ("textual",)
 """What is taken along where it is there: the extra `monitor`."""
 
-_DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[1] / "data"
 _PLACES = {
     HELPER_UNIT: PurePosixPath("/usr/lib/systemd/system"),
     USER_UNIT: PurePosixPath("/usr/lib/systemd/user"),
@@ -193,4 +193,4 @@ def _normal(name: str) -> str:
 
 def _data() -> Iterator[Item]:
     for name, folder in _PLACES.items():
-        yield Item(path=folder / name, body=(_DATA / name).read_bytes())
+        yield Item(path=folder / name, body=(DATA / name).read_bytes())

@@ -82,7 +82,7 @@ def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made)
     goals = [figure for figure in found if GOALS[figure.name].bound is not None]
     others = [figure for figure in found if GOALS[figure.name].bound is None]
     text = [
-        *("# The evaluation", "", "Written by `asa evaluate fleet --page` itself; do not edit.", ""),
+        *("# The evaluation", "", "Written by `asa lab evaluate fleet --page` itself; do not edit.", ""),
         *_made(machines, made),
         *("", "## Goals", "", *_table(HEAD, [cells(figure) for figure in goals])),
         *("", *(f"- `{figure.name}`: {GOALS[figure.name].what}." for figure in goals)),
@@ -294,11 +294,11 @@ def _distribution(blocks: Sequence[Block]) -> Iterator[str]:
 
 def _windows(windows: Sequence[Window]) -> Iterator[str]:
     if not windows:
-        yield "Not known: `asa evaluate voting --all --json` is not kept beside the machines as voting.jsonl."
+        yield "Not known: `asa lab evaluate voting --all --json` is not kept beside the machines as voting.jsonl."
         return
     others = ", ".join(f"{name} {value:g}" for name, value in OTHERS.items())
     yield f"The other parameters as shipped ({others}). Not of the fleet: of recorded sequences of real programs, and"
-    yield "the shipped model, by `asa evaluate voting --all --json`; docs/voting.md names both, and what the"
+    yield "the shipped model, by `asa lab evaluate voting --all --json`; docs/voting.md names both, and what the"
     yield "sweep of all three parameters would choose."
     yield ""
     rows = [

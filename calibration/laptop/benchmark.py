@@ -103,13 +103,13 @@ def _reads(reads: int) -> list[Figure]:
 
 
 def _score() -> list[Figure]:
-    from asa.install.figures import helper_security_score
+    from calibration.laptop.installation import helper_security_score
 
     return [Figure(name=Name.SCORE, value=helper_security_score())]
 
 
 def _left() -> list[Figure]:
-    from asa.install.figures import uninstall_leftover_files
+    from calibration.laptop.installation import uninstall_leftover_files
 
     return [Figure(name=Name.LEFT, value=float(uninstall_leftover_files()))]
 

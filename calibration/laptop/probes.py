@@ -87,7 +87,7 @@ def _served() -> Iterator[Bus]:
     """A bus on which the other process answers."""
     program = shutil.which("dbus-daemon")
     if program is None:
-        raise AsaError("dbus-daemon is missing: run asa setup --tests")
+        raise AsaError("dbus-daemon is missing: run asa lab setup --tests")
     words = ("setpriv", "--pdeathsig", "KILL")
     started: list[subprocess.Popen[str]] = []
     try:

@@ -44,7 +44,7 @@ def document(result: Result, machine: Machine) -> str:
     lines = [
         "# On a laptop: what daemon and helper cost, and keep",
         "",
-        "Written by `make bench-laptop` (`asa bench laptop`) itself; do not edit.",
+        "Written by `make bench-laptop` (`asa lab bench laptop`) itself; do not edit.",
         "",
         *_when(result, machine),
         *("", "## Figures", "", _row("figure", "value", "goal", "met", ""), "|---|---|---|---|---|"),

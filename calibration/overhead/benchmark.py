@@ -139,7 +139,7 @@ _COSTS = frozenset(one.figure for one in _KINDS.values())
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     """Measure what `options` ask for. Raises AsaError where nothing can be measured: no root, an agent runs."""
     if os.geteuid() != 0:
-        raise AsaError("overhead: the probes and SCHED_FIFO need root; run: sudo asa bench overhead")
+        raise AsaError("overhead: the probes and SCHED_FIFO need root; run: sudo asa lab bench overhead")
     result = Result(began_s=time.time())
     began_s = time.monotonic()
     steps = _Steps(tell, _expected_s(options))

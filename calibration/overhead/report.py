@@ -87,7 +87,7 @@ def document(result: Result, machine: Machine, *, image: str | None) -> str:
     lines = [
         "# What ASA costs",
         "",
-        "Written by `make bench-overhead` (`asa bench overhead`) itself; do not edit.",
+        "Written by `make bench-overhead` (`asa lab bench overhead`) itself; do not edit.",
         "",
         *_when(result, machine),
         *("", "## Figures", "", _row("figure", "value", "goal", "met", ""), _rule(5)),

@@ -75,7 +75,7 @@ class PaperFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `asa shadow report` shows."""
+    """Everything that `asa lab shadow report` shows."""
 
     journal: str
     sessions: int

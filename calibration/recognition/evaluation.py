@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What recognition is worth: all figures of `asa evaluate model`, from trainings that each kept something away.
+"""What recognition is worth: all figures of `asa lab evaluate model`, from trainings that each kept something away.
 
 Plans the trainings (`models.train.held_out` does them and keeps what comes out), and makes one `Result` of them, that
 can be
@@ -52,7 +52,7 @@ class Options:
     jobs: int
     kept: Kept
     model: Path  # artefact whose evaluation is timed, and that judges recorded sequences
-    sequences: tuple[Path, ...] = ()  # journals of `asa record --sequence`; without any, sequences are spliced
+    sequences: tuple[Path, ...] = ()  # journals of `asa lab record --sequence`; without any, sequences are spliced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

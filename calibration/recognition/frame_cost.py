@@ -2,7 +2,7 @@
 """What a tick costs from its sample to the probabilities: rates, window, frame, model; by the wall clock.
 
 Takes recorded samples, gives microseconds of each step; everything runs in one thread, as in the agent. For
-`asa bench recognition` and `asa evaluate model`.
+`asa lab bench recognition` and `asa lab evaluate model`.
 """
 
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the evaluation of the model costs the agent, by each candidate that could do it: `asa bench recognition`.
+"""What the evaluation of the model costs the agent, by each candidate that could do it: `asa lab bench recognition`.
 
 Every candidate runs in processes of its own (`calibration.recognition.probe`), in turn with the others and as often,
 so that a busy machine slows all of them alike and the ratios hold where the milliseconds do not. Returns values; it

@@ -192,7 +192,7 @@ def document(result: Result, machine: Machine) -> str:
     text = [
         "# What evaluates the model in the agent",
         "",
-        "Written by `asa bench recognition` itself; do not edit.",
+        "Written by `asa lab bench recognition` itself; do not edit.",
         "",
         *_WHAT,
         "",

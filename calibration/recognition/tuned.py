@@ -137,7 +137,7 @@ def only(data: Dataset, use: Array) -> Dataset:
 
 
 def own_of(data: Dataset, use: Array) -> Own:
-    """Labelled sessions as `asa finetune` takes them: rows in which all of a session's label works."""
+    """Labelled sessions as `asa lab finetune` takes them: rows in which all of a session's label works."""
     numbers = [
         number
         for number in np.unique(data.session[use]).tolist()

@@ -91,7 +91,7 @@ def document(result: Result, machine: Machine, *, image: str, gauges: str) -> st
     lines = [
         "# Schedulers against core counts",
         "",
-        "Written by `make bench-scale` (`asa bench scale`) itself; do not edit.",
+        "Written by `make bench-scale` (`asa lab bench scale`) itself; do not edit.",
         "",
         *_when(result, machine),
         *(["", *(f"**Doubtful**: {text}." for text in troubles)] if troubles else []),

@@ -28,7 +28,7 @@ FEWEST_SCHEDULERS = 4
 _SCORE_FLOOR = 0.002  # a hundredth of the score is the least that anybody would call a difference; its fifth
 _SHARE_FLOOR = 0.002  # of a metric's ratio
 _OUT = "calibration/results"
-_RUN = "asa bench run --tier {tier} --scenario all {more} --out {out}/{name}"
+_RUN = "asa lab bench run --tier {tier} --scenario all {more} --out {out}/{name}"
 
 
 class Name(StrEnum):
@@ -293,7 +293,7 @@ def _completed(name: Name, runs: Sequence[Run], tier: Tier, schedulers: int, mor
 
 def _dataset(facts: Sequence[Facts] | None) -> list[Figure]:
     if facts is None:
-        reason = "no recordings are kept; run: asa record --scenario everything --pack FILE.journal.xz"
+        reason = "no recordings are kept; run: asa lab record --scenario everything --pack FILE.journal.xz"
         return [Figure(name=name, value=None, reason=reason) for name in (Name.SESSIONS, Name.LABELS)]
     good = whole(facts)
     labels = set(complete(good)) & {scenario.label for scenario in SCENARIOS}

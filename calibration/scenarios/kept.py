@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kept runs of `asa bench run`: every folder with its two tables, read for who compares them."""
+"""The kept runs of `asa lab bench run`: every folder with its two tables, read for who compares them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,5 +79,5 @@ def _run(folder: Path) -> Run:
     try:
         rows = pq.read_table(folder / bench_tables.TRIALS, columns=_COLUMNS).to_pylist()
     except (OSError, pa.ArrowException) as error:
-        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa bench run --out` makes them") from error
+        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa lab bench run --out` makes them") from error
     return Run(name=folder.name, folder=folder, trials=tuple(Trial(**row) for row in rows), played=tuple(played))

@@ -68,7 +68,7 @@ def document(result: Result, machine: Machine) -> str:
     text = [
         "# Programs and their stand-ins",
         "",
-        "Written by `asa bench stand-ins` itself; do not edit.",
+        "Written by `asa lab bench stand-ins` itself; do not edit.",
         "",
         *_WHAT,
         "",

@@ -90,7 +90,7 @@ def read(folder: Path) -> list[Played]:
         trials = pq.read_table(folder / TRIALS, schema=_TRIALS).to_pylist()
         table = pq.read_table(folder / SAMPLES, columns=["run", "trial", "application", "metric", "value"])
     except (OSError, pa.ArrowException) as error:
-        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa bench run --out` makes them") from error
+        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa lab bench run --out` makes them") from error
     samples: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     keys = ("run", "trial", "application", "metric")
     for row in table.group_by(list(keys), use_threads=False).aggregate([("value", "list")]).to_pylist():

@@ -15,7 +15,7 @@ from scenarios.application import Role
 _HEAD = """\
 # Scores
 
-Written by `asa score show --markdown`, the picture by `asa score plot`; do not edit.
+Written by `asa lab score show --markdown`, the picture by `asa lab score plot`; do not edit.
 
 What the programs of a benchmark measure becomes a score from 0 to 1 as a person feels it, by the curves of the ASA
 paper's section 4.2 (Wang et al., *Mixture-of-Schedulers*). The constants are ours: the paper prints none. Green is

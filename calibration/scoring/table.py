@@ -2,7 +2,7 @@
 """The constants of the scores, one row a metric, each with its reason and the sources of that. Data alone.
 
 The names are those under which a scenario, real or stand-in, hands its figures over. docs/scoring.md is written from
-here (`asa score show --markdown`).
+here (`asa lab score show --markdown`).
 """
 
 from collections.abc import Mapping

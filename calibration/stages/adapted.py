@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `asa adapt` took for a table, kept in a file beside it: vm122.yaml has its minutes in vm122.adapted.json.
 
-`asa fleet run` takes it from there into its machine.json. It holds for the very table that was written alone: once the
-table's file has changed, nothing is known.
+`asa lab fleet run` takes it from there into its machine.json. It holds for the very table that was written alone: once
+the table's file has changed, nothing is known.
 """
 
 import hashlib

@@ -25,7 +25,7 @@ from calibration.scenarios.scores import Played, scores
 from scenarios.catalogue import SCENARIOS
 
 SCORE_FLOOR = 0.002
-"""The least standard deviation of a score that means anything, as in `asa evaluate scenarios`."""
+"""The least standard deviation of a score that means anything, as in `asa lab evaluate scenarios`."""
 
 NOISE_FIRST = 0.05
 """Of a score within its block, while no two blocks say better. A first choice, measured on nothing."""

@@ -2,8 +2,8 @@
 """Records the trials of a calibration as labelled sessions: what a model is trained from, as the agent would see it.
 
 A thread samples once a second while a trial is played. Of a trial that was measured to its end the samples of its
-window are kept, as a packed journal of one session; of all others nothing. `asa train --recordings` and `asa dataset
-build` read the folder.
+window are kept, as a packed journal of one session; of all others nothing. `asa lab train --recordings` and
+`asa lab dataset build` read the folder.
 """
 
 import tempfile

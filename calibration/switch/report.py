@@ -72,7 +72,7 @@ def document(result: Result, machine: Machine, *, image: str) -> str:
     lines = [
         "# What a switch takes",
         "",
-        "Written by `make bench-switch` (`asa bench switch`) itself; do not edit.",
+        "Written by `make bench-switch` (`asa lab bench switch`) itself; do not edit.",
         "",
         *_when(result, machine),
         *("", "## Figures", "", _row("figure", "clock", "value", "goal", "met", ""), _rule(6)),

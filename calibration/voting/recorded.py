@@ -32,7 +32,7 @@ def read(paths: Iterable[Path], model: Judging) -> list[Stream]:
         for session in recorded.read(path):
             if not session.marks or not session.samples:
                 name = f"its session of {session.header.label!r}"
-                raise ModelError(f"{path}: {name} has no marks; record by `asa record --sequence` or --scenario")
+                raise ModelError(f"{path}: {name} has no marks; record by `asa lab record --sequence` or --scenario")
             if session.id in found:
                 raise ModelError(f"{path}: its session of {session.header.label!r} was read before; name it once")
             end_ns = session.samples[-1].monotonic_ns + 1

@@ -85,7 +85,7 @@ def spans(marks: Sequence[Mark], end_ns: int) -> tuple[Span, ...]:
 def splice(
     sessions: Mapping[Workload, Sequence[Sequence[Probabilities]]], *, count: int, scenarios: int, seed: int
 ) -> list[Stream]:
-    """Sequences as `asa record --sequence` plays them, of predictions for sessions of one label each, a tick a second.
+    """Sequences as `asa lab record --sequence` plays them, of predictions for sessions of one label, a tick a second.
 
     `sessions` are such sessions by their label. A span is a stretch of one session, 20 to 40 s or all it has; two
     after each other differ in label. There is no coming and going between them: what a real change looks like is
@@ -128,7 +128,7 @@ def held_out(path: Path) -> dict[Workload, list[list[Probabilities]]]:
             values, y, session = table["probabilities"], table["y"], table["session"]
             classes = tuple(Workload(str(name)) for name in table["classes"])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path}: no table of held-out predictions: {error}; make one by `asa train`") from error
+        raise ModelError(f"{path}: no table of held-out predictions: {error}; make one by `asa lab train`") from error
     rows = len(y)
     fits = values.shape == (rows, len(classes)) and session.shape == y.shape == (rows,) and rows > 0
     if not fits or not np.isfinite(values).all() or not 0 <= y.min() <= y.max() < len(classes):

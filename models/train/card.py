@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a trained model is worth, for people: the tables that `asa train` prints and the model card it writes.
+"""What a trained model is worth, for people: the tables that `asa lab train` prints and the model card it writes.
 
 Takes the dataset, the held-out predictions and the artefact's header, makes Markdown. Every number comes from there.
 """
@@ -189,8 +189,9 @@ _WARNING = (
 
 _LIMITS = (
     "It knows the programs of the benchmark by how they behave, in the places above. Another machine, another program",
-    "of the same kind and another scheduler may look different: `asa evaluate model` says by how much, `asa finetune`",
-    "fits the model to a machine. A use of none of its classes is told by the threshold above, and not always.",
+    "of the same kind and another scheduler may look different: `asa lab evaluate model` says by how much,",
+    "`asa lab finetune` fits the model to a machine. A use of none of its classes is told by the threshold above,",
+    "and not always.",
 )
 
 

@@ -274,11 +274,11 @@ def _whole(session: Recording) -> Mark:
 
 def _check(sessions: Sequence[Recording], least_sessions: int) -> None:
     if not sessions:
-        raise ModelError("no recordings to train on; make some with `asa record`")
+        raise ModelError("no recordings to train on; make some with `asa lab record`")
     seen: dict[tuple[str, int, int], str] = {}
     for session in sessions:
         if not session.label:
-            raise ModelError(f"{session.source}: a session without a label; record it with `asa record --label`")
+            raise ModelError(f"{session.source}: a session without a label; record it with `asa lab record --label`")
         if not session.samples:
             raise ModelError(f"{session.source}: a session without samples; record it again")
         first = session.samples[0]

@@ -115,7 +115,7 @@ def sessions(paths: Iterable[Path]) -> list[Rows]:
                 raise ModelError(f"{session.source}: its session of {name} stands {words}; name each recording once")
             found[session.id] = rows(session)
     if not found:
-        raise ModelError("no session in these journals; record some by `asa record --scenario`")
+        raise ModelError("no session in these journals; record some by `asa lab record --scenario`")
     return [found[key] for key in sorted(found)]
 
 
@@ -151,7 +151,7 @@ def rows(session: Recorded) -> Rows:
 def _check(session: Recorded) -> None:
     if not session.marks or not session.header.label:
         what = f"a session of {session.header.label!r}" if session.header.label else "a session without a label"
-        raise ModelError(f"{session.source}: {what} that is no scenario's; record by `asa record --scenario`")
+        raise ModelError(f"{session.source}: {what} that is no scenario's; record by `asa lab record --scenario`")
     if not session.samples:
         raise ModelError(f"{session.source}: a session of {session.header.label!r} without samples; record it again")
 

@@ -101,10 +101,10 @@ def read(path: Path) -> list[Facts]:
     try:
         schema = pq.read_schema(path)
         if (schema.metadata or {}).get(b"asa") != str(SCHEMA).encode() or not set(_TABLE.names) <= set(schema.names):
-            raise ModelError(f"{path}: not a dataset of this version; make it by `asa dataset build`")
+            raise ModelError(f"{path}: not a dataset of this version; make it by `asa lab dataset build`")
         return facts(pq.read_table(path, columns=[name for name, _ in _FACTS] + list(_SOURCES.values())))
     except (OSError, pa.ArrowException) as error:
-        raise ModelError(f"{path}: cannot be read as a dataset: {error}; make it by `asa dataset build`") from error
+        raise ModelError(f"{path}: cannot be read as a dataset: {error}; make it by `asa lab dataset build`") from error
 
 
 def table(found: Sequence[Rows]) -> pa.Table:

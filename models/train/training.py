@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From a dataset to a model to ship, with what it is worth: `asa train` without files and words.
+"""From a dataset to a model to ship, with what it is worth: `asa lab train` without files and words.
 
 Flat and factored are both judged on sessions that were held out; which of them is shipped is chosen on inner folds, as
 are weights, temperatures and the open world's threshold.

@@ -128,7 +128,7 @@ def test_a_real_client_understands_our_introspection(pair, bus_address):
     server, _ = pair
     command = ["gdbus", "introspect", "--address", bus_address, "--dest", server.unique_name, "--object-path", PATH]
     if shutil.which("gdbus") is None:
-        pytest.skip("needs gdbus (libglib2.0-bin); `asa setup --tests` installs it with gnome-shell")
+        pytest.skip("needs gdbus (libglib2.0-bin); `asa lab setup --tests` installs it with gnome-shell")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
         turn(server, until=lambda: client.poll() is not None)
         text = client.stdout.read()

@@ -44,7 +44,7 @@ class Shell:
     def __init__(self, name, script, folder):
         program = shutil.which(name)
         if program is None:
-            pytest.skip(f"{name} is not installed; `asa setup --tests` does it")
+            pytest.skip(f"{name} is not installed; `asa lab setup --tests` does it")
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             environment = {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(folder), "LC_ALL": "C.UTF-8"}

@@ -100,7 +100,7 @@ def test_fish_knows_every_command(tmp_path, folder):
 def from_fish(line, tmp_path, folder):
     fish = shutil.which("fish")
     if fish is None:
-        pytest.skip("fish is not installed; `asa setup --tests` does it")
+        pytest.skip("fish is not installed; `asa lab setup --tests` does it")
     script = tmp_path / "asa.fish"
     script.write_text(completion.script(completion.Shell.FISH))
     words = f"source {script}; complete -C 'asa {line}'"

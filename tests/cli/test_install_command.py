@@ -37,7 +37,7 @@ def ran(capsys, *words):
 @pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root")
 def test_in_again_and_out(root, capsys):
     if shutil.which("systemctl") is None:
-        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+        pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
     code, out, err = ran(capsys, "install", "--dry-run", "--root", root)
     assert (code, list(root.iterdir())) == (0, [])
     lines = out.splitlines()
@@ -72,7 +72,7 @@ def test_in_again_and_out(root, capsys):
 
 def test_a_daemon_that_a_removed_package_has_masked_is_enabled(root):
     if shutil.which("systemctl") is None:
-        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+        pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
     units = root / "usr/lib/systemd/user"
     units.mkdir(parents=True)
     shutil.copy(DATA / "asa.service", units)

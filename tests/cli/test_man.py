@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 def as_text(path):
     if shutil.which("man") is None:
-        pytest.skip("man is not installed; `asa setup --tests` does it")
+        pytest.skip("man is not installed; `asa lab setup --tests` does it")
     command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", path]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **WIDTH})
     assert done.stderr == ""

@@ -22,7 +22,7 @@ from collectors.session import Session
 from collectors.x11 import MOST_NS, X11Reader
 
 PROGRAMS = ("Xvfb", "openbox", "xdotool", "xauth")
-NEEDED = f"needs {', '.join(PROGRAMS)} and python3-gi with gir1.2-gtk-3.0; `asa setup --tests` installs them"
+NEEDED = f"needs {', '.join(PROGRAMS)} and python3-gi with gir1.2-gtk-3.0; `asa lab setup --tests` installs them"
 S_NS = 1_000_000_000
 WINDOW = """
 import sys, gi

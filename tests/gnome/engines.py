@@ -34,8 +34,8 @@ def gjs(codename):
     """Command that runs gjs of that Debian release."""
     own = shutil.which("gjs")
     if own is None and os.environ.get("CI") != "true":
-        pytest.skip("not on PATH: gjs; this needs gnome-shell, which brings it; `asa setup --tests` installs it")
-    assert own, "not on PATH: gjs; `asa setup --tests` installs it"
+        pytest.skip("not on PATH: gjs; this needs gnome-shell, which brings it; `asa lab setup --tests` installs it")
+    assert own, "not on PATH: gjs; `asa lab setup --tests` installs it"
     return [own] if debian.release() is codename else _fetched(codename)
 
 

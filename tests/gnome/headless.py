@@ -23,7 +23,7 @@ from waiting import LIMIT_S, until
 from collectors.gnome import extension
 
 PROGRAMS = ("gnome-shell", "dbus-daemon", "setpriv")
-NEEDED = "needs gnome-shell, dbus-daemon and python3-gi with gir1.2-gtk-4.0; `asa setup --tests` installs them"
+NEEDED = "needs gnome-shell, dbus-daemon and python3-gi with gir1.2-gtk-4.0; `asa lab setup --tests` installs them"
 KEYS = {
     key: code
     for codes, first in (("qwertyuiop", 16), ("asdfghjkl", 30), ("zxcvbnm", 44))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """All eleven stand-ins in an emulated guest, by the wall clock: each metric comes, and nothing is left.
 
-The host has built them (`asa bench run` and tests/scenarios/test_guest.py do so before a boot).
+The host has built them (`asa lab bench run` and tests/scenarios/test_guest.py do so before a boot).
 """
 
 import dataclasses

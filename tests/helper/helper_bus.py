@@ -28,7 +28,7 @@ class PrivateBus:
     def __init__(self):
         for program in ("dbus-daemon", "setpriv"):
             if shutil.which(program) is None:
-                pytest.skip(f"needs {program}; `asa setup --tests` installs it")
+                pytest.skip(f"needs {program}; `asa lab setup --tests` installs it")
         self.folder = Path(tempfile.mkdtemp(prefix="asa-bus-"))  # pytest's own folders are closed to other users
         self.folder.chmod(0o755)
         self._processes = []
@@ -92,7 +92,7 @@ class PrivateBus:
         """A real polkitd that knows these actions (XML) and rules (JavaScript) alone; its process."""
         program = "/usr/lib/polkit-1/polkitd"
         if not Path(program).exists():
-            pytest.skip("needs polkitd; `asa setup --tests` installs it")
+            pytest.skip("needs polkitd; `asa lab setup --tests` installs it")
         for name, text in (("actions/org.asa.test.policy", actions), ("rules.d/50-test.rules", rules)):
             path = self.folder / name
             path.parent.mkdir(exist_ok=True)

@@ -19,8 +19,8 @@ from asa.config import SwitchSettings
 from asa.core.errors import SetupError
 from asa.core.helper_api import BUS_NAME, INTERFACE, Action, Verb
 from asa.install import system
-from asa.install.figures import helper_security_score
 from asa.install.payload import LAUNCHER, NEEDED, PACKAGES, PROGRAM, SETTINGS, WELCOME, Kind, Texts, folders, payload
+from calibration.laptop.installation import helper_security_score
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "asa/data"
@@ -180,7 +180,7 @@ def test_polkit_knows_each_action_and_asks_an_administrator_but_for_two():
 
 def test_systemd_finds_no_fault_in_the_units_and_little_exposure(tmp_path):
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd is not installed; `asa setup --tests` does it")
+        pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
     for name in ("asa-helper.service", "asa.service"):
         text = (DATA / name).read_text().replace("/usr/bin/asa", "/bin/true")  # it asks for the program too
         (tmp_path / name).write_text(text)

@@ -84,7 +84,7 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path):
     if shutil.which("tmux") is None:
-        pytest.skip("needs tmux; `asa setup --tests` installs it")
+        pytest.skip("needs tmux; `asa lab setup --tests` installs it")
     with tempfile.TemporaryDirectory(prefix="asa-") as folder:  # a socket's path is 107 bytes at most
         found = Terminal(folder, tmp_path / "run")
         yield found

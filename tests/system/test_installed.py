@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from asa.install.figures import leftovers, look
+from calibration.laptop.installation import leftovers, look
 from scenarios.lab.box.installed import UNIT, helper_pid
 from scenarios.lab.box.machine import Box, end
 
@@ -128,7 +128,7 @@ def test_the_package_is_not_put_over_another_installation(box, package):
 
 def test_lintian_finds_no_error_in_the_package(package):
     if shutil.which("lintian") is None:
-        pytest.skip("lintian is not installed; `asa setup --tests` does it")
+        pytest.skip("lintian is not installed; `asa lab setup --tests` does it")
     command = ["lintian", "--allow-root", "--fail-on", "error", str(package)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -30,7 +30,7 @@ examples:
   sudo asa adapt --minutes 10 --scenario web --scheduler eevdf,scx_bpfland,scx_lavd
       The scenarios with a browser, three schedulers, ten minutes.
   asa adapt --in-lab --machine vm122 --out tables/vm122.yaml
-      A machine of the fleet; then asa fleet run --machine vm122 --table tables/ --out fleet
+      A machine of the fleet; then asa lab fleet run --machine vm122 --table tables/ --out fleet
 """
 
 

@@ -37,9 +37,9 @@ exit status:
   1  it was not, and is as it was; one line on standard error says why
 
 files of the campaign's folder:
-  trials.parquet, samples.parquet  every trial that was played, as of `asa bench run`
+  trials.parquet, samples.parquet  every trial that was played, as of `asa lab bench run`
   machine.json                     what the machine is
-  recordings/                      with --record: what `asa train --recordings` reads
+  recordings/                      with --record: what `asa lab train --recordings` reads
 
 examples:
   sudo asa calibrate prototype
@@ -85,7 +85,7 @@ def add_common(
 ) -> None:
     """The options that all stages have."""
     command.add_argument(
-        "--scenario", default=scenario, metavar="SCENARIO,...", help="as of `asa bench run` (default: %(default)s)"
+        "--scenario", default=scenario, metavar="SCENARIO,...", help="as of `asa lab bench run` (default: %(default)s)"
     )
     command.add_argument(
         "--scheduler",
@@ -112,7 +112,7 @@ def add_common(
     command.add_argument("--in-lab", action="store_true", help="guests of the lab stand for the machine")
     command.add_argument("--jobs", type=_count, metavar="N", help="guests at once (default: 1)")
     command.add_argument("--cpus", type=_count, metavar="N", help=f"of a guest, up to 16 (default: {LAB_CPUS})")
-    command.add_argument("--machine", metavar="NAME", help="of the fleet, that a guest is (`asa fleet list`)")
+    command.add_argument("--machine", metavar="NAME", help="of the fleet, that a guest is (`asa lab fleet list`)")
     command.add_argument(
         "--from", dest="prior", type=Path, metavar="FILE", help="table to begin with (default: the one in force)"
     )

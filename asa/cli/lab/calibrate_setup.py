@@ -142,7 +142,9 @@ class Setup:
         print(f"{len(results)} trials, {len(failed)} failed, {spent}; wrote {self.out}")
         recordings = self.folder / RECORDINGS
         if recordings.is_dir():
-            print(f"recordings of the trials: `asa train --recordings {recordings} --out model.npz` learns from them")
+            print(
+                f"recordings of the trials: `asa lab train --recordings {recordings} --out model.npz` learns from them"
+            )
         if kept is not None:
             print(f"the table before this one, not all of which is in it, is kept as {kept}")
         return 0

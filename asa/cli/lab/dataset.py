@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa dataset`: from journals of recorded scenarios to the Parquet file that a model is trained from."""
+"""`asa lab dataset`: from journals of recorded scenarios to the Parquet file that a model is trained from."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from models.train.recorded_table import Facts
 
 _TEXT = """\
-Makes one table of the journals that `asa record --scenario` wrote: a row a sample, with what was there at that
+Makes one table of the journals that `asa lab record --scenario` wrote: a row a sample, with what was there at that
 moment, the phase, the scheduler in force, all rates and all histograms. `check` says what it lacks to train from.
 """
 _MORE = """\
@@ -22,9 +22,9 @@ exit status:
   1  it is not, or something is
 
 examples:
-  asa dataset build --out scenarios.parquet models/recordings/scenarios/*.journal.xz
+  asa lab dataset build --out scenarios.parquet models/recordings/scenarios/*.journal.xz
       The same journals give the same file, whatever their order.
-  asa dataset check scenarios.parquet
+  asa lab dataset check scenarios.parquet
       Labels without three sessions of different seeds, sources that were not read, schedulers.
 """
 

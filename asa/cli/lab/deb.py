@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa deb`: makes a Debian package of this ASA."""
+"""`asa lab deb`: makes a Debian package of this ASA."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,7 @@ environment:
   SOURCE_DATE_EPOCH  the date of all files in the package, in seconds since 1970 (default: now)
 
 examples:
-  asa deb --out build
+  asa lab deb --out build
       As `make deb` does.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa demo`: what `make run` shows. The agent itself where this host can switch; else the agent in the lab, beside a
-script of real programs, with the timeline shown as it happens and a summary at the end.
+"""`asa lab demo`: what `make run` shows. The agent itself where this host can switch; else the agent in the lab, beside
+a script of real programs, with the timeline shown as it happens and a summary at the end.
 """
 
 import argparse
@@ -35,9 +35,9 @@ files:
   run.json  the record, or what `--out` names
 
 examples:
-  asa demo
+  asa lab demo
       On this host if it can switch, else in the lab.
-  asa demo --lab --seed 7 --out seven.json
+  asa lab demo --lab --seed 7 --out seven.json
       In the lab, with other parameters of the programs.
 """
 

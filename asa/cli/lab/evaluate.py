@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
+"""`asa lab evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
 
 import argparse
 import json
@@ -27,9 +27,9 @@ exit status:
   1  kept results cannot be read
 
 examples:
-  asa evaluate scenarios
+  asa lab evaluate scenarios
       Figures with their goals, and each scenario's comparison.
-  asa evaluate scenarios --json
+  asa lab evaluate scenarios --json
       The figures alone, a JSON object a line; value is null for what no kept result tells.
 """
 
@@ -42,13 +42,16 @@ def register(commands: "Commands") -> None:
     actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
     scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")
     scenarios.add_argument(
-        "--results", type=Path, metavar="DIR", help="runs of `asa bench run`, a folder each (default: the package's)"
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="folders of `asa lab bench run` (default: the package's)",
     )
     scenarios.add_argument(
         "--dataset",
         type=Path,
         metavar="FILE",
-        help="a Parquet file of `asa dataset build`, or a folder of packed journals (default: the package's)",
+        help="a Parquet file of `asa lab dataset build`, or a folder of packed journals (default: the package's)",
     )
     scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")

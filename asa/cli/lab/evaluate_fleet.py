@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate fleet`: what the agent is worth, by the kept runs of a fleet of machines; writes docs/evaluation.md."""
+"""`asa lab evaluate fleet`: what the agent is worth, by kept runs of a fleet of machines; writes docs/evaluation.md."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Compares the agent with EEVDF, every single scheduler, the best of them, scx_loader's --auto rule and a random router,
-by the runs that `asa fleet run` has kept. It measures nothing.
+by the runs that `asa lab fleet run` has kept. It measures nothing.
 """
 _MORE = """\
 exit status:
@@ -21,17 +21,17 @@ exit status:
   1  kept runs cannot be read, or there are none
 
 examples:
-  asa evaluate fleet calibration/results/fleet
+  asa lab evaluate fleet calibration/results/fleet
       Figures with their goals.
-  asa evaluate fleet calibration/results/fleet --page docs/evaluation.md
+  asa lab evaluate fleet calibration/results/fleet --page docs/evaluation.md
       The page with all tables; its pictures and all scores in docs/evaluation.
-  asa evaluate fleet --json
+  asa lab evaluate fleet --json
       The figures alone, a JSON object a line; value is null for what no kept run tells.
 """
 
 
 def register(actions: "Commands") -> None:
-    """Add the parser to those of `asa evaluate`."""
+    """Add the parser to those of `asa lab evaluate`."""
     command = actions.add_parser(
         "fleet", help="the agent against EEVDF, every scheduler and other rules", description=_TEXT, epilog=_MORE
     )
@@ -40,7 +40,7 @@ def register(actions: "Commands") -> None:
         type=Path,
         nargs="?",
         metavar="FOLDER",
-        help="what `asa fleet run` kept, or a folder of several (default: the package's)",
+        help="what `asa lab fleet run` kept, or a folder of several (default: the package's)",
     )
     command.add_argument("--page", type=Path, metavar="FILE", help="write the whole evaluation there (Markdown)")
     command.add_argument(
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     machines = fleet_figures_read.read(_near(folder))
     left = fleet_figures_read.unfinished(_near(folder))
     for one in left:
-        print(f"{one}: left out, since it has no tables yet; `asa fleet run` makes them at its end", file=sys.stderr)
+        print(f"{one}: left out: it has no tables yet; `asa lab fleet run` makes them at its end", file=sys.stderr)
     found = figures(machines)
     if arguments.page is not None:
         need("matplotlib", extra="bench")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate model`: what recognition is worth on seeds, places and programs that it has not learnt from."""
+"""`asa lab evaluate model`: what recognition is worth on seeds, places and programs that it has not learnt from."""
 
 import argparse
 import json
@@ -25,17 +25,17 @@ exit status:
   1  recordings cannot be read, or are not enough to judge by
 
 examples:
-  asa evaluate model
+  asa lab evaluate model
       Of the benchmark's recordings in the package: figures with their goals, and where it errs.
-  asa evaluate model --recordings mine --page mine.md
+  asa lab evaluate model --recordings mine --page mine.md
       Of those in a folder, with a page and its pictures.
-  asa evaluate model --quick --json
+  asa lab evaluate model --quick --json
       A small model and few folds, to see that all works; JSON objects, one a line.
 """
 
 
 def register(actions: "Commands") -> None:
-    """Add the parser to those of `asa evaluate`."""
+    """Add the parser to those of `asa lab evaluate`."""
     from asa.cli.lab import train
 
     command = actions.add_parser(
@@ -54,7 +54,7 @@ def register(actions: "Commands") -> None:
         nargs="+",
         default=[],
         metavar="JOURNAL",
-        help="sessions of `asa record --sequence` to judge the voting by (default: spliced from what was held out)",
+        help="sessions of `asa lab record --sequence` to judge the voting by (default: spliced from what was held out)",
     )
     command.add_argument("--page", type=Path, metavar="FILE", help="page to write (.md), pictures beside it")
     command.add_argument("--quick", action="store_true", help="a small model and few folds: worse figures, sooner")
@@ -173,7 +173,7 @@ def _write(arguments: argparse.Namespace, result: "Result", found: "list[Figure]
         evaluate_model_plot.draw(path, what, result)
         pictures[what] = path.name
         _say(f"wrote {path}")
-    words = ["asa evaluate model", *(["--quick"] if result.quick else [])]
+    words = ["asa lab evaluate model", *(["--quick"] if result.quick else [])]
     words += [f"--recordings {arguments.recordings}"] if arguments.recordings is not None else []
     words += [f"--sequences {' '.join(map(str, arguments.sequences))}"] if arguments.sequences else []
     command = " ".join([*words, "--page", str(page)])

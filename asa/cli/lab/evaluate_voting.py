@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate voting`: what the filters after the model are worth, chosen on some sessions and reported on others."""
+"""`asa lab evaluate voting`: what filters after the model are worth, chosen on some sessions, reported on others."""
 
 import argparse
 import json
@@ -26,15 +26,15 @@ exit status:
   1  sessions or model cannot be read, or no workload changes in them
 
 examples:
-  asa evaluate voting sequences/*.journal.xz --plot voting.svg
-      Sequences of `asa record --sequence`, that the model has not seen.
-  asa evaluate voting --held-out predictions.npz --json
+  asa lab evaluate voting sequences/*.journal.xz --plot voting.svg
+      Sequences of `asa lab record --sequence`, that the model has not seen.
+  asa lab evaluate voting --held-out predictions.npz --json
       Sequences spliced from predictions for held-out sessions.
 """
 
 
 def register(actions: "Commands") -> None:
-    """Add the parser to those of `asa evaluate`."""
+    """Add the parser to those of `asa lab evaluate`."""
     command = actions.add_parser(
         "voting", help="the filters after the model: delay against error rate", description=_TEXT, epilog=_MORE
     )
@@ -142,7 +142,7 @@ def _write(arguments: argparse.Namespace, found: "Sweep", allowed_s: float) -> N
             f"recorded sequences: {', '.join(path.name for path in arguments.journals)}",
             f"model: {model.name}, SHA-256 {versions.hash_of(model)[:16]}",
         ]
-    text = voting_page.page(found, sources, picture.name, allowed_s=allowed_s, command="asa evaluate voting")
+    text = voting_page.page(found, sources, picture.name, allowed_s=allowed_s, command="asa lab evaluate voting")
     bench_output.put(page, text)
     _say(f"wrote {page} and {picture}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa finetune`: from this machine's own journals to a model of its own, kept only when it is better."""
+"""`asa lab finetune`: from this machine's own journals to a model of its own, kept only when it is better."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ _TEXT = """\
 Trains the model again on the package's recordings and this machine's own journals, and keeps the result only when
 it is better on own sessions that were held out, and no worse on the kept part of the recordings than --loss says.
 
-Sessions of `asa record --label` have their label. In sessions of the agent a stretch is learnt from when its class
+Sessions of `asa lab record --label` have their label. In sessions of the agent a stretch is learnt from when its class
 stands for 30 s, with a mean probability of 0.7, on top in 80 % of its ticks, known in 90 %, and on top for each member
 in half of them; 6 s at both its ends are left out. Of each label, the last session (or the last stretches of it that
 are 10 minutes from others) judges.
@@ -35,11 +35,11 @@ exit status:
   1  it is not ("rolled back", and why), or it could not be made; nothing has changed
 
 examples:
-  asa finetune
+  asa lab finetune
       From the agent's own journal; then `asa model use` with the name that it prints.
-  asa finetune --use mine/*.journal.xz
+  asa lab finetune --use mine/*.journal.xz
       From recordings, and choose it at once when it is better.
-  asa finetune --try --json
+  asa lab finetune --try --json
       Only say what it would be worth.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa fleet run|list`: plays scenarios on the ten machines of the lab's fleet, under schedulers and controllers."""
+"""`asa lab fleet run|list`: plays scenarios on the lab's fleet of ten machines, under schedulers and controllers."""
 
 import argparse
 import shlex
@@ -54,11 +54,11 @@ files of the folder:
   MACHINE/plan.json        what is played; MACHINE/trials/ what was played
 
 examples:
-  asa fleet run --out fleet --machine vm120 --scenario S16 --scheduler eevdf,scx_simple,agent
+  asa lab fleet run --out fleet --machine vm120 --scenario S16 --scheduler eevdf,scx_simple,agent
       One scenario on one machine.
-  asa fleet run --out fleet --table tables/ --repeat 5 --jobs 2
+  asa lab fleet run --out fleet --table tables/ --repeat 5 --jobs 2
       Everything, each machine with its own table, two guests at once. Days.
-  asa fleet run --out fleet --cluster tcp://head:8786
+  asa lab fleet run --out fleet --cluster tcp://head:8786
       The same on the workers of a Dask cluster.
 """
 
@@ -84,7 +84,7 @@ def _register_run(actions: "Commands") -> None:
         "--machine", default="all", metavar="MACHINE,...", help="all, prototypes, unseen, or names (default: all)"
     )
     command.add_argument(
-        "--scenario", default="all", metavar="SCENARIO,...", help="as of `asa bench run` (default: all)"
+        "--scenario", default="all", metavar="SCENARIO,...", help="as of `asa lab bench run` (default: all)"
     )
     command.add_argument(
         "--scheduler",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa record`: plays workloads or the benchmark's scenarios and records labelled sessions; lists and packs them.
+"""`asa lab record`: plays workloads or the benchmark's scenarios and records labelled sessions; lists and packs them.
 
 What is played comes from `scenarios.workloads` and `scenarios.catalogue`; this module parses, calls the recorder and
 prints.
@@ -41,19 +41,19 @@ files:
   ~/.local/state/asa/recordings.journal  the journal, if none is named
 
 examples:
-  asa record --label cpu --for 60
+  asa lab record --label cpu --for 60
       One session of one minute.
-  asa record --campaign --sessions 4 --journal new.journal --pack new.journal.xz
+  asa lab record --campaign --sessions 4 --journal new.journal --pack new.journal.xz
       Four of each workload, packed at the end.
-  asa record --scenario web+blender,idle --sessions 1
+  asa lab record --scenario web+blender,idle --sessions 1
       A minute of a browser beside a render, and one of a machine at rest, with what was before and after.
-  asa record --scenario everything --journal real.journal --pack real.journal.xz
+  asa lab record --scenario everything --journal real.journal --pack real.journal.xz
       Three sessions of each of the 40 labels: four hours.
-  asa record --scenario everything --in-lab DIR --scheduler eevdf,eevdf,scx_bpfland --jobs 2
+  asa lab record --scenario everything --in-lab DIR --scheduler eevdf,eevdf,scx_bpfland --jobs 2
       The same of the stand-ins, in guests; a third of the sessions under another scheduler.
-  asa record --sequence 20 --seed 100 --journal sequences.journal --pack sequences.journal.xz
+  asa lab record --sequence 20 --seed 100 --journal sequences.journal --pack sequences.journal.xz
       Twenty sessions of five scenarios of 20 to 40 s each, drawn from the seed: over an hour.
-  asa record --list --journal new.journal
+  asa lab record --list --journal new.journal
       What there is.
 """
 
@@ -188,7 +188,7 @@ def _open(path: Path, *, create: bool) -> "Journal":
         return Journal.unpack(path)
     if not create and not path.exists():
         raise JournalError(
-            f"{path}: there is no such journal; `asa record --campaign` makes one, --journal names another"
+            f"{path}: there is no such journal; `asa lab record --campaign` makes one, --journal names another"
         )
     return Journal.open(path, size_mb=_SIZE_MB)
 

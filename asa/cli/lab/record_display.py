@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How `asa record` shows a campaign as it goes: a bar on a terminal, else a line or a JSON object a session."""
+"""How `asa lab record` shows a campaign as it goes: a bar on a terminal, else a line or a JSON object a session."""
 
 import sys
 from types import TracebackType

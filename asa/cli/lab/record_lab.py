@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa record --in-lab`: the same recording inside guests of the lab, several at once, under several schedulers."""
+"""`asa lab record --in-lab`: the same recording inside guests of the lab, several at once, under several schedulers."""
 
 import argparse
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `asa record` records with: this machine's collectors, and a recorder for workloads or for scenarios."""
+"""What `asa lab record` records with: this machine's collectors, and a recorder for workloads or for scenarios."""
 
 import signal
 import sys

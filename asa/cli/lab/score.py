@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa score`: how a benchmark's figures become scores from 0 to 1: the constants with their reasons, and the curves.
+"""`asa lab score`: how a benchmark's figures become scores from 0 to 1: constants with their reasons, and curves.
 
 Reads nothing but the table in `calibration.scoring`. `show --markdown` writes docs/scoring.md, `plot` docs/scoring.svg.
 """
@@ -18,9 +18,9 @@ source, `plot` draws the curves.
 """
 _MORE = """\
 examples:
-  asa score show game
+  asa lab score show game
       The metrics of one application.
-  asa score plot --out curves.svg
+  asa lab score plot --out curves.svg
       All curves as a picture.
 """
 

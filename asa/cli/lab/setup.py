@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa setup`: everything that runs, tests and recordings need on this machine; what is there already is left alone."""
+"""`asa lab setup`: installs what runs, tests and recordings need on this machine; what is there already stays."""
 
 import argparse
 import shutil
@@ -42,8 +42,8 @@ _TEST_PACKAGES = (
 
 _TEXT = """\
 Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
-programs and evaluator of the model, QEMU and a kernel for the lab, the programs of the workloads, and the
-schedulers. What is there already is left alone.
+programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
+already stays as it is.
 """
 _MORE = """\
 exit status:
@@ -54,12 +54,14 @@ files:
   ~/.cache/asa  what can be made again: kernels, schedulers, builds
 
 examples:
-  asa setup
-      All but what only tests need.
-  asa setup --bench
-      And the applications of the benchmark.
-  asa setup --probes
-      The eBPF programs and the model's evaluator alone.
+  asa lab setup
+      Everything except what only tests and the benchmark need.
+  asa lab setup --bench
+      The applications of the benchmark, too.
+  asa lab setup --guests
+      QEMU, the kernel and the test of KVM, nothing else.
+  asa lab setup --probes
+      The eBPF programs and the model's evaluator, nothing else.
 """
 
 
@@ -69,7 +71,8 @@ def register(commands: "Commands") -> None:
         "setup", help="install schedulers, the lab, and the programs of the workloads", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
-    command.add_argument("--bench", action="store_true", help="the real programs of `asa bench run` too (1 GB)")
+    command.add_argument("--bench", action="store_true", help="the real programs of `asa lab bench run` too (1 GB)")
+    command.add_argument("--guests", action="store_true", help="nothing but QEMU, the lab's kernel and the test of KVM")
     command.add_argument(
         "--probes",
         action="store_true",
@@ -86,6 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.probes:
         probes()
         evaluator()
+        return 0
+    if arguments.guests:
+        from asa.cli.lab import run as lab_run
+
+        lab = lab_run.prepare(paths.default().cache)
+        print(f"kernel {lab.kernel.version}, QEMU {'.'.join(map(str, lab.emulator.version))}: {lab.emulator.why}")
         return 0
     if arguments.tests:
         debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)

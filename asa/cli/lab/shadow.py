@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa shadow report`: what `asa run --shadow` found a scheduler's load and the agent itself to cost."""
+"""`asa lab shadow report`: what `asa run --shadow` found a scheduler's load and the agent itself to cost."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.overhead.shadow_report import Report
 
-JOURNAL = "shadow.sqlite"  # below paths.Places.state, where `asa run --shadow` writes
 _PACKED = ".xz"
 _PLAIN_WIDTH = 140  # of the tables in a file or a log
 
@@ -23,9 +22,9 @@ files:
   ~/.local/state/asa/shadow.sqlite  where `asa run --shadow` writes
 
 examples:
-  asa shadow report
+  asa lab shadow report
       The shadow mode's own journal.
-  asa shadow report recorded.journal.xz --plot costs.svg
+  asa lab shadow report recorded.journal.xz --plot costs.svg
       A packed one, with a picture.
 """
 
@@ -54,11 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     from asa import paths
     from asa.cli import outfile
+    from asa.cli.run import SHADOW_JOURNAL
     from asa.journal import Journal
     from calibration.overhead.shadow_plot import picture
     from calibration.overhead.shadow_report import report
 
-    path = arguments.journal or paths.default().state / JOURNAL
+    path = arguments.journal or paths.default().state / SHADOW_JOURNAL
     opened = Journal.unpack(path) if path.suffix == _PACKED else Journal.look(path)
     with opened as journal:
         found = report(journal, str(path))

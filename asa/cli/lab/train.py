@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa train`: from packed recordings to the model artefact, with figures on what was held out."""
+"""`asa lab train`: from packed recordings to the model artefact, with figures on what was held out."""
 
 import argparse
 import json
@@ -37,10 +37,10 @@ exit status:
   1  it was not
 
 examples:
-  asa train --out new.npz --card card.md
+  asa lab train --out new.npz --card card.md
       From the recordings of the package, into a new artefact with its card; figures go to new.json.
-  asa train --recordings mine --out mine.npz --held-out predictions.npz
-      From those in a folder; `asa evaluate voting --held-out predictions.npz` judges the voting by what comes out.
+  asa lab train --recordings mine --out mine.npz --held-out predictions.npz
+      From those in a folder; `asa lab evaluate voting --held-out predictions.npz` judges the voting by what comes out.
 """
 
 
@@ -63,7 +63,7 @@ def register(commands: "Commands") -> None:
 
 
 def add_recordings(command: argparse.ArgumentParser) -> None:
-    """What `asa train` and `asa evaluate model` take alike."""
+    """What `asa lab train` and `asa lab evaluate model` take alike."""
     command.add_argument(
         "--recordings",
         type=Path,
@@ -180,7 +180,7 @@ def recordings(directory: Path) -> "Iterator[Recording]":
     inside = [*sorted(directory.glob(f"*{_SUFFIX}")), *sorted(directory.glob(f"{_SCENARIOS}/*{_SUFFIX}"))]
     found = [directory] if directory.is_file() else inside
     if not found:
-        raise ModelError(f"{directory}: no *{_SUFFIX} in it; make one with `asa record --campaign --pack FILE`")
+        raise ModelError(f"{directory}: no *{_SUFFIX} in it; make one with `asa lab record --campaign --pack FILE`")
     for path in found:
         with Journal.unpack(path) if path.suffix == ".xz" else Journal.look(path) as journal:
             try:
@@ -205,7 +205,7 @@ def recordings(directory: Path) -> "Iterator[Recording]":
 
 
 def save_held_out(path: Path, data: "Dataset", held_out: "HeldOut") -> None:
-    """Predictions (n, K) for the rows in which all of a session's label works, as `asa evaluate voting` reads them.
+    """Predictions (n, K) for the rows in which all of a session's label works, as `asa lab evaluate voting` reads them.
     Raises ModelError."""
     import numpy as np
 
@@ -286,7 +286,7 @@ def _plain(figures: "list[Figure]") -> dict[str, float]:
 
 def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
     """Mean and 99th percentile from a sample to the written artefact's probabilities, ticks back to back, as
-    `asa bench recognition` has them. Of the longest session, of those with processes and probes if any: what the
+    `asa lab bench recognition` has them. Of the longest session, of those with processes and probes if any: what the
     agent reads, and what costs the most."""
     from calibration.recognition import frame_cost
     from models.runtime import Ensemble

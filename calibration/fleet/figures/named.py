@@ -65,9 +65,9 @@ def missing(blocks: Sequence[Block], *columns: str) -> str:
     """Why a figure that needs these columns is not known, and what to do."""
     lacking = [name for name in columns if not any(name in block.runs for block in blocks)]
     if not blocks:
-        return "no run of such a scenario is kept; play it by `asa fleet run`"
+        return "no run of such a scenario is kept; play it by `asa lab fleet run`"
     if lacking:
-        return f"no run of {' and '.join(lacking)} is kept; play it by `asa fleet run --scheduler`"
+        return f"no run of {' and '.join(lacking)} is kept; play it by `asa lab fleet run --scheduler`"
     return f"{' and '.join(columns) or 'nothing'} never have a score in the same machine, scenario and repeat"
 
 
@@ -215,7 +215,7 @@ def _phased(blocks: Sequence[Block]) -> list[Figure]:
 
 def _itself(blocks: Sequence[Block]) -> Figure:
     found = by.pairs(blocks, f"{EEVDF} (2)", by.of_column(EEVDF))
-    why = f"EEVDF is not kept twice; play it by `asa fleet run --scheduler {EEVDF},{EEVDF}`"
+    why = f"EEVDF is not kept twice; play it by `asa lab fleet run --scheduler {EEVDF},{EEVDF}`"
     return _share(Name.ITSELF, sums.not_worse(found), why)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kept runs of `asa fleet run`: each machine's folder as blocks, a block being a scenario with all of its runs.
+"""The kept runs of `asa lab fleet run`: each machine's folder as blocks, a block being a scenario with all of its runs.
 
 Reads machine.json, the two tables and plan.json, and scores the trials. Compares nothing.
 
@@ -30,7 +30,7 @@ from scenarios.runner_plan import CONTROLLER, Outcome
 
 MACHINE, PLAN = "machine.json", "plan.json"
 _PHASE = "/"
-_COMMAND = "`asa fleet run --out` makes them"
+_COMMAND = "`asa lab fleet run --out` makes them"
 
 
 def read(folder: Path) -> list[Machine]:
@@ -50,7 +50,7 @@ def read(folder: Path) -> list[Machine]:
             known = found.get(one.facts.name)
             found[one.facts.name] = one if known is None else _both(known, one)
     if not found and left:
-        raise AsaError(f"{left[0]}: holds no tables of a run; `asa fleet run` makes them at its end")
+        raise AsaError(f"{left[0]}: holds no tables of a run; `asa lab fleet run` makes them at its end")
     if not found:
         raise AsaError(f"{folder}: holds no machine of a fleet (no */{MACHINE}); {_COMMAND}")
     return [machine for _, machine in sorted(found.items())]

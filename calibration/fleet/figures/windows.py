@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The voting by its window, from what `asa evaluate voting --all --json` printed, kept as voting.jsonl.
+"""The voting by its window, from what `asa lab evaluate voting --all --json` printed, kept as voting.jsonl.
 
 Reads that file; the sweep itself is calibration/voting/sweep.py.
 """
@@ -56,7 +56,7 @@ def read(folder: Path) -> list[Window]:
     except OSError as error:
         raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise AsaError(f"{path}: {error}; `asa evaluate voting --all --json` makes it") from error
+        raise AsaError(f"{path}: {error}; `asa lab evaluate voting --all --json` makes it") from error
     windows = {}
     for one in found:
         window_s = one.parameters.get(_WINDOW)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Folders as `asa fleet run` leaves them, whose samples were made up so that every trial has a score that is known."""
+"""Folders as `asa lab fleet run` leaves them, whose samples were made up so that the score of each trial is known."""
 
 import json
 import math

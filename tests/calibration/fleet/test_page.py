@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate fleet` as it is typed: JSON lines, the page with its pictures, and what it says without data."""
+"""`asa lab evaluate fleet` as it is typed: JSON lines, the page with its pictures, and what it says without data."""
 
 import argparse
 import json
@@ -54,7 +54,7 @@ def asa(*words):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("fleet")
-    asked = {"columns": COLUMNS, "scenarios": "S1,S16,P1", "record": record, "command": "asa fleet run --seed 4"}
+    asked = {"columns": COLUMNS, "scenarios": "S1,S16,P1", "record": record, "command": "asa lab fleet run --seed 4"}
     machine(made / "p1", truth, **asked)
     machine(made / "u1", truth, prototype=False, cores=2, sockets=1, threads=2, note="a | b", **asked)
     score = {"median_s": 4.0, "p95_s": 5.0, "error_pct": 1.0}
@@ -98,8 +98,8 @@ def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypa
     for name in Name:
         assert f"`{name}`: {GOALS[name].what}." in text
         assert f'{{"name": "{name}"' in text
-    assert f"- this page: `asa evaluate fleet {folder} --page {page} --notes {notes}`, 2026-09-21" in text
-    assert "- recorded by: `asa fleet run --seed 4`" in text
+    assert f"- this page: `asa lab evaluate fleet {folder} --page {page} --notes {notes}`, 2026-09-21" in text
+    assert "- recorded by: `asa lab fleet run --seed 4`" in text
     assert "A longer window: no better." in text
     assert "a \\| b" in text
     losses = text.split("## Where it loses")[1].split("##")[0]
@@ -123,7 +123,7 @@ def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypa
 
 
 def test_a_run_of_the_fleet_becomes_a_page(tmp_path, capsys):
-    """What `asa fleet run` keeps is what this reads: its own folder, of results that were made up."""
+    """What `asa lab fleet run` keeps is what this reads: its own folder, of results that were made up."""
 
     def play(task):
         results = tuple(
@@ -145,7 +145,7 @@ def test_a_run_of_the_fleet_becomes_a_page(tmp_path, capsys):
         seconds=1.0,
         warm_up_s=0.0,
     )
-    with Fleet(tmp_path / "fleet", request, "asa fleet run --out fleet") as fleet:
+    with Fleet(tmp_path / "fleet", request, "asa lab fleet run --out fleet") as fleet:
         run(fleet, Where(jobs=1), lambda _: None, play)
         fleet.finish()
     assert asa(tmp_path / "fleet", "--page", tmp_path / "page.md", "--json") == 0
@@ -154,7 +154,7 @@ def test_a_run_of_the_fleet_becomes_a_page(tmp_path, capsys):
     assert values["top1_pct"]["value"] == 50.0
     assert values["phases_improvement_pct"]["value"] == pytest.approx(16.0)
     text = (tmp_path / "page.md").read_text()
-    assert "- recorded by: `asa fleet run --out fleet`" in text
+    assert "- recorded by: `asa lab fleet run --out fleet`" in text
     assert "| vm124 | unseen | 4 | 2 x 2 x 1 | 2048 | 62 of 62 | 0 | 0 |" in text  # 2 x (6 x (2 + 2 phases) + 7)
     assert "no run is kept on vm121, vm122, vm123, vm125, vm126, vm127, vm128, vm129." in text
 

@@ -64,7 +64,7 @@ def played(out, request, jobs=1, play=fleet_toys.play):
 
 def test_a_task_is_a_scenario_of_a_repeat_on_a_machine_with_all_its_columns(tmp_path, log):
     request = request_of()
-    with Fleet(tmp_path / "out", request, "asa fleet run") as fleet:
+    with Fleet(tmp_path / "out", request, "asa lab fleet run") as fleet:
         tasks = fleet.tasks()
     assert len(tasks) == 2 * 2 * (2 + 1)  # machines, repeats; pairs, and game, archive, blender alone together
     assert [task.trials[0].repeat for task in tasks] == [1] * 6 + [2] * 6
@@ -77,7 +77,12 @@ def test_a_task_is_a_scenario_of_a_repeat_on_a_machine_with_all_its_columns(tmp_
         assert {trial.scheduler for trial in task.trials} == (set(request.columns) if pair else {"eevdf"})
         assert task.given.among == ("eevdf", "scx_simple")
     facts = json.loads((tmp_path / "out/vm125/machine.json").read_text())
-    assert (facts["name"], facts["cpus"], facts["prototype"], facts["command"]) == ("vm125", 2, True, "asa fleet run")
+    assert (facts["name"], facts["cpus"], facts["prototype"], facts["command"]) == (
+        "vm125",
+        2,
+        True,
+        "asa lab fleet run",
+    )
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

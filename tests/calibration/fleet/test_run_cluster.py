@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa fleet run --cluster`: a real Dask scheduler and two workers on loopback, one of which is killed at work."""
+"""`asa lab fleet run --cluster`: a real Dask scheduler and two workers on loopback, one of which is killed at work."""
 
 import os
 import re

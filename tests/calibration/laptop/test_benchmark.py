@@ -29,7 +29,7 @@ FOUND = Found(
     daemon_rss_bytes=51_500_000,
     helper_rss_bytes=29_000_000,
 )
-MACHINE = Machine(cpu="a CPU", cpus=2, kernel="6.18", version="0.1", command="asa bench laptop")
+MACHINE = Machine(cpu="a CPU", cpus=2, kernel="6.18", version="0.1", command="asa lab bench laptop")
 
 
 def changed(**fields):
@@ -137,7 +137,7 @@ def test_what_a_guest_wrote_is_read_and_rubbish_refused(tmp_path):
 
 @pytest.mark.root
 @needs_root
-@pytest.mark.skipif(not shutil.which("dbus-daemon"), reason="needs dbus-daemon: asa setup --tests")
+@pytest.mark.skipif(not shutil.which("dbus-daemon"), reason="needs dbus-daemon: asa lab setup --tests")
 def test_the_three_ways_to_the_probes_are_measured():
     reads = laptop_probes.measure(5)
     for times in (reads.descriptor, reads.mapped, reads.bus):
@@ -162,7 +162,7 @@ def test_the_command_prints_what_it_measured_and_writes_the_document(tmp_path, m
     assert bench_laptop.run(arguments) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["value"] == 3.1
-    assert "`asa bench laptop --calls 10000 --only helper_security_score --out " in out.read_text()
+    assert "`asa lab bench laptop --calls 10000 --only helper_security_score --out " in out.read_text()
 
 
 def test_a_figure_that_is_none_is_refused_before_measuring(monkeypatch):

@@ -394,7 +394,7 @@ def test_the_process_with_the_probes_holds_programs_and_ends():
 
 def test_without_root_it_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(AsaError, match="sudo asa bench overhead"):
+    with pytest.raises(AsaError, match="sudo asa lab bench overhead"):
         overhead.measure(Options(), paths.Places(run=tmp_path), lambda what, share: None)
 
 

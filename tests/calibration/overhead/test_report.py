@@ -14,7 +14,7 @@ from calibration.overhead.figures import GOALS, Figure, Name
 from calibration.overhead.plot import picture
 from calibration.overhead.report import Machine, as_json, document, warnings
 
-MACHINE = Machine(cpu="Some CPU", cpus=2, kernel="6.18.1", version="0.1.0", command="asa bench overhead")
+MACHINE = Machine(cpu="Some CPU", cpus=2, kernel="6.18.1", version="0.1.0", command="asa lab bench overhead")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -96,7 +96,7 @@ def test_the_document_tells_everything():
     for part in (
         "2023-11-14 22:13 UTC, for 1.5 minutes",
         "Some CPU, 2 CPUs, Linux 6.18.1",
-        "`asa bench overhead`",
+        "`asa lab bench overhead`",
         "| agent_cpu_pct | 0.200 % | <= 0.5 % | yes | over 30 s |",
         "| probe_ns_per_switch_bcc | unknown | <= 250 ns | no | python3-bpfcc is \\| not installed |",
         "| 1 | 2000 -> 2120 | 2000 -> 2226 |",

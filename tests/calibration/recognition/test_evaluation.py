@@ -264,7 +264,7 @@ def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
             evaluate_model_plot.draw(tmp_path / f"{what}-{again}.svg", what, result)
         assert (tmp_path / f"{what}-a.svg").read_bytes() == (tmp_path / f"{what}-b.svg").read_bytes()
     pictures = {what: f"{what}-a.svg" for what in evaluate_model_plot.PICTURES}
-    text = evaluate_model_page.page(result, figures, pictures, command="asa evaluate model")
+    text = evaluate_model_page.page(result, figures, pictures, command="asa lab evaluate model")
     base = result.figures[Name.BASE]
     assert f"| accuracy_base_28_pct | {base:.4g} % | >= 97 % |" in text
     assert "| accuracy_by_scheduler_pct | 100 % |" in text

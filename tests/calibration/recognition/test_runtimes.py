@@ -27,7 +27,9 @@ from models.runtime import Ensemble
 from models.trees import spread
 
 SMALL = Size(rounds=4, boosted_leaves=6, forest_trees=5, forest_leaves=8, vectors=7)
-MACHINE = recognition_report.Machine(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa bench recognition")
+MACHINE = recognition_report.Machine(
+    cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench recognition"
+)
 
 
 @pytest.fixture(scope="module")

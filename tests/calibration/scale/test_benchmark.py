@@ -24,7 +24,7 @@ from calibration.scale.report import as_json, cells, document, failures_as_json,
 from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
 
 MS = 1_000_000
-MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa bench scale")
+MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench scale")
 
 
 def turn(scheduler, number, wakeup_ms, jobs=200, missed=0):

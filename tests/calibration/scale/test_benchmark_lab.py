@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench scale` from end to end: a guest of the lab, two schedulers, one short turn each."""
+"""`asa lab bench scale` from end to end: a guest of the lab, two schedulers, one short turn each."""
 
 import argparse
 import json

@@ -55,7 +55,7 @@ def result(trial, slower, noise, chance, outcome=Outcome.DONE, window_s=9.0):
 def kept(
     folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, slower=None, draws=7, fails=(), seconds=9.0
 ):
-    """A run's folder as `asa bench run` leaves it."""
+    """A run's folder as `asa lab bench run` leaves it."""
     asked = Asked(
         tier=tier,
         scenarios=tuple(one.label for one in PAIRS),
@@ -161,7 +161,7 @@ def test_a_second_run_of_one_seed_gives_no_further_pairs(tmp_path):
         kept(tmp_path / name, ("eevdf", "eevdf"), repeats=2)
     found = by_name(tmp_path)
     assert found[Name.AA].value is None
-    assert "2 pairs of a scenario are kept, 3 are needed; run: asa bench run --tier lab" in found[Name.AA].reason
+    assert "2 pairs of a scenario are kept, 3 are needed; run: asa lab bench run --tier lab" in found[Name.AA].reason
     kept(tmp_path / "three", ("eevdf", "eevdf"), repeats=2, seed=2)
     assert by_name(tmp_path)[Name.AA].value == 0.0
 

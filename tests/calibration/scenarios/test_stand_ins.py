@@ -16,7 +16,7 @@ from calibration.scenarios.stand_ins import Half, Options, Pair, Result
 from scenarios.application import Tier
 from scenarios.standins import APPLICATIONS
 
-MACHINE = stand_ins_report.Machine(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa bench stand-ins")
+MACHINE = stand_ins_report.Machine(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench stand-ins")
 
 
 def half(reason="", **values):

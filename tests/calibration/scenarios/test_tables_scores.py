@@ -183,7 +183,7 @@ def test_the_tables_hold_every_sample_and_give_the_same_scores(tmp_path):
     other = pick(made, "web", "eevdf").id
     assert (trials[other]["others_pct"], trials[other]["busiest"], trials[other]["label"]) == (1.0, "cc1", "web")
     assert scores(bench_tables.read(tmp_path)) == scores(played(made.run, results))
-    with pytest.raises(AsaError, match="asa bench run --out"):
+    with pytest.raises(AsaError, match="asa lab bench run --out"):
         bench_tables.read(tmp_path / "nothing")
 
 

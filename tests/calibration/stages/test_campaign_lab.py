@@ -24,7 +24,7 @@ def asa(*words):
 
 
 def _recorded(campaign):
-    """How many sessions `asa train` finds of each label."""
+    """How many sessions `asa lab train` finds of each label."""
     found = Counter()
     for path in (campaign / "recordings").glob("*.journal.xz"):
         for session in read(path):

@@ -158,7 +158,7 @@ def test_records_survive_their_file(tmp_path):
         read(tmp_path / "none")
 
 
-MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa bench switch")
+MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench switch")
 
 
 def result(**changes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate model` as it is typed, on a made-up dataset: lines, page, and what is kept."""
+"""`asa lab evaluate model` as it is typed, on a made-up dataset: lines, page, and what is kept."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa evaluate voting` as it is typed, on predictions that were made up."""
+"""`asa lab evaluate voting` as it is typed, on predictions that were made up."""
 
 import argparse
 import json

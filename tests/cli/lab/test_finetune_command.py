@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa finetune`, `asa model` and the features of `asa explain`, from toy recordings to a model in use."""
+"""`asa lab finetune`, `asa model` and the features of `asa explain`, from toy recordings to a model in use."""
 
 import dataclasses
 import fcntl

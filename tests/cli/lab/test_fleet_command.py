@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa fleet run`: what is asked for, what is refused in one line, and what it ends with."""
+"""`asa lab fleet run`: what is asked for, what is refused in one line, and what it ends with."""
 
 import json
 
@@ -60,7 +60,7 @@ def test_a_run_from_beginning_to_end(fleet, tmp_path):
     assert {trial.scheduler for trial in pair.trials} == columns
     facts = json.loads((tmp_path / "out/vm125/machine.json").read_text())
     assert facts["command"].startswith(
-        f"asa fleet run --out {tmp_path}/out --machine vm125 --scenario S1 --scheduler ee"
+        f"asa lab fleet run --out {tmp_path}/out --machine vm125 --scenario S1 --scheduler ee"
     )
     code, out, err, tasks = fleet(*words)
     assert (code, tasks) == (0, [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa record` as it is typed: real sessions of the idle workload, lists, packs, and what it refuses."""
+"""`asa lab record` as it is typed: real sessions of the idle workload, lists, packs, and what it refuses."""
 
 import argparse
 import contextlib

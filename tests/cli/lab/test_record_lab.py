@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa record --in-lab` from end to end: a guest of the lab, another scheduler, two stand-ins beside each other."""
+"""`asa lab record --in-lab` from end to end: a guest of the lab, another scheduler, two stand-ins beside each other."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa score`: the table and the curves as they are shown and written, and the two documents made of them."""
+"""`asa lab score`: the table and the curves as they are shown and written, and the two documents made of them."""
 
 import argparse
 import json
@@ -32,12 +32,12 @@ def test_it_is_a_command():
 def test_the_document_is_current(capsys):
     assert asa("show", "--markdown") == 0
     written = (DOCS / "scoring.md").read_text()
-    assert capsys.readouterr().out == written, "make it anew: asa score show --markdown > docs/scoring.md"
+    assert capsys.readouterr().out == written, "make it anew: asa lab score show --markdown > docs/scoring.md"
 
 
 def test_the_picture_is_current(capsys):
     assert asa("plot") == 0
-    assert capsys.readouterr().out == (DOCS / "scoring.svg").read_text(), "asa score plot --out docs/scoring.svg"
+    assert capsys.readouterr().out == (DOCS / "scoring.svg").read_text(), "asa lab score plot --out docs/scoring.svg"
 
 
 def test_the_document_names_everything():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa setup`: the library that loads the eBPF programs is got where it is missing, and only there."""
+"""`asa lab setup`: the library that loads the eBPF programs is got where it is missing, and only there."""
 
 import shutil
 

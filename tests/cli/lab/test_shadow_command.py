@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa shadow report` over journals whose figures are known, and `asa run --shadow` where it cannot work."""
+"""`asa lab shadow report` over journals whose figures are known, and `asa run --shadow` where it cannot work."""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa train` from packed recordings to an artefact that the runtime loads, and its one-line complaints."""
+"""`asa lab train` from packed recordings to an artefact that the runtime loads, and its one-line complaints."""
 
 import argparse
 import json
@@ -158,7 +158,7 @@ def test_prints_tables_for_people(folder: Path, tmp_path: Path, capsys: pytest.C
 def test_one_kind_alone_is_tried(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     card = tmp_path / "card.md"
     assert train.run(arguments(folder, tmp_path / "model.npz", card=card, kind="flat", json=True)) == 0
-    assert "`asa train --seed 1 --kind flat " in card.read_text()
+    assert "`asa lab train --seed 1 --kind flat " in card.read_text()
     with pytest.raises(ModelError, match="not combinations of two factors"):
         train.run(arguments(folder, tmp_path / "none.npz", kind="factored"))
     assert not (tmp_path / "none.npz").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench laptop`: what daemon and helper cost on an installed machine, and keep; writes docs/laptop-figures.md."""
+"""`asa lab bench laptop`: what daemon and helper cost on an installed machine; writes docs/laptop-figures.md."""
 
 import argparse
 import sys
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = _options(arguments)
     if os.geteuid() != 0:
-        raise AsaError("probes and boxes need root; run: sudo asa bench laptop")
+        raise AsaError("probes and boxes need root; run: sudo asa lab bench laptop")
     out = arguments.out
     if out is None and arguments.only is None and arguments.calls >= _FEWEST_FOR_A_DOCUMENT:
         out = Path("docs/laptop-figures.md")

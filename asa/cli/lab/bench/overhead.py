@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
+"""`asa lab bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
 
 Each other bench is a module `asa.cli.bench_NAME` beside this one.
 """
@@ -49,9 +49,9 @@ files:
   docs/runtime.md            what `recognition` writes
 
 examples:
-  sudo asa bench overhead
+  sudo asa lab bench overhead
       All figures, in 33 minutes.
-  asa bench switch --switches 2 --clock wall --json
+  asa lab bench switch --switches 2 --clock wall --json
       A short look; no document.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench recognition`: what evaluating the model costs, by each candidate runtime; writes docs/runtime.md."""
+"""`asa lab bench recognition`: what evaluating the model costs, by each candidate runtime; writes docs/runtime.md."""
 
 import argparse
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench run`: plays the benchmark's scenarios under schedulers; writes samples, a summary, and prints scores."""
+"""`asa lab bench run`: plays the benchmark's scenarios under schedulers; writes samples, a summary; prints scores."""
 
 import argparse
 import sys
@@ -53,9 +53,9 @@ files of the folder:
   plan.json        what is played, in which order; trials/ what was played
 
 examples:
-  asa bench run --scenario all --seconds 10
+  asa lab bench run --scenario all --seconds 10
       The real programs, on this machine, under its own scheduler.
-  asa bench run --tier lab --scheduler eevdf,scx_simple --repeat 3 --jobs 2
+  asa lab bench run --tier lab --scheduler eevdf,scx_simple --repeat 3 --jobs 2
       Their stand-ins in emulated guests, under two schedulers.
 """
 

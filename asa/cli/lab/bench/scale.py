@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench scale`: latency and throughput of each scheduler against core counts, in the lab; writes docs/scale.md."""
+"""`asa lab bench scale`: latency and throughput of schedulers against core counts, in the lab; writes docs/scale.md."""
 
 import argparse
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench stand-ins`: the lab tier's stand-ins beside their programs, on this host; writes docs/stand-ins.md."""
+"""`asa lab bench stand-ins`: the lab tier's stand-ins beside their programs, on this host; writes docs/stand-ins.md."""
 
 import argparse
 import sys

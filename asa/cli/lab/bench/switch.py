@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench switch`: what a switch takes, each way, in guests of the lab; writes docs/switching-figures.md."""
+"""`asa lab bench switch`: what a switch takes, each way, in guests of the lab; writes docs/switching-figures.md."""
 
 import argparse
 import sys

@@ -146,7 +146,7 @@ def test_columns_that_were_not_played_are_named(tmp_path):
     found = by_name(tmp_path)
     assert all(figure.value is None for name, figure in found.items())
     assert all(figure.reason for figure in found.values())
-    assert found[Name.NOT_WORSE].reason == "no run of agent is kept; play it by `asa fleet run --scheduler`"
+    assert found[Name.NOT_WORSE].reason == "no run of agent is kept; play it by `asa lab fleet run --scheduler`"
     assert found[Name.LOADER_RULE].reason.startswith("no run of agent and loader-auto is kept")
     assert not found[Name.NOT_WORSE].ok
     machine(tmp_path / "p2", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=2, left=("agent",))

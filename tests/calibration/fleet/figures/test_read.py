@@ -54,7 +54,7 @@ def test_what_is_still_being_played_is_left_out_and_told(tmp_path):
     [found] = fleet_figures_read.read(tmp_path)
     assert found.folders == (tmp_path / "1/p1",)
     assert fleet_figures_read.unfinished(tmp_path) == [begun]
-    with pytest.raises(AsaError, match="2/p1: holds no tables of a run; `asa fleet run` makes them at its end"):
+    with pytest.raises(AsaError, match="2/p1: holds no tables of a run; `asa lab fleet run` makes them at its end"):
         fleet_figures_read.read(tmp_path / "2")
 
 

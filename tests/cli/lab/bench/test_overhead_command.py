@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench overhead` and `asa bench switch` from end to end in their shortest form, and their one-line complaints."""
+"""`asa lab bench overhead` and `asa lab bench switch` in their shortest form, and their one-line complaints."""
 
 import argparse
 import json

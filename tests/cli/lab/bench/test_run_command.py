@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench run` on this machine, with toys in the place of real programs: results, refusals, Ctrl-C."""
+"""`asa lab bench run` on this machine, with toys in the place of real programs: results, refusals, Ctrl-C."""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa bench run --tier lab`: stand-ins in a real guest, under a real scheduler, and the results on this side."""
+"""`asa lab bench run --tier lab`: stand-ins in a real guest, under a real scheduler, and the results on this side."""
 
 import json
 import subprocess

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asa.core.errors import SetupError
-from asa.install.payload import HELPER_UNIT
+from asa.install.payload import DATA, HELPER_UNIT
 from scenarios.lab.box import installed as box_asa
 from scenarios.lab.box.machine import Box
 
-_UNIT = Path(__file__).resolve().parents[1] / "data" / HELPER_UNIT
+_UNIT = DATA / HELPER_UNIT
 _FOLDERS = ("etc", "opt", "srv", "usr", "var")
 _WITH_TIMES = ("etc", "var")  # where somebody else's file could be changed; asking each file of /usr takes a minute
 _BY_ITSELF = re.compile(r"/var/log(/|$)|/run/(?!(asa|scx)(/|$))")  # what comes and goes while a machine runs

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab run|setup|status`: run a command in a virtual machine that has sched_ext.
+"""`asa lab run`: run a command in a virtual machine that has sched_ext.
 
-`run` gives the command's own exit code, or one of its own: 123 the guest's kernel crashed, 124 the limit passed,
-125 the lab could not do its work. Progress goes to stderr, the command's stdout and stderr to ours.
+Gives the command's own exit code, or 123: the guest's kernel crashed, 124: the limit passed, 125: the lab could not do
+its work. Progress goes to stderr, the command's stdout and stderr to ours.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +22,8 @@ EXIT_LIMIT = 124
 EXIT_LAB = 125
 
 _TEXT = """\
-Runs a command as root in a virtual machine whose kernel has sched_ext, sets that machine up, or says what
-there is. The guest sees the file system of the host read-only, but for the folder of `--out`. Output and
-exit code are the command's own.
+Runs a command as root in a virtual machine whose kernel has sched_ext. The guest sees the file system of
+the host read-only, except the folder of `--out`. Output and exit code are those of the command.
 """
 _MORE = """\
 exit status:
@@ -49,15 +47,9 @@ examples:
 
 
 def register(commands: "Commands") -> None:
-    """Add `lab` and its three commands."""
-    lab = commands.add_parser(
-        "lab", help="run a command in a virtual machine that has sched_ext", description=_TEXT, epilog=_MORE
-    )
-    actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    run = actions.add_parser(
-        "run",
-        help="boot, run a command as root, and end with its exit code",
+    """Add the parser."""
+    run = commands.add_parser(
+        "run", help="run a command as root in a virtual machine with sched_ext", description=_TEXT, epilog=_MORE
     )
     run.add_argument("--cpus", type=int, default=2, metavar="N", help="virtual CPUs, 1 to 16 (default %(default)s)")
     run.add_argument("--clock", choices=("wall", "icount"), default="wall", help="icount measures, wall is faster")
@@ -67,13 +59,6 @@ def register(commands: "Commands") -> None:
     run.add_argument("--disk", type=int, default=0, metavar="MB", help="an empty disk, named by ASA_LAB_DISK")
     run.add_argument("argv", nargs="+", metavar="COMMAND", help="after --, with its arguments")
     run.set_defaults(run=_run)
-
-    setup = actions.add_parser("setup", help="install QEMU and a kernel, and try KVM")
-    setup.set_defaults(run=_setup)
-
-    status = actions.add_parser("status", help="what is there, and whether guests run under KVM")
-    status.add_argument("--json", action="store_true", help="print JSON")
-    status.set_defaults(run=_status)
 
 
 def prepare(cache: Path) -> "Lab":
@@ -109,44 +94,6 @@ def _run(arguments: argparse.Namespace) -> int:
     except AsaError as error:
         return _said(error, EXIT_LAB)
     return result.exit_code
-
-
-def _setup(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command takes them
-    lab = prepare(paths.default().cache)
-    print(f"kernel    {lab.kernel.version}  {lab.kernel.root}")
-    print(f"emulator  QEMU {_dotted(lab.emulator.version)}  {lab.emulator.binary}")
-    print(f"guests    {_mode(lab.emulator.kvm)}: {lab.emulator.why}")
-    return 0
-
-
-def _status(arguments: argparse.Namespace) -> int:
-    from scenarios.lab import emulator, kernel
-
-    cache = paths.default().cache
-    qemu, image = emulator.found(cache), kernel.found(cache)
-    facts = {
-        "kernel": {"version": image.version, "path": str(image.root)} if image else None,
-        "emulator": {"version": _dotted(qemu.version), "path": str(qemu.binary)} if qemu else None,
-        "kvm": qemu.kvm if qemu else None,
-        "kvm_reason": qemu.why if qemu else None,
-    }
-    if arguments.json:
-        print(json.dumps(facts, indent=1))
-        return 0
-    missing = "missing; asa lab setup fetches it"
-    print(f"kernel    {f'{image.version}  {image.root}' if image else missing}")
-    print(f"emulator  {f'QEMU {_dotted(qemu.version)}  {qemu.binary}' if qemu else missing}")
-    if qemu:
-        print(f"guests    {_mode(qemu.kvm)}: {qemu.why}")
-    return 0
-
-
-def _mode(kvm: bool | None) -> str:
-    return {True: "KVM", False: "emulation", None: "KVM or emulation"}[kvm]
-
-
-def _dotted(version: tuple[int, int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _progress(line: str) -> None:
