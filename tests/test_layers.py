@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from asa.cli.main import LABORATORY
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
 # Longest prefix wins.
@@ -93,6 +95,22 @@ def test_every_module_has_a_layer_and_imports_downwards():
             if layer(imported) > layer(name):
                 wrong.append(f"{name} (layer {layer(name)}) imports {imported} (layer {layer(imported)})")
     assert seen > 50
+    assert wrong == []
+
+
+def is_laboratory(name):
+    return any(f"{name}.".startswith(f"{folder.replace('/', '.')}.") for folder in LABORATORY)
+
+
+def test_the_product_never_imports_the_laboratory():
+    """Not inside a function, either: `asa.cli.main` alone loads it, by name, where it is installed."""
+    wrong = [
+        f"{name} imports {imported}"
+        for name, path in modules()
+        if not is_laboratory(name)
+        for imported in imports(path)
+        if is_laboratory(imported)
+    ]
     assert wrong == []
 
 

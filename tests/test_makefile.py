@@ -9,6 +9,7 @@ import pytest
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ASA = """#!/bin/sh
+[ "$1" != lab ] || shift
 echo "$1 $2" >> said
 [ "$1 $2" != "fleet run" ] || echo "$*" >> runs
 case "$*" in "FAILING"*) exit CODE; esac

@@ -101,7 +101,7 @@ def parser(only: str = "", inner: str = "") -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in (only,) if only else COMMANDS:
         if name in GROUPS["laboratory"] and not _has_laboratory():
-            _stand_in(commands, name)
+            commands.add_parser(name, help="comes with the package asa-lab")
         elif name == "lab":
             _register_lab(commands, inner)
         else:
@@ -121,17 +121,6 @@ def _register_lab(commands: Any, only: str) -> None:
     actions = lab.add_subparsers(dest="laboratory", metavar="COMMAND", required=True)
     for name in (only,) if only else LAB_COMMANDS:
         importlib.import_module(f"asa.cli.lab.{_MODULES.get(name, name)}").register(actions)
-
-
-def _stand_in(commands: Any, name: str) -> None:
-    """Where the laboratory is not installed."""
-    command = commands.add_parser(name, help="comes with the package asa-lab", add_help=False)
-    command.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    command.set_defaults(run=_lacking)
-
-
-def _lacking(arguments: argparse.Namespace) -> int:
-    raise AsaError(f"asa {arguments.command} comes with the package asa-lab; install it: {_LAB_FROM}")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -157,6 +146,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def _done(argv: list[str]) -> int:
     """Run the command; its exit code."""
+    if argv and argv[0] in GROUPS["laboratory"] and not _has_laboratory():
+        _say(f"asa {argv[0]} comes with the package asa-lab; install it: {_LAB_FROM}")
+        return 1
     try:
         arguments = _parsed(argv)
     except SystemExit as ended:  # argparse has shown help, or what is wrong

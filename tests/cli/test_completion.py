@@ -10,7 +10,7 @@ from shell_driver import ALL, TAB, Shell
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.cli import completion, grammar
-from asa.cli.main import main, parser
+from asa.cli.main import LAB_COMMANDS, main, parser
 
 CASES = [
     (f"resu{TAB}", ["resume"]),
@@ -25,7 +25,7 @@ CASES = [
     (f"run --conf{TAB}two{TAB}", ["run", "--config", "two words.yaml"]),
     (f"run --obs{TAB}--jou{TAB}fi{TAB}", ["run", "--observe", "--journal", "first.yaml"]),
     (f"run --ebpf b{TAB}", ["run", "--ebpf", "bcc"]),
-    (f"shadow report --plot x.svg fi{TAB}", ["shadow", "report", "--plot", "x.svg", "first.yaml"]),
+    (f"lab shadow report --plot x.svg fi{TAB}", ["lab", "shadow", "report", "--plot", "x.svg", "first.yaml"]),
     (f"run --for {TAB}", ["run", "--for"]),  # a number: nothing is offered, no file either
     (f"schedulers install scx_bp{TAB} scx_fl{TAB}", ["schedulers", "install", "scx_bpfland", "scx_flash"]),
 ]
@@ -60,7 +60,7 @@ def test_keys_in_a_terminal(shell):
     for keys, words in CASES:
         assert apart(shell.press(f"asa {keys}")) == words, keys
     assert set(shell.press(f"asa {ALL}")) == set(grammar_of_asa())
-    assert shell.press(f"asa lab {ALL}") == ["lab", "run", "setup", "status"]
+    assert shell.press(f"asa lab {ALL}") == ["lab", *sorted(LAB_COMMANDS)]
 
 
 def test_a_file_to_write_to(shell, folder):
@@ -80,11 +80,11 @@ FISH = [
     ("lab run --out fo", {"folder/"}),
     ("lab run -- ls fi", {"first.yaml"}),
     ("run --ebpf b", {"bcc"}),
-    ("shadow report --plot x.svg fi", {"first.yaml"}),
+    ("lab shadow report --plot x.svg fi", {"first.yaml"}),
     ("run --for ", set()),
     ("run fi", set()),
     ("schedulers install scx_bpfland scx_fl", {"scx_flash"}),
-    ("lab ", {"run", "setup", "status"}),
+    ("lab ", set(LAB_COMMANDS)),
 ]
 
 

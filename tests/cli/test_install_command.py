@@ -11,7 +11,7 @@ from made_up_status import status as example
 from asa.act.undo import UndoJournal
 from asa.cli.main import main
 from asa.install import record
-from asa.install.payload import _DATA as DATA
+from asa.install.payload import DATA
 from asa.install.system import System
 from asa.status import StatusFile
 

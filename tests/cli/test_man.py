@@ -98,7 +98,7 @@ def test_written_and_shown(tmp_path, capsys, monkeypatch):
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["asa-status.1"]
     code, _, error = ran(capsys, "nonsense")
     assert code == 1
-    assert error.startswith("asa: 'nonsense' is no command of asa; there are run, daemon, helper, status, ")
+    assert error.startswith("asa: 'nonsense' is no command of asa; there are run, status, monitor, explain, ")
     (tmp_path / "file").touch()
     assert "cannot be written" in ran(capsys, "--out", tmp_path / "file")[2]
 

@@ -128,7 +128,7 @@ def _near(folder: Path) -> Path:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "evaluate", "fleet"]
+    words = ["asa", "lab", "evaluate", "fleet"]
     words += [str(arguments.folder)] if arguments.folder is not None else []
     words += ["--page", str(arguments.page)]
     words += ["--notes", str(arguments.notes)] if arguments.notes is not None else []

@@ -281,7 +281,7 @@ class _Steps:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "fleet", "run", "--out", str(arguments.out), "--machine", arguments.machine]
+    words = ["asa", "lab", "fleet", "run", "--out", str(arguments.out), "--machine", arguments.machine]
     words += ["--scenario", arguments.scenario, "--scheduler", arguments.scheduler, "--repeat", str(arguments.repeat)]
     words += ["--seed", str(arguments.seed), "--seconds", f"{arguments.seconds:g}"]
     words += ["--warm-up", f"{arguments.warm_up:g}"]

@@ -234,7 +234,7 @@ def _say(text: str) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "train", "--seed", str(arguments.seed)]
+    words = ["asa", "lab", "train", "--seed", str(arguments.seed)]
     words += [] if arguments.kind == "both" else ["--kind", arguments.kind]
     for name in ("recordings", "out", "card", "held_out"):
         value = getattr(arguments, name)

@@ -61,7 +61,7 @@ def test_a_topology_in_the_words_of_qemu(tmp_path):
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_list(capsys, as_json):
     with pytest.raises(SystemExit) as ended:
-        main(["fleet", "list", *(["--json"] if as_json else [])])
+        main(["lab", "fleet", "list", *(["--json"] if as_json else [])])
     assert not ended.value.code
     said = capsys.readouterr().out
     if as_json:

@@ -167,7 +167,7 @@ def test_runs_that_go_on_are_told_and_columns_that_lack_a_repeat_have_a_star(tmp
     begun = machine(tmp_path / "3/p1", truth, columns=COLUMNS, **asked)
     (begun / "trials.parquet").unlink()
     assert asa(tmp_path, "--page", tmp_path / "page.md") == 0
-    assert f"{begun}: left out, since it has no tables yet" in capsys.readouterr().err
+    assert f"{begun}: left out: it has no tables yet" in capsys.readouterr().err
     text = (tmp_path / "page.md").read_text()
     assert f"- left out, since its run has not ended: `{begun}`" in text
     scores = text.split("Mean scores over all machines")[1].split("##")[0]

@@ -29,7 +29,7 @@ def fleet(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(fleet_run, "run", lambda fleet, where, heard: real(fleet, where, heard, taking))
         tasks.clear()
         with pytest.raises(SystemExit) as ended:
-            main(["fleet", "run", "--out", str(tmp_path / "out"), *words])
+            main(["lab", "fleet", "run", "--out", str(tmp_path / "out"), *words])
         said = capsys.readouterr()
         return ended.value.code or 0, said.out, said.err, tasks
 

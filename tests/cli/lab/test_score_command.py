@@ -26,7 +26,7 @@ def asa(*words):
 
 
 def test_it_is_a_command():
-    assert "score" in main.COMMANDS
+    assert "score" in main.LAB_COMMANDS
 
 
 def test_the_document_is_current(capsys):

@@ -251,7 +251,7 @@ def test_what_a_dataset_lacks():
 
 
 def asa(*words):
-    arguments = parser("dataset").parse_args(["dataset", *map(str, words)])
+    arguments = parser("lab", "dataset").parse_args(["lab", "dataset", *map(str, words)])
     return arguments.run(arguments)
 
 

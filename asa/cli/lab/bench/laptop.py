@@ -99,7 +99,7 @@ def _print(figures: "list[Figure]", *, as_json: bool) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "bench", "laptop", "--calls", str(arguments.calls)]
+    words = ["asa", "lab", "bench", "laptop", "--calls", str(arguments.calls)]
     words += ["--only", arguments.only] if arguments.only is not None else []
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)

@@ -168,7 +168,7 @@ def _print(result: "Result", *, as_json: bool) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "bench", "overhead", "--rounds", str(arguments.rounds)]
+    words = ["asa", "lab", "bench", "overhead", "--rounds", str(arguments.rounds)]
     words += ["--idle-seconds", f"{arguments.idle_seconds:g}", "--slope-minutes", f"{arguments.slope_minutes:g}"]
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     words += ["--only", arguments.only] if arguments.only is not None else []

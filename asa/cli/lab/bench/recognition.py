@@ -103,7 +103,7 @@ def _write(text: str, out: Path) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "bench", "recognition", "--turns", str(arguments.turns), "--rounds", str(arguments.rounds)]
+    words = ["asa", "lab", "bench", "recognition", "--turns", str(arguments.turns), "--rounds", str(arguments.rounds)]
     for name in ("model", "samples", "only", "out"):
         value = getattr(arguments, name)
         words += [f"--{name}", str(value)] if value is not None else []

@@ -115,7 +115,7 @@ def _print(result: "Result", *, as_json: bool) -> None:
 
 
 def _command(arguments: argparse.Namespace, options: "Options") -> str:
-    words = ["asa", "bench", "scale", "--cpus", ",".join(map(str, options.cpus))]
+    words = ["asa", "lab", "bench", "scale", "--cpus", ",".join(map(str, options.cpus))]
     words += ["--scheduler", ",".join(options.schedulers)] if options.schedulers else []
     words += ["--repeat", str(options.repeats), "--seconds", f"{options.seconds:g}"]
     words += ["--out", str(arguments.out)] if arguments.out is not None else []

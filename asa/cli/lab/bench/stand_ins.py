@@ -92,7 +92,7 @@ def _write(text: str, out: Path) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["asa", "bench", "stand-ins", "--seconds", f"{arguments.seconds:g}"]
+    words = ["asa", "lab", "bench", "stand-ins", "--seconds", f"{arguments.seconds:g}"]
     words += ["--only", arguments.only] if arguments.only is not None else []
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)

@@ -97,7 +97,7 @@ def _print(result: "Result", *, as_json: bool) -> None:
 
 
 def _command(arguments: argparse.Namespace, options: "Options") -> str:
-    words = ["asa", "bench", "switch", "--switches", str(options.switches), "--clock", arguments.clock]
+    words = ["asa", "lab", "bench", "switch", "--switches", str(options.switches), "--clock", arguments.clock]
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)
 

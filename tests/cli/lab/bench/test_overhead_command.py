@@ -96,7 +96,7 @@ def test_some_figures_only(tmp_path, monkeypatch, capfd):
 def test_one_switch_of_each_kind_in_the_lab(tmp_path):
     out = tmp_path / "switching.md"
     words = ("--switches", "1", "--clock", "icount", "--json", "--out", str(out))
-    command = [sys.executable, "-m", "asa.cli", "bench", "switch", *words]
+    command = [sys.executable, "-m", "asa.cli", "lab", "bench", "switch", *words]
     env = os.environ | {"XDG_STATE_HOME": str(tmp_path)}  # the console of a guest that fails is kept there
     for _ in range(2):  # an emulated kernel's watchdog takes a scheduler out now and then: told, and played once more
         printed = subprocess.run(command, capture_output=True, text=True, check=False, env=env)

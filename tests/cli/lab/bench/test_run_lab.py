@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.vm
 @pytest.mark.slow
 def test_a_run_in_the_lab_brings_everything_back(tmp_path):
-    command = [sys.executable, "-m", "asa.cli", "bench", "run", "--tier", "lab", "--scenario", "alone:archive"]
+    command = [sys.executable, "-m", "asa.cli", "lab", "bench", "run", "--tier", "lab", "--scenario", "alone:archive"]
     command += ["--scheduler", "scx_simple", "--seconds", "2", "--warm-up", "0", "--cpus", "2"]
     command += ["--out", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
