@@ -37,11 +37,12 @@ bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
 man: $(VENV)/.done ## the manual pages, into build/man
 	@$(ASA) man --out build/man
 
-deb: bpf ## the Debian package, into build
+deb: bpf ## the Debian packages asa and asa-lab, into build
 	@$(ASA) lab deb --out build
 
-wheel: bpf ## the wheel with what is compiled in it, into build
+wheel: bpf ## the wheels asa (with what is compiled in it) and asa-lab, into build
 	@hatchling build -t wheel -d build
+	cd calibration && hatchling build -t wheel -d ../build
 
 bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 
@@ -219,8 +220,10 @@ $(VENV)/.done: requirements.lock pyproject.toml
 	pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+# all but `lab`, which names a distribution of this repository
+EXTRAS := $(addprefix --extra ,train export cluster bench monitor guests dev)
 lock: ## pin all dependencies again, with hashes
-	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet --all-extras pyproject.toml -o requirements.lock
+	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet $(EXTRAS) pyproject.toml -o requirements.lock
 
 clean: ## forget the virtual environment (caches stay)
 	rm -rf $(VENV) run.json

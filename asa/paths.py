@@ -10,6 +10,9 @@ from pathlib import Path
 PROGRAM = Path("/usr/lib/asa")
 """The program of an installed ASA."""
 
+LABORATORY = ("calibration", "scenarios", "models/train", "asa/cli/lab")
+"""Folders of the package asa-lab, below that of asa; all others are the product's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from asa.cli.main import LABORATORY
+from asa.paths import LABORATORY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
@@ -53,8 +53,8 @@ LAYERS = {
     "asa.cli": 7,
 }
 MOST_LINES, MOST_SIBLINGS = 800, 4
-# Tests of a whole machine, of guests, and of CONTRIBUTING.md's recipes.
-OF_NO_FOLDER = (("guest",), ("system",), ("recipes",))
+# Tests of guests, of a whole machine, of CONTRIBUTING.md's recipes, and of the folder packaging.
+OF_NO_FOLDER = (("guest",), ("system",), ("recipes",), ("packaging",))
 OF_THE_REPOSITORY = {"layers", "makefile", "wheel", "kept", "dependencies", "documents"}
 CORE_MAY_IMPORT = sys.stdlib_module_names | {"asa"}
 

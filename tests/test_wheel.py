@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from asa.paths import LABORATORY
+
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ("collectors/ebpf/probes.bpf.o", "models/members.so")  # by `make bpf`
 
@@ -31,3 +33,15 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
     }
     known = {str(path.relative_to(ROOT)) for path in (ROOT / "models/artefacts").glob("*.json")}  # by `asa lab train`
     assert needed | known <= there
+    assert not [name for name in there if name.startswith(tuple(f"{part}/" for part in LABORATORY))]
+
+
+def test_the_laboratorys_wheel_has_the_rest(tmp_path):
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(words, cwd=ROOT / "calibration", check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("asa_lab-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        code = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert all(name.startswith(tuple(f"{part}/" for part in LABORATORY)) for name in code)
+    ours = {path.relative_to(ROOT) for part in LABORATORY for path in (ROOT / part).rglob("*.py")}
+    assert {str(path) for path in ours} <= code

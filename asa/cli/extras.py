@@ -10,4 +10,7 @@ def need(*modules: str, extra: str) -> None:
     """Raises AsaError for the first that is not there."""
     for module in modules:
         if find_spec(module) is None:
-            raise AsaError(f"this needs {module}; run `make setup` in asa's folder, or there: pip install '.[{extra}]'")
+            raise AsaError(
+                f"this needs {module}; run `make setup` in ASA's folder (or `pip install '.[{extra}]'`), "
+                "or `sudo asa lab setup` where the package asa-lab is installed"
+            )

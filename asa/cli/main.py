@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import asa
 from asa.cli.grammar import Parser
 from asa.core.errors import AsaError
+from asa.paths import LABORATORY
 
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
@@ -48,9 +49,6 @@ LAB_GROUPS: Mapping[str, tuple[str, ...]] = {
 """What `asa lab --help` shows."""
 
 LAB_COMMANDS = tuple(name for names in LAB_GROUPS.values() for name in names)
-
-LABORATORY = ("calibration", "scenarios", "models/train", "asa/cli/lab")
-"""Folders of the package asa-lab; all other folders of the wheel are the product."""
 
 _MODULES = {"bench": "bench.overhead"}  # where the command's own name is a folder's
 _CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which files an installed ASA consists of: the one list that `asa install` and the Debian package are made from.
+"""Which files an installed ASA consists of: the one list that `asa install` and the Debian packages are made from.
 
 Reads the running program, the distributions that it needs, and `asa/data`. Writes nothing.
 """
@@ -10,25 +10,35 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 import asa
 from asa.core.errors import SetupError
+from asa.paths import LABORATORY
 
 PROGRAM = PurePosixPath("/usr/lib/asa")
+LIBRARIES = PurePosixPath("/usr/lib/asa-lab")  # what `asa lab setup` fetches
 LAUNCHER = PurePosixPath("/usr/bin/asa")
 SETTINGS = PurePosixPath("/etc/asa/asa.yaml")
 HELPER_UNIT = "asa-helper.service"
 USER_UNIT = "asa.service"
 
-PACKAGES = ("asa", "calibration", "collectors", "mapping_tables", "models", "scenarios", "scx_bin")
-"""What the wheel has (pyproject.toml)."""
+PACKAGES = ("asa", "collectors", "mapping_tables", "models", "scx_bin")
+"""What the wheel has (pyproject.toml), without what is `LABORATORY`'s."""
+
+ROOT = Path(asa.__file__).resolve().parents[1]
+"""The folder that has `PACKAGES`: of the running program."""
 
 NEEDED = ("jeepney", "msgspec", "numpy", "pyyaml")
 """What the agent and the helper need (pyproject.toml, dependencies)."""
+
+LIBRARY_EXTRAS = ("bench", "export", "guests", "train")
+"""Extras of asa that asa-lab requires (calibration/pyproject.toml)."""
+
+_EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)")
 
 WELCOME = ("textual",)
 """What is taken along where it is there: the extra `monitor`."""
@@ -63,7 +73,7 @@ if sys.version_info[:2] != {_THIS}:
     )
 
 sys.dont_write_bytecode = True
-sys.path.append("{PROGRAM}")
+sys.path += ["{PROGRAM}", "{LIBRARIES}"]
 
 from asa.cli.main import main
 
@@ -117,8 +127,7 @@ def payload(texts: Texts, own: Path | None = None) -> tuple[Item, ...]:
 
     Raises SetupError when something that is needed is missing.
     """
-    own = own or Path(asa.__file__).resolve().parents[1]
-    items = [*_own(own), *_distributions(), *_data()]
+    items = [*_product(own or ROOT), *_distributions(), *_data()]
     items.append(Item(path=LAUNCHER, body=_LAUNCH.encode(), executable=True))
     items.append(Item(path=SETTINGS, body=texts.settings.encode(), kind=Kind.CONFIG))
     for name, text in texts.pages.items():
@@ -128,24 +137,60 @@ def payload(texts: Texts, own: Path | None = None) -> tuple[Item, ...]:
     return tuple(sorted(items, key=lambda item: item.path))
 
 
+def laboratory(own: Path | None = None) -> tuple[Item, ...]:
+    """The files of the package asa-lab, sorted by path: beside those of the product, in the same folder.
+
+    The libraries that they need are pinned in a file, which `asa lab setup` reads.
+    """
+    own = own or ROOT
+    items = [item for part in LABORATORY for item in _files(own, part)]
+    lock = own / "requirements.lock"
+    if lock.exists():
+        needed = {_normal(one.metadata["Name"]) for one in distributions(_libraries(), ())}
+        body = pinned(lock.read_text(encoding="utf-8"), needed)
+        items.append(Item(path=PROGRAM / "calibration" / lock.name, body=body.encode()))
+    return tuple(sorted(items, key=lambda item: item.path))
+
+
+def pinned(lock: str, names: Container[str]) -> str:
+    """The entries of a lock file (uv's: an entry begins at the left margin) for the distributions of these names."""
+    entries = re.split(r"^(?=\w)", lock, flags=re.MULTILINE)
+    return "".join(entry for entry in entries if _normal(re.split(r"[=;\s]", entry, maxsplit=1)[0]) in names)
+
+
+def _libraries() -> tuple[str, ...]:
+    """What asa-lab requires, with asa's extras resolved (calibration/pyproject.toml)."""
+    names = []
+    for text in importlib.metadata.requires("asa") or ():
+        extra = _EXTRA.search(text)
+        if extra is not None and extra[1] in LIBRARY_EXTRAS:
+            names.append(re.split(r"[^\w.-]", text, maxsplit=1)[0])
+    return tuple(names)
+
+
 def folders(items: tuple[Item, ...]) -> tuple[PurePosixPath, ...]:
     """All folders above `items`, outer ones first, without the root."""
     found = {parent for item in items for parent in item.path.parents if parent != PurePosixPath("/")}
     return tuple(sorted(found))
 
 
-def _own(folder: Path) -> Iterator[Item]:
+def _product(folder: Path) -> Iterator[Item]:
     if folder == Path(PROGRAM):
         raise SetupError(f"this is the installed ASA in {PROGRAM}; run the one that is to be installed")
     programs = folder / "collectors/ebpf/probes.bpf.o"
     if not programs.exists():
         raise SetupError(f"{programs} is missing: the eBPF programs are not compiled; run `make bpf`")
     for package in PACKAGES:
-        for path in sorted((folder / package).rglob("*")):
-            relative = path.relative_to(folder)
-            if path.is_file() and not _idle(relative):
-                executable = os.access(path, os.X_OK)
-                yield Item(path=PROGRAM / relative, body=path.read_bytes(), executable=executable)
+        for item in _files(folder, package):
+            if not any(item.path.is_relative_to(PROGRAM / part) for part in LABORATORY):
+                yield item
+
+
+def _files(folder: Path, part: str) -> Iterator[Item]:
+    for path in sorted((folder / part).rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and not _idle(relative):
+            yield Item(path=PROGRAM / relative, body=path.read_bytes(), executable=os.access(path, os.X_OK))
 
 
 def _idle(relative: PurePosixPath | Path) -> bool:
@@ -164,10 +209,12 @@ def _distributions() -> Iterator[Item]:
             yield Item(path=PROGRAM / relative, body=source.read_bytes())
 
 
-def distributions() -> list[importlib.metadata.Distribution]:
-    """What is taken along: `NEEDED`, `WELCOME` where it is there, and what they need. Raises SetupError."""
+def distributions(
+    names: Iterable[str] = NEEDED, welcome: Iterable[str] = WELCOME
+) -> list[importlib.metadata.Distribution]:
+    """Distributions of these names, of `welcome` where they are there, and what they need. Raises SetupError."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [(name, "", True) for name in NEEDED] + [(name, "", False) for name in WELCOME]
+    waiting = [(name, "", True) for name in names] + [(name, "", False) for name in welcome]
     while waiting:
         name, extra, needed = waiting.pop()
         try:
@@ -178,7 +225,7 @@ def distributions() -> list[importlib.metadata.Distribution]:
             continue
         for text in one.requires or ():
             requirement, _, marker = text.partition(";")
-            wanted = re.search(r"extra\s*==\s*[\"']([^\"']+)", marker)
+            wanted = _EXTRA.search(marker)
             parts = re.match(r"\s*([\w.-]+)\s*(?:\[([\w.,\s-]+)\])?", requirement)
             if parts is None or (wanted and wanted[1] != extra):
                 continue

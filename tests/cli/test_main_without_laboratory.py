@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from asa.cli.main import COMMANDS, GROUPS, HIDDEN, LABORATORY
+from asa.cli.main import COMMANDS, GROUPS, HIDDEN
+from asa.paths import LABORATORY
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("asa", "collectors", "models", "mapping_tables", "scx_bin")

@@ -19,7 +19,22 @@ from asa.config import SwitchSettings
 from asa.core.errors import SetupError
 from asa.core.helper_api import BUS_NAME, INTERFACE, Action, Verb
 from asa.install import system
-from asa.install.payload import LAUNCHER, NEEDED, PACKAGES, PROGRAM, SETTINGS, WELCOME, Kind, Texts, folders, payload
+from asa.install.payload import (
+    LAUNCHER,
+    LIBRARY_EXTRAS,
+    NEEDED,
+    PACKAGES,
+    PROGRAM,
+    SETTINGS,
+    WELCOME,
+    Kind,
+    Texts,
+    folders,
+    laboratory,
+    payload,
+    pinned,
+)
+from asa.paths import LABORATORY
 from calibration.laptop.installation import helper_security_score
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,9 +53,32 @@ def test_it_takes_what_the_project_file_names():
     def names(listed):
         return {re.match(r"[\w-]+", one)[0] for one in listed}
 
-    assert set(PACKAGES) == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert set(PACKAGES) == set(wheel["packages"])
+    assert {part for part in LABORATORY if "/" in part} < set(wheel["exclude"])
     assert set(NEEDED) == names(project["project"]["dependencies"])
     assert set(WELCOME) == names(project["project"]["optional-dependencies"]["monitor"])
+    second = tomllib.loads((ROOT / "calibration/pyproject.toml").read_text())
+    parts = second["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert parts == {f"../{part}": part for part in LABORATORY}
+    (needed,) = second["project"]["dependencies"]
+    assert needed == f"asa[{','.join(LIBRARY_EXTRAS)}]"
+
+
+def test_the_laboratory_is_in_its_own_package_alone(items):
+    mine = {str(item.path): item for item in laboratory()}
+    assert not mine.keys() & items.keys()
+    assert {"/usr/lib/asa/calibration/stages/campaign.py", "/usr/lib/asa/asa/cli/lab/calibrate.py"} <= set(mine)
+    lock = mine["/usr/lib/asa/calibration/requirements.lock"].body.decode()
+    pins = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
+    assert {"scipy", "pyarrow", "rich", "scikit-learn", "virtme-ng"} <= pins  # of each extra, one
+    assert not {"mypy", "pytest", "ruff", "textual"} & pins
+    assert lock.count("--hash=") >= len(pins)
+
+
+def test_a_lock_file_is_cut_to_what_is_needed():
+    lock = "a-b==1 \\\n    --hash=sha256:1\n    # via asa\nc==2 ; python_version < '3' \\\n    --hash=sha256:2\nd==3\n"
+    assert pinned(lock, {"a-b", "d"}) == "a-b==1 \\\n    --hash=sha256:1\n    # via asa\nd==3\n"
 
 
 def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
@@ -63,7 +101,7 @@ def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
         "/usr/share/bash-completion/completions/asa",
     }
     assert needed <= set(items)
-    idle = r"/(tests|__pycache__|recordings|results|pandas|sklearn|xgboost)/"
+    idle = r"/(tests|__pycache__|recordings|results|pandas|sklearn|xgboost|calibration|scenarios|models/train|cli/lab)/"
     assert not [path for path in items if re.search(idle, path)]
     for path, item in items.items():
         assert path == str(PurePosixPath(path))

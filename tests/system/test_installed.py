@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a box needs root; run the tests as root"),
 ]
 
+TMP = "/tmp/"  # noqa: S108  # of the box, which is ours alone
 ASA = Path(sys.executable).parent / "asa"
 NAME, OBJECT = "org.asa.Helper1", "/org/asa/Helper1"
 # What dpkg and man-db keep books in; anything else that a removed package leaves is ours.
@@ -40,8 +41,14 @@ def package(tmp_path_factory):
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg is not here: packages are made on Debian")
     folder = tmp_path_factory.mktemp("deb")
-    subprocess.run([ASA, "deb", "--out", folder], check=True, capture_output=True)
+    subprocess.run([ASA, "lab", "deb", "--out", folder], check=True, capture_output=True)
     (path,) = folder.glob("asa_*.deb")
+    return path
+
+
+@pytest.fixture(scope="module")
+def laboratory(package):
+    (path,) = package.parent.glob("asa-lab_*.deb")
     return path
 
 
@@ -126,9 +133,32 @@ def test_the_package_is_not_put_over_another_installation(box, package):
     assert "run 'sudo asa uninstall' first" in done.stderr
 
 
-def test_lintian_finds_no_error_in_the_package(package):
+def test_the_laboratory_comes_and_goes_with_its_own_package(box, package, laboratory):
+    for path in (package, laboratory):
+        (box.path / "tmp" / path.name).write_bytes(path.read_bytes())
+    before = look(box.path)
+    box.run(["dpkg", "--install", TMP + package.name], timeout_s=300, check=True)
+    without = box.run(["asa", "calibrate", "--help"])
+    assert (without.returncode, without.stdout) == (1, "")
+    assert without.stderr.startswith("asa: asa calibrate comes with the package asa-lab; install it: ")
+    # its dependency python3-venv may not be on the host's root file system, which is the box's too
+    box.run(["dpkg", "--install", "--force-depends", TMP + laboratory.name], timeout_s=300, check=True)
+    assert box.run(["asa", "calibrate", "--help"], check=True).stdout.startswith("usage: asa calibrate")
+    assert "bench" in box.run(["asa", "lab", "--help"], check=True).stdout
+    lacking = box.run(["asa", "lab", "evaluate", "scenarios"])
+    assert (lacking.returncode, lacking.stderr.count("\n")) == (1, 1)
+    assert "sudo asa lab setup" in lacking.stderr
+    box.run(["dpkg", "--purge", "asa-lab"], timeout_s=300, check=True)
+    assert box.run(["asa", "calibrate", "--help"]).returncode == 1
+    assert box.run(["asa", "status"]).returncode == 3
+    box.run(["dpkg", "--purge", "asa"], timeout_s=300, check=True)
+    assert ours(before, box) == []
+
+
+@pytest.mark.parametrize("name", ["package", "laboratory"])
+def test_lintian_finds_no_error_in_the_package(name, request):
     if shutil.which("lintian") is None:
         pytest.skip("lintian is not installed; `asa lab setup --tests` does it")
-    command = ["lintian", "--allow-root", "--fail-on", "error", str(package)]
+    command = ["lintian", "--allow-root", "--fail-on", "error", str(request.getfixturevalue(name))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,41 +1,126 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab deb`: makes a Debian package of this ASA."""
+"""`asa lab deb`: makes the Debian packages asa and asa-lab of this checkout, by debhelper.
+
+Stages the files of each package (`asa.install.payload`: the same list as that of `asa install`), puts packaging/debian
+beside them, and runs dpkg-buildpackage. The same inputs and SOURCE_DATE_EPOCH give the same bytes.
+"""
 
 import argparse
-from pathlib import Path
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from asa.install.payload import Item
+
+PACKAGES = ("debhelper", "dpkg-dev")  # that build a package
 
 _TEXT = """\
-Makes a Debian package of this ASA, with the files that `asa install` would put on a machine. It is for the
-Python of this machine: Debian 12 and 13 need one each.
+Makes the Debian packages asa (what a laptop needs) and asa-lab (calibration, benchmarks, training) of this
+checkout.
 """
 _MORE = """\
 environment:
-  SOURCE_DATE_EPOCH  the date of all files in the package, in seconds since 1970 (default: now)
+  SOURCE_DATE_EPOCH  date of the packages, in seconds since 1970 (default: now)
 
 examples:
   asa lab deb --out build
       As `make deb` does.
 """
+_MAINTAINER = "ASA maintainers <maintainers@asa.example>"  # who passes packages on puts his own there
+_COPYRIGHT = """\
+ASA, the Adaptive Scheduling Agent
+
+Copyright: the authors of ASA
+License: GPL-2.0-only
+
+On Debian systems, the text of version 2 of the GNU General Public License is in
+/usr/share/common-licenses/GPL-2.
+
+What follows comes with it, each under its own licence, whose text and whose authors are named in the folder beside it.
+
+"""
 
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("deb", help="make a Debian package", description=_TEXT, epilog=_MORE)
+    command = commands.add_parser("deb", help="make the Debian packages", description=_TEXT, epilog=_MORE)
     command.add_argument("--out", type=Path, metavar="DIR", default=Path("build"), help="where to (default: build)")
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build it, print its path. Raises SetupError."""
+    """Build both, print their paths. Raises SetupError."""
+    from asa import debian, paths
     from asa.cli.install import texts
-    from asa.install import deb
-    from asa.install.payload import payload
+    from asa.install import payload
     from asa.install.system import System
 
     System(Path("/")).check()
-    print(deb.build(payload(texts()), arguments.out))
+    debian.install(PACKAGES, report=lambda line: print(line, file=sys.stderr), cache=paths.default().cache)
+    for path in build(payload.payload(texts()), payload.laboratory(), arguments.out):
+        print(path)
     return 0
+
+
+def build(
+    product: "Iterable[Item]", laboratory: "Iterable[Item]", out: Path, environment: Mapping[str, str] = os.environ
+) -> list[Path]:
+    """The packages, in the folder `out`. Raises SetupError."""
+    import asa
+    from asa.core.errors import SetupError
+    from asa.install.payload import ROOT
+
+    text = environment.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(text), UTC) if text.isascii() and text.isdigit() else datetime.now(UTC)
+    with tempfile.TemporaryDirectory(prefix="asa-deb-") as name:
+        source = Path(name) / "source"
+        shutil.copytree(ROOT / "packaging/debian", source / "debian")
+        for package, items in (("asa", product), ("asa-lab", laboratory)):
+            _stage(source / "staged" / package, items)
+            (source / f"debian/{package}.copyright").write_text(_copyright() if package == "asa" else _COPYRIGHT)
+        entry = f"asa ({asa.__version__}) unstable; urgency=medium\n\n  * See CHANGELOG.md of the source.\n\n"
+        (source / "debian/changelog").write_text(f"{entry} -- {_MAINTAINER}  {format_datetime(moment)}\n")
+        major, minor = sys.version_info[:2]
+        this = f"python3 (>= {major}.{minor}), python3 (<< {major}.{minor + 1})"
+        words = ["dpkg-buildpackage", "--build=binary", "--no-sign", "--no-check-builddeps"]
+        settings = {**os.environ, "SOURCE_DATE_EPOCH": str(int(moment.timestamp())), "ASA_PYTHON": this}
+        done = subprocess.run(words, cwd=source, env=settings, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:]
+            raise SetupError(f"dpkg-buildpackage ended with {done.returncode}: {' '.join(last)!r}")
+        out.mkdir(parents=True, exist_ok=True)
+        return [Path(shutil.copy2(path, out)) for path in sorted(Path(name).glob("*.deb"))]
+
+
+def _stage(tree: Path, items: "Iterable[Item]") -> None:
+    tree.mkdir(parents=True)
+    for item in items:
+        path = tree / item.path.relative_to("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(item.body)
+        path.chmod(item.mode)
+
+
+def _copyright() -> str:
+    from asa.install.payload import PROGRAM, distributions
+
+    lines = [_COPYRIGHT]
+    for one in distributions():
+        licence = one.metadata.json.get("license_expression") or one.metadata.json.get("license") or "see there"
+        folder = PROGRAM / f"{_folder(one)}/licenses"
+        lines.append(f"{one.metadata['Name']} {one.version}: {' '.join(str(licence).split())[:80]} ({folder})\n")
+    return "".join(lines)
+
+
+def _folder(one: importlib.metadata.Distribution) -> str:
+    return next(PurePosixPath(file).parts[0] for file in one.files or () if PurePosixPath(file).name == "METADATA")

@@ -123,7 +123,7 @@ def _list(arguments: argparse.Namespace) -> int:
         for one in MACHINES:
             print(json.dumps(asdict(one) | {"cpus": one.cpus}))
         return 0
-    need("rich", extra="lab")
+    need("rich", extra="guests")
     rows = [
         (
             one.name,

@@ -2,7 +2,12 @@
 """`asa lab setup`: installs what runs, tests and recordings need on this machine; what is there already stays."""
 
 import argparse
+import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +19,8 @@ _TEST_PACKAGES = (
     "chromium",
     "dbus",
     "dbus-daemon",
+    "debhelper",
+    "dpkg-dev",
     "fish",
     "gcc",
     "gir1.2-gtk-3.0",
@@ -86,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     from asa import debian, paths
     from asa.cli import schedulers
 
+    libraries()
     if arguments.probes:
         probes()
         evaluator()
@@ -102,6 +110,32 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tests or arguments.bench:
         _applications()
     return ensure(lab=True, workloads=True)
+
+
+def libraries() -> None:
+    """Where ASA is installed: fetch the pinned Python libraries of the laboratory, once. Raises SetupError."""
+    from asa.core.errors import SetupError
+    from asa.install.payload import LIBRARIES, PROGRAM
+
+    lock, there = Path(PROGRAM) / "calibration/requirements.lock", Path(LIBRARIES)
+    if not Path(__file__).is_relative_to(PROGRAM) or there.exists():
+        return
+    if os.geteuid() != 0:
+        raise SetupError(f"{there} can be made by root only; run `sudo asa lab setup`")
+    with tempfile.TemporaryDirectory(prefix="asa-lab-") as name:
+        venv, target = Path(name) / "venv", Path(f"{there}.new")
+        print(f"fetching the laboratory's libraries into {there} (hash-checked)")
+        pip = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for words in (
+            [sys.executable, "-m", "venv", str(venv)],
+            [*pip, "--require-hashes", "--no-deps", "--target", str(target), "-r", str(lock)],
+        ):
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode:
+                shutil.rmtree(target, ignore_errors=True)
+                last = " ".join(done.stderr.strip().splitlines()[-1:])
+                raise SetupError(f"{' '.join(words[:4])} … ended with {done.returncode}: {last!r}")
+        target.rename(there)
 
 
 def ensure(*, lab: bool, workloads: bool) -> int:

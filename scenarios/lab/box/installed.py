@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from asa.core.errors import LabError
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
+from asa.paths import LABORATORY
 from scenarios.lab.box.machine import Box, Session, end
 
 UNIT = "asa-helper.service"
@@ -23,7 +24,9 @@ LIMIT_S = 60.0
 """For what takes well under a second on an idle machine: these may be emulated."""
 
 _LARGE = ("usr/lib/asa", "var/lib/asa/scx")  # of an installation: seen in place, not copied
-_PROGRAM = "import sys; sys.path.append('/usr/lib/asa'); from scenarios.lab.{} import main; main()"
+_CHECKOUT = Path(__file__).resolve().parents[3]
+# The installed product first; the laboratory, which is not part of it, is the running one.
+_PROGRAM = f"import sys; sys.path += ['/usr/lib/asa', {str(_CHECKOUT)!r}]; from scenarios.lab.{{}} import main; main()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,10 +219,11 @@ def _take(box: Box, source: Path) -> None:
 def _check_fresh(source: Path) -> None:
     # a guest cannot stage anew
     program = source / "usr/lib/asa"
-    own = Path(__file__).resolve().parents[3]
-    for package in ("asa", "collectors", "scenarios/lab"):
-        for path in (own / package).rglob("*.py"):
-            installed = program / path.relative_to(own)
+    for package in ("asa", "collectors"):
+        for path in (_CHECKOUT / package).rglob("*.py"):
+            if any(path.is_relative_to(_CHECKOUT / part) for part in LABORATORY):
+                continue
+            installed = program / path.relative_to(_CHECKOUT)
             if not installed.exists() or installed.read_bytes() != path.read_bytes():
                 raise LabError(f"{installed} is not as {path}; stage again on the host")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "asa/data/deb"
+SCRIPTS = Path(__file__).resolve().parents[2] / "packaging/debian"
 COMMANDS = ("systemctl", "deb-systemd-helper", "py3compile")
 
 
@@ -27,7 +27,7 @@ def ran(tmp_path):
 
     def run(script, *words):
         called.unlink(missing_ok=True)
-        text = (SCRIPTS / script).read_text().replace("/run/", f"{tmp_path}/run/")
+        text = (SCRIPTS / f"asa.{script}").read_text().replace("/run/", f"{tmp_path}/run/")
         subprocess.run(["sh", "-c", text, script, *words], check=True, env={"PATH": f"{commands}:/usr/bin:/bin"})
         return called.read_text().splitlines()
 
