@@ -17,6 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from asa.core.errors import AsaError
+from scenarios.metric import Metric
 
 Parameters: TypeAlias = Mapping[str, "str | int | float | bool | list[str] | list[int] | list[float] | None"]
 """What a seed decides: file sizes, pages, codecs, thread counts, think times. Plain JSON; a driver gets it whole."""
@@ -99,7 +100,9 @@ class Application:
 
     name: str  # of the label: web, game, audio, ...
     role: Role
-    metrics: tuple[str, ...]  # those of `calibration.scoring.table`; a test holds them equal
+    title: str = ""  # for pages; "" is its name
+    scored: tuple[Metric, ...] = ()  # of a background load: its metrics with their scoring; the weights add up to 1
+    metrics: tuple[str, ...] = ()  # names; those of `scored`, else of `calibration.scoring.table`; a test compares them
     packages: tuple[str, ...]  # of Debian
     programs: tuple[str, ...]  # looked for on PATH before anything is started, in the packages' order of importance
     modules: tuple[str, ...] = ()  # Python modules of the extra `bench` that the driver imports
@@ -109,3 +112,7 @@ class Application:
     environment: Callable[[Place], Mapping[str, str]] = _no_environment
     ready_limit_s: float = 60.0
     silence_limit_s: float = 60.0  # after which an application that measures nothing is taken for hung
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            object.__setattr__(self, "metrics", tuple(metric.name for metric in self.scored))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The benchmark's list: eleven applications in two tiers, the paper's 28 scenarios (Table 2), the 40 labels, and
-scenarios whose applications change in the middle.
+"""The benchmark's list: its applications in two tiers, all scenarios of them, the paper's 28 (Table 2) with their
+numbers, and scenarios whose applications change in the middle.
 
-A new application is one module and one line here.
+A new background load is one module, `scenarios/background/NAME.py`, and its name in `BACKGROUND`: its metrics and their
+scoring are in the module. It gets no number of the paper. A stand-in for emulated guests is a second, optional step
+(`scenarios.standins`).
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,9 +16,40 @@ from asa.core.errors import InputError
 from scenarios.application import Application, Role, Tier
 
 INTERACTIVE = ("game", "office", "web", "audio")
-"""In the order of the paper's Table 2, as the next one."""
-
 BACKGROUND = ("archive", "blender", "kernel", "llm", "disk", "network", "video")
+"""All loads. A new one goes to the end."""
+
+NUMBERS: Mapping[int, str] = {
+    1: "game+archive",
+    2: "game+blender",
+    3: "game+kernel",
+    4: "game+llm",
+    5: "game+disk",
+    6: "game+network",
+    7: "game+video",
+    8: "office+archive",
+    9: "office+blender",
+    10: "office+kernel",
+    11: "office+llm",
+    12: "office+disk",
+    13: "office+network",
+    14: "office+video",
+    15: "web+archive",
+    16: "web+blender",
+    17: "web+kernel",
+    18: "web+llm",
+    19: "web+disk",
+    20: "web+network",
+    21: "web+video",
+    22: "audio+archive",
+    23: "audio+blender",
+    24: "audio+kernel",
+    25: "audio+llm",
+    26: "audio+disk",
+    27: "audio+network",
+    28: "audio+video",
+}
+"""S1 to S28 of the paper's Table 2. They never change: kept plans, results and pages name them."""
 
 IDLE = "idle"
 """The label of a machine that nothing plays on."""
@@ -31,7 +64,7 @@ class Scenario:
 
     interactive: str
     background: str
-    number: int | None  # of the paper's 28, or of those that change; None for singles and idle
+    number: int | None  # of the paper's 28, or of those that change; None for all others
     then: "Scenario | None" = None
 
     @property
@@ -49,19 +82,36 @@ class Scenario:
 
 
 PAIRS = tuple(
-    Scenario(interactive=front, background=back, number=1 + place * len(BACKGROUND) + other)
-    for place, front in enumerate(INTERACTIVE)
-    for other, back in enumerate(BACKGROUND)
+    Scenario(interactive=front, background=back, number=number)
+    for number, label in NUMBERS.items()
+    for front, back in (label.split("+"),)
 )
 """S1 to S28."""
 
-SCENARIOS = (
+
+def _singles(fronts: Iterable[str], backs: Iterable[str]) -> tuple[Scenario, ...]:
+    return (
+        *(Scenario(interactive=front, background="", number=None) for front in fronts),
+        *(Scenario(interactive="", background=back, number=None) for back in backs),
+    )
+
+
+_PAPERS_LOADS = tuple(dict.fromkeys(one.background for one in PAIRS))
+_MORE_LOADS = tuple(name for name in BACKGROUND if name not in _PAPERS_LOADS)
+
+PAPER = (
     Scenario(interactive="", background="", number=None),
-    *(Scenario(interactive=front, background="", number=None) for front in INTERACTIVE),
-    *(Scenario(interactive="", background=back, number=None) for back in BACKGROUND),
+    *_singles(INTERACTIVE, _PAPERS_LOADS),
     *PAIRS,
 )
-"""All 40: idle, 4 + 7 singles, 28 pairs."""
+"""The 40 of the paper: idle, 4 + 7 singles, 28 pairs. The shipped model, kept tables and pages are about these."""
+
+SCENARIOS = (
+    *PAPER,
+    *_singles((), _MORE_LOADS),
+    *(Scenario(interactive=front, background=back, number=None) for back in _MORE_LOADS for front in INTERACTIVE),
+)
+"""All: the paper's, then each other load alone and beside each interactive application."""
 
 
 def _changing(number: int | None, first: str, then: str) -> Scenario:
@@ -85,11 +135,20 @@ _MODULES = {
 
 @cache
 def applications(tier: Tier) -> Mapping[str, Application]:
-    """By name; in the real tier each is the `APPLICATION` of its module, in the lab all are in `scenarios.standins`."""
+    """By name. In the real tier each is the `APPLICATION` of its module.
+
+    In the lab those in `scenarios.standins` stand in for them; a load without a stand-in plays itself.
+    """
     if tier is Tier.LAB:
         stand_ins: Mapping[str, Application] = importlib.import_module("scenarios.standins").APPLICATIONS
-        return stand_ins
-    return {name: importlib.import_module(module).APPLICATION for name, module in _MODULES.items()}
+        return {name: stand_ins.get(name) or real(name) for name in _MODULES}
+    return {name: real(name) for name in _MODULES}
+
+
+def real(name: str) -> Application:
+    """The application itself, of its module."""
+    found: Application = importlib.import_module(_MODULES[name]).APPLICATION
+    return found
 
 
 def parts(scenario: Scenario, tier: Tier) -> tuple[Application, ...]:
@@ -101,9 +160,9 @@ def parts(scenario: Scenario, tier: Tier) -> tuple[Application, ...]:
 def find(words: str) -> tuple[Scenario, ...]:
     """Scenarios by what a person writes, in the catalogue's order without repeats. Raises InputError.
 
-    `all` are the 28 and `everything` the 40; `S16`, `S1..S7`, `web+blender` and `idle` name themselves, `web` all pairs
-    with it, `alone:web` it alone; `changing` are P1 to P4, `web+blender~game+kernel` is another such; several are
-    parted by commas.
+    `all` are the paper's 28 and `everything` all there are; `S16`, `S1..S7`, `web+blender` and `idle` name themselves,
+    `web` all pairs with it, `alone:web` it alone; `changing` are P1 to P4, `web+blender~game+kernel` is another such;
+    several are parted by commas.
     """
     wanted = {one.label: one for word in words.split(",") for one in _named(word.strip())}
     listed = tuple(one for one in (*SCENARIOS, *CHANGING) if one.label in wanted)
@@ -124,7 +183,8 @@ def _named(word: str) -> tuple[Scenario, ...]:
     elif dots and first in numbers and last in numbers:
         found = tuple(one for one in PAIRS if numbers[first] <= (one.number or 0) <= numbers[last])
     elif word in INTERACTIVE or word in BACKGROUND:
-        found = tuple(one for one in PAIRS if word in (one.interactive, one.background))
+        pairs = (one for one in SCENARIOS if one.interactive and one.background)
+        found = tuple(one for one in pairs if word in (one.interactive, one.background))
     else:
         found = tuple(
             one

@@ -18,7 +18,7 @@ from scenarios.application import Tier
 from scenarios.catalogue import CHANGE, IDLE, SCENARIOS, Scenario
 from scenarios.noise import Noise
 
-_ALONE = {one.label: one for one in SCENARIOS if one.number is None}
+_ALONE = {one.label: one for one in SCENARIOS if not (one.interactive and one.background)}
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,11 +10,12 @@ from asa.core.sample import RawSample
 from models import features
 from models.train.dataset import PHASES, Dataset, Recording
 from models.train.ensemble import Recipe
-from scenarios.catalogue import BACKGROUND, INTERACTIVE
+from scenarios.catalogue import PAIRS
 
 HOST, LAB = "host, made up, 2 CPUs", "lab, made up, 4 CPUs"
 SMALL = Recipe(rounds=4, boosted_depth=3, forest_trees=12, vectors=150)
-FRONTS, BACKS = ("", *sorted(INTERACTIVE)), ("", *sorted(BACKGROUND))
+FRONTS = ("", *sorted({one.interactive for one in PAIRS}))
+BACKS = ("", *sorted({one.background for one in PAIRS}))
 
 
 def label_of(front: str, back: str) -> str:

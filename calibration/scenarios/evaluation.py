@@ -16,11 +16,11 @@ from calibration.paired import LEAST_PAIRS, LEVEL, Paired, benjamini_hochberg, h
 from calibration.scenarios import kept as evaluate_results
 from calibration.scenarios import scores as bench_scores
 from calibration.scenarios.kept import Run, Trial, twins
-from calibration.scoring.curves import Direction
 from calibration.scoring.table import APPLICATIONS
 from models.train.recorded_table import LEAST_SESSIONS, Facts, complete, whole
 from scenarios.application import Tier
-from scenarios.catalogue import PAIRS, SCENARIOS
+from scenarios.catalogue import PAIRS, PAPER
+from scenarios.metric import Direction
 from scenarios.runner_plan import Outcome
 
 SIMPLE = "scx_simple"
@@ -296,12 +296,12 @@ def _dataset(facts: Sequence[Facts] | None) -> list[Figure]:
         reason = "no recordings are kept; run: asa lab record --scenario everything --pack FILE.journal.xz"
         return [Figure(name=name, value=None, reason=reason) for name in (Name.SESSIONS, Name.LABELS)]
     good = whole(facts)
-    labels = set(complete(good)) & {scenario.label for scenario in SCENARIOS}
+    labels = set(complete(good)) & {scenario.label for scenario in PAPER}
     by_tier = ", ".join(f"{sum(one.tier == tier for one in good)} {tier}" for tier in Tier)
     others = sum(one.tier == Tier.LAB and one.scheduler != EEVDF for one in good)
     detail = f"{by_tier}, of these {others} under other schedulers; {sum(one.rows for one in good)} rows"
     sessions = Figure(name=Name.SESSIONS, value=float(len(good)), detail=detail)
-    left = [scenario.label for scenario in SCENARIOS if scenario.label not in labels]
+    left = [scenario.label for scenario in PAPER if scenario.label not in labels]
     return [
         sessions,
         replace(sessions, name=Name.LABELS, value=float(len(labels)), detail=f"not {', '.join(left)}" if left else ""),

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from asa.core.decision import EEVDF
-from calibration.scoring.curves import Direction
 from calibration.scoring.fusion import ApplicationScore, Measured, alike, application_score, measured, scenario_score
-from calibration.scoring.metrics import Metric
 from calibration.scoring.table import APPLICATIONS
+from scenarios.metric import Direction, Metric
 from scenarios.runner_plan import Outcome, Result
 
 Figures: TypeAlias = dict[str, dict[str, Measured]]

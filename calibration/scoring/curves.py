@@ -5,29 +5,8 @@ Pure arithmetic over plain numbers. It knows nothing of metrics, units and weigh
 """
 
 import math
-from enum import StrEnum
 
-from asa.core.errors import AsaError
-
-
-class Direction(StrEnum):
-    """Which figures a person likes better."""
-
-    SMALLER = "smaller"
-    LARGER = "larger"
-
-
-class ScoreError(AsaError):
-    """A figure or a constant that no score can be made of: not finite, negative, or of something that is not scored.
-
-    `what` names it, `value` is what it was.
-    """
-
-    def __init__(self, *, what: str, value: object, allowed: str) -> None:
-        super().__init__(f"{what}: {value!r} cannot be scored; allowed: {allowed}")
-        self.what = what
-        self.value = value
-        self.allowed = allowed
+from scenarios.metric import Direction, ScoreError
 
 
 def stability_score(sigma: float, *, k: float, gamma: float) -> float:

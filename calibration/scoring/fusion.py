@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from calibration.scoring.curves import Direction, ScoreError, stability_score, value_score
-from calibration.scoring.metrics import Application, Metric, Summary
-from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT
+from calibration.scoring.curves import stability_score, value_score
+from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT, Application
 from scenarios.application import Role
+from scenarios.metric import Direction, Metric, ScoreError, Summary
 
 _QUANTILES = {Summary.P95: 0.95, Summary.P99: 0.99}
 

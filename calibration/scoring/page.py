@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from calibration.scoring.metrics import K_VALUE, Application, Metric
-from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT, SOURCES
+from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED, ROLE_WEIGHT, SOURCES, Application
 from scenarios.application import Role
+from scenarios.metric import K_VALUE, Metric
 
 _HEAD = """\
 # Scores

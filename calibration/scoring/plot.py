@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 
 from calibration.scoring.curves import stability_score, value_score
-from calibration.scoring.metrics import Metric
 from calibration.scoring.table import APPLICATIONS
+from scenarios.metric import Metric
 
 _COLUMNS, _WIDTH, _HEIGHT = 3, 300, 210  # a panel's, in pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 36, 14, 54, 44

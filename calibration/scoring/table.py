@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The constants of the scores, one row a metric, each with its reason and the sources of that. Data alone.
 
-The names are those under which a scenario, real or stand-in, hands its figures over. docs/scoring.md is written from
-here (`asa lab score show --markdown`).
+The names are those under which a scenario, real or stand-in, hands its figures over. A background load's rows are in
+its own module (`scored` of its APPLICATION). docs/scoring.md is written from here (`asa lab score show --markdown`).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from calibration.scoring.curves import Direction
-from calibration.scoring.metrics import Application, Metric, Summary
 from scenarios.application import Role
+from scenarios.catalogue import BACKGROUND, real
+from scenarios.metric import Direction, Metric, Summary, speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """What is scored of an application; the weights of its metrics add up to 1."""
+
+    name: str
+    title: str
+    role: Role
+    metrics: tuple[Metric, ...]
+
 
 ROLE_WEIGHT: Mapping[Role, float] = {Role.INTERACTIVE: 0.7, Role.BACKGROUND: 0.3}
 """In a scenario: what a person looks at counts more than what a person waits for. Our choice; the paper gives none."""
@@ -39,11 +51,6 @@ SOURCES: Mapping[str, str] = {
     "(from memory, not looked up)",
     "ours": "our choice, not found in the literature",
 }
-
-_RELATIVE = (
-    "No absolute figure would fit two machines, so it is the share of the speed that it has alone. Down to 0.8 nobody "
-    "notices; at 0.2 it takes five times as long, and a person comes back later anyway."
-)
 
 
 def _response(name: str, sentence: str, weight: float) -> Metric:
@@ -102,42 +109,6 @@ def _frame(name: str, sentence: str, weight: float) -> Metric:
     )
 
 
-def _speed(name: str, unit: str, sentence: str, weight: float, *, steady: bool = False) -> Metric:
-    """Work done in a time; more is better."""
-    return Metric(
-        name=name,
-        unit=unit,
-        sentence=sentence,
-        direction=Direction.LARGER,
-        summary=Summary.MEAN,
-        good=0.8,
-        bad=0.2,
-        weight=weight,
-        relative=True,
-        spread=0.3 if steady else None,
-        stability_weight=0.2 if steady else 0.0,
-        reason=_RELATIVE + (" It is watched as it flows, so its steadiness counts." if steady else ""),
-        sources=("seow", "ours"),
-    )
-
-
-def _time(name: str, unit: str, sentence: str, weight: float, summary: Summary = Summary.MEAN) -> Metric:
-    """How long work takes; less is better."""
-    return Metric(
-        name=name,
-        unit=unit,
-        sentence=sentence,
-        direction=Direction.SMALLER,
-        summary=summary,
-        good=0.8,
-        bad=0.2,
-        weight=weight,
-        relative=True,
-        reason=_RELATIVE,
-        sources=("seow", "ours"),
-    )
-
-
 _WEB = (
     _response("click_ms", "click on a button until the next paint", 0.25),
     _response("sort_ms", "click that sorts a table until the next paint", 0.15),
@@ -177,7 +148,7 @@ _GAME = (
         reason="Up to 50 ms a step the world runs at full speed, at 100 ms at half.",
         sources=("tick", "ours"),
     ),
-    _speed("chunks_per_s", "1/s", "chunks of the world that come to be seen", 0.15),
+    speed("chunks_per_s", "1/s", "chunks of the world that come to be seen", 0.15),
 )
 
 _AUDIO = (
@@ -218,93 +189,18 @@ _OFFICE = (
     _response("copy_ms", "copying from one document to another", 0.20),
 )
 
-_LLM = (
-    _time("first_token_ms", "ms", "prompt until the first token", 0.40),
-    _speed("tokens_per_s", "1/s", "tokens generated", 0.40, steady=True),
-    _time("token_gap_ms", "ms", "between two tokens", 0.20, Summary.P99),
+_INTERACTIVE = (
+    Application(name="web", title="Web Browsing", role=Role.INTERACTIVE, metrics=_WEB),
+    Application(name="game", title="Game Play", role=Role.INTERACTIVE, metrics=_GAME),
+    Application(name="audio", title="Audio Remix", role=Role.INTERACTIVE, metrics=_AUDIO),
+    Application(name="office", title="Office File Editing", role=Role.INTERACTIVE, metrics=_OFFICE),
 )
 
-_DISK = (
-    _speed("random_iops", "iops", "random reads and writes", 0.40),
-    _speed("sequential_mb_per_s", "MB/s", "sequential reads and writes", 0.40),
-    _time("completion_ms", "ms", "one request", 0.20, Summary.P99),
-)
 
-_NETWORK = (
-    _speed("tcp_mbit_per_s", "Mbit/s", "received over TCP", 0.40, steady=True),
-    _speed("udp_mbit_per_s", "Mbit/s", "received over UDP", 0.20, steady=True),
-    Metric(
-        name="udp_loss_pct",
-        unit="%",
-        sentence="datagrams lost",
-        direction=Direction.SMALLER,
-        summary=Summary.MEAN,
-        good=1.0,
-        bad=3.0,
-        weight=0.20,
-        reason="Streamed audio and video bear 1 %, a conversation 3 %.",
-        sources=("g1010",),
-    ),
-    Metric(
-        name="udp_jitter_ms",
-        unit="ms",
-        sentence="variation of the datagrams' delay",
-        direction=Direction.SMALLER,
-        summary=Summary.MEAN,
-        good=1.0,
-        bad=50.0,
-        weight=0.20,
-        reason="1 ms is not heard, beyond 50 ms a real-time stream breaks. It is a spread itself.",
-        sources=("g1010", "y1541"),
-    ),
-)
+def _load(name: str) -> Application:
+    load = real(name)
+    return Application(name=name, title=load.title or name.title(), role=Role.BACKGROUND, metrics=load.scored)
 
-APPLICATIONS: Mapping[str, Application] = {
-    one.name: one
-    for one in (
-        Application(name="web", title="Web Browsing", role=Role.INTERACTIVE, metrics=_WEB),
-        Application(name="game", title="Game Play", role=Role.INTERACTIVE, metrics=_GAME),
-        Application(name="audio", title="Audio Remix", role=Role.INTERACTIVE, metrics=_AUDIO),
-        Application(name="office", title="Office File Editing", role=Role.INTERACTIVE, metrics=_OFFICE),
-        Application(
-            name="archive",
-            title="Archive",
-            role=Role.BACKGROUND,
-            metrics=(
-                _speed("compress_mb_per_s", "MB/s", "compressed", 0.50),
-                _speed("extract_mb_per_s", "MB/s", "extracted", 0.50),
-            ),
-        ),
-        Application(
-            name="blender",
-            title="Blender Render",
-            role=Role.BACKGROUND,
-            metrics=(
-                _speed("tiles_per_s", "1/s", "tiles rendered", 0.50),
-                _time("frame_s", "s", "one whole picture", 0.50),
-            ),
-        ),
-        Application(
-            name="kernel",
-            title="Kernel Compile",
-            role=Role.BACKGROUND,
-            metrics=(
-                _speed("objects_per_s", "1/s", "objects compiled", 0.50),
-                _time("total_s", "s", "the whole build", 0.50),
-            ),
-        ),
-        Application(name="llm", title="LLM Generate", role=Role.BACKGROUND, metrics=_LLM),
-        Application(name="disk", title="Disk IO", role=Role.BACKGROUND, metrics=_DISK),
-        Application(name="network", title="Network Transfer", role=Role.BACKGROUND, metrics=_NETWORK),
-        Application(
-            name="video",
-            title="Video Render",
-            role=Role.BACKGROUND,
-            metrics=(
-                _speed("frames_per_s", "1/s", "frames encoded", 0.50),
-                _time("total_s", "s", "the whole film", 0.50),
-            ),
-        ),
-    )
-}
-"""By name; four interactive ones, then seven loads."""
+
+APPLICATIONS: Mapping[str, Application] = {one.name: one for one in (*_INTERACTIVE, *map(_load, BACKGROUND))}
+"""By name; four interactive ones, then the loads, each as its module declares it."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
+from scenarios.metric import speed
 
 _MB = 1_000_000
 _LEAST_MB, _MOST_MB = 3.0, 40.0
@@ -56,8 +57,12 @@ def _draw(rng: random.Random, place: Place) -> Parameters:
 
 APPLICATION = Application(
     name="archive",
+    title="Archive",
     role=Role.BACKGROUND,
-    metrics=("compress_mb_per_s", "extract_mb_per_s"),
+    scored=(
+        speed("compress_mb_per_s", "MB/s", "compressed", 0.50),
+        speed("extract_mb_per_s", "MB/s", "extracted", 0.50),
+    ),
     packages=("7zip",),
     programs=("7zz",),
     draw=_draw,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
+from scenarios.metric import duration, speed
 
 _SCENE = Path(__file__).with_name("blender_data") / "scene.py"
 _SHAPES = ("monkey", "torus", "ball", "cone", "box")
@@ -61,8 +62,12 @@ def command(place: Place, parameters: Parameters) -> tuple[str, ...]:  # noqa: A
 
 APPLICATION = Application(
     name="blender",
+    title="Blender Render",
     role=Role.BACKGROUND,
-    metrics=("tiles_per_s", "frame_s"),
+    scored=(
+        speed("tiles_per_s", "1/s", "tiles rendered", 0.50),
+        duration("frame_s", "s", "one whole picture", 0.50),
+    ),
     packages=("blender",),
     programs=("blender",),
     draw=draw,

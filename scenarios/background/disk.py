@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
+from scenarios.metric import Summary, duration, speed
 
 _KB, _MB = 1024, 1024 * 1024
 _MOST_MB = 1024
@@ -59,8 +60,13 @@ def _draw(rng: random.Random, place: Place) -> Parameters:
 
 APPLICATION = Application(
     name="disk",
+    title="Disk IO",
     role=Role.BACKGROUND,
-    metrics=("random_iops", "sequential_mb_per_s", "completion_ms"),
+    scored=(
+        speed("random_iops", "iops", "random reads and writes", 0.40),
+        speed("sequential_mb_per_s", "MB/s", "sequential reads and writes", 0.40),
+        duration("completion_ms", "ms", "one request", 0.20, Summary.P99),
+    ),
     packages=("fio",),
     programs=("fio",),
     draw=_draw,

@@ -22,6 +22,7 @@ from scenarios.application import Application, ApplicationError, Failure, Parame
 from scenarios.background.pace import Pace
 from scenarios.crew import MARK
 from scenarios.driving import Driver, fail
+from scenarios.metric import duration, speed
 
 _SOURCES = Path("/usr/src")
 _PACKAGE = "linux-source"  # of whatever release the Debian at hand has
@@ -116,8 +117,12 @@ def _prepare(place: Place, report: Report) -> None:
 
 APPLICATION = Application(
     name="kernel",
+    title="Kernel Compile",
     role=Role.BACKGROUND,
-    metrics=("objects_per_s", "total_s"),
+    scored=(
+        speed("objects_per_s", "1/s", "objects compiled", 0.50),
+        duration("total_s", "s", "the whole build", 0.50),
+    ),
     packages=("make", "gcc", _PACKAGE, "bc", "bison", "flex", "libelf-dev", "xz-utils"),
     programs=("make", "gcc", "bc", "bison", "flex", "tar", "xz"),
     draw=_draw,

@@ -17,6 +17,7 @@ from typing import Any
 from scenarios.application import Application, Parameters, Place, Report, Role
 from scenarios.background.llm_model import MODELS, SPECIAL_TOKENS, make_all, path
 from scenarios.driving import Driver, fail
+from scenarios.metric import Summary, duration, speed
 
 _WINDOW_S = 1.0
 _LEAST_S = 0.3  # what is left of an answer that had a sample is one of its own from here on
@@ -56,8 +57,13 @@ def command(place: Place, parameters: Parameters) -> tuple[str, ...]:  # noqa: A
 
 APPLICATION = Application(
     name="llm",
+    title="LLM Generate",
     role=Role.BACKGROUND,
-    metrics=("first_token_ms", "tokens_per_s", "token_gap_ms"),
+    scored=(
+        duration("first_token_ms", "ms", "prompt until the first token", 0.40),
+        speed("tokens_per_s", "1/s", "tokens generated", 0.40, steady=True),
+        duration("token_gap_ms", "ms", "between two tokens", 0.20, Summary.P99),
+    ),
     packages=(),
     programs=(),
     modules=("xllamacpp", "gguf"),

@@ -19,6 +19,7 @@ from typing import IO
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.background.network_link import Link, LinkError, make_link
 from scenarios.driving import Driver, fail
+from scenarios.metric import Direction, Metric, Summary, speed
 
 _LEAST_S = 0.5  # a shorter interval is the rest of a transfer, and its rate means nothing
 _TRIES = 60
@@ -63,8 +64,36 @@ def command(place: Place, parameters: Parameters) -> tuple[str, ...]:  # noqa: A
 
 APPLICATION = Application(
     name="network",
+    title="Network Transfer",
     role=Role.BACKGROUND,
-    metrics=("tcp_mbit_per_s", "udp_mbit_per_s", "udp_loss_pct", "udp_jitter_ms"),
+    scored=(
+        speed("tcp_mbit_per_s", "Mbit/s", "received over TCP", 0.40, steady=True),
+        speed("udp_mbit_per_s", "Mbit/s", "received over UDP", 0.20, steady=True),
+        Metric(
+            name="udp_loss_pct",
+            unit="%",
+            sentence="datagrams lost",
+            direction=Direction.SMALLER,
+            summary=Summary.MEAN,
+            good=1.0,
+            bad=3.0,
+            weight=0.20,
+            reason="Streamed audio and video bear 1 %, a conversation 3 %.",
+            sources=("g1010",),
+        ),
+        Metric(
+            name="udp_jitter_ms",
+            unit="ms",
+            sentence="variation of the datagrams' delay",
+            direction=Direction.SMALLER,
+            summary=Summary.MEAN,
+            good=1.0,
+            bad=50.0,
+            weight=0.20,
+            reason="1 ms is not heard, beyond 50 ms a real-time stream breaks. It is a spread itself.",
+            sources=("g1010", "y1541"),
+        ),
+    ),
     packages=("iperf3", "iproute2"),
     programs=("iperf3", "ip"),
     draw=draw,

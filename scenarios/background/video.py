@@ -19,6 +19,7 @@ from typing import Any
 from scenarios.application import Application, ApplicationError, Failure, Parameters, Place, Report, Role
 from scenarios.background.pace import Pace
 from scenarios.driving import Driver, fail
+from scenarios.metric import duration, speed
 
 _SIZES = ("640x360", "854x480", "1280x720", "1920x1080")
 _RATES = (24, 25, 30, 60)
@@ -101,8 +102,12 @@ def _unprepared(reason: str, words: str = "") -> ApplicationError:
 
 APPLICATION = Application(
     name="video",
+    title="Video Render",
     role=Role.BACKGROUND,
-    metrics=("frames_per_s", "total_s"),
+    scored=(
+        speed("frames_per_s", "1/s", "frames encoded", 0.50),
+        duration("total_s", "s", "the whole film", 0.50),
+    ),
     packages=("ffmpeg",),
     programs=("ffmpeg",),
     draw=_draw,

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab tier: stand-ins for the eleven applications, small enough for an emulated guest.
+"""The lab tier: stand-ins for applications of the benchmark, small enough for an emulated guest.
 
-`APPLICATIONS` lists them; each is one kind of the C program in `c/`, which `build` compiles, with flags that a seed
-decides here. A stand-in keeps what a scheduler sees of the program: periods and deadlines, chains of wakeups, bursts
-and sleeps, forks, requests and packets. Times of work are those of a CPU of the machine while all are busy, so that
-the load, as a part of the machine, is the same everywhere. docs/stand-ins.md compares them with the programs.
+`APPLICATIONS` lists them; an application without one plays itself in a guest too. A stand-in is one row there, a draw
+of its flags, and `c/NAME.c`, which says `KIND(NAME)`: all kinds are one C program, which `build` compiles, with flags
+that a seed decides here. A stand-in keeps what a scheduler sees of the program: periods and deadlines, chains of
+wakeups, bursts and sleeps, forks, requests and packets. Times of work are those of a CPU of the machine while all are
+busy, so that the load, as a part of the machine, is the same everywhere. docs/stand-ins.md compares them with the
+programs.
 """
 
 import random

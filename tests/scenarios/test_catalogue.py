@@ -22,8 +22,11 @@ def test_the_28_are_those_of_the_papers_table_2():
     assert picked == ["game+llm", "office+kernel", "web+network", "audio+video"]
 
 
-def test_there_are_40_labels():
-    assert len({one.label for one in catalogue.SCENARIOS}) == 40
+def test_the_paper_has_40_labels_and_more_loads_change_none_of_them():
+    assert len({one.label for one in catalogue.PAPER}) == 40
+    assert catalogue.SCENARIOS[:40] == catalogue.PAPER
+    fronts, backs = len(catalogue.INTERACTIVE), len(catalogue.BACKGROUND)
+    assert len({one.label for one in catalogue.SCENARIOS}) == (1 + fronts) * (1 + backs)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,6 @@ def test_there_are_40_labels():
         ("idle", ["idle"]),
         ("alone:web", ["web"]),
         ("alone:web,alone:disk,S1,S1", ["web", "disk", "S1"]),
-        ("web", [f"S{number}" for number in range(15, 22)]),
         ("video", ["S7", "S14", "S21", "S28"]),
     ],
 )
@@ -43,7 +45,12 @@ def test_scenarios_are_found_by_what_a_person_writes(words, expected):
     assert names(words) == expected
 
 
-def test_all_are_the_28_and_everything_the_40():
+def test_an_application_names_its_pairs():
+    assert names("web")[:7] == [f"S{number}" for number in range(15, 22)]
+    assert len(names("web")) == len(catalogue.BACKGROUND)
+
+
+def test_all_are_the_28_and_everything_is_all():
     assert catalogue.find("all") == catalogue.PAIRS
     assert catalogue.find("everything") == catalogue.SCENARIOS
 
@@ -73,5 +80,6 @@ def test_sessions_differ_by_their_seed_and_repeat_by_it(tier, tmp_path):
         assert len({repr(one) for one in drawn}) >= 6, application.name
 
 
-def test_the_roles_are_four_and_seven():
-    assert [catalogue.role_of(name) for name in SCORED].count(Role.INTERACTIVE) == 4
+def test_four_are_interactive_and_all_others_loads():
+    roles = [catalogue.role_of(name) for name in SCORED]
+    assert roles == [Role.INTERACTIVE] * 4 + [Role.BACKGROUND] * len(catalogue.BACKGROUND)

@@ -42,7 +42,8 @@ def place_in(folder, cpus=4):
 
 
 def test_they_are_those_of_the_table():
-    assert set(APPLICATIONS) == {*INTERACTIVE, *BACKGROUND}
+    assert set(APPLICATIONS) <= {*INTERACTIVE, *BACKGROUND}
+    assert {path.stem for path in build.SOURCES.glob("*.c") if "\nKIND(" in path.read_text()} == set(APPLICATIONS)
     for name, one in APPLICATIONS.items():
         assert one.metrics == tuple(metric.name for metric in table.APPLICATIONS[name].metrics)
         assert (one.name, one.role) == (name, role_of(name))

@@ -85,10 +85,10 @@ def _check(arguments: argparse.Namespace) -> int:
     """Raises ModelError. Exit code 1 when something is lacking."""
     need("pyarrow", extra="export")
     from models.train import recorded_table
-    from scenarios.catalogue import SCENARIOS
+    from scenarios.catalogue import PAPER
 
     facts = recorded_table.read(arguments.dataset_file)
-    labels = [scenario.label for scenario in SCENARIOS]
+    labels = [scenario.label for scenario in PAPER]
     lacks = recorded_table.lacks(facts, labels, least=arguments.sessions, seconds=arguments.seconds)
     for lack in lacks:
         print(json.dumps({"lacks": lack}) if arguments.json else lack)

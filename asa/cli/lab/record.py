@@ -121,8 +121,8 @@ def _add_what(command: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--scenario",
         metavar="WORDS",
-        help="the same of scenarios: everything (40 labels), all (28), idle, S16, web+blender, alone:web, web (all its "
-        "pairs), several by commas",
+        help="the same of scenarios: everything (all labels), all (the paper's 28), idle, S16, web+blender, alone:web, "
+        "web (all its pairs), several by commas",
     )
     what.add_argument(
         "--sequence",

@@ -81,7 +81,9 @@ static void take_block(u64 bytes)
 	rate_add(&compressed, (double)bytes / 1e6);
 }
 
-void play_archive(void)
+KIND(archive)
+
+static void play_archive(void)
 {
 	u64 block_bytes = number("block-kb") << 10, blocks = number("blocks");
 	u64 threads = number("threads"), count = threads < 2 * MOST_PAIRS ? (threads + 1) / 2 : MOST_PAIRS;

@@ -74,7 +74,9 @@ static void *answer(void *unused)
 	return NULL;
 }
 
-void play_audio(void)
+KIND(audio)
+
+static void play_audio(void)
 {
 	u64 mix_us = number("mix-us"), spare = number("spare"), state = number("seed"), next_ns, since_ns;
 	u64 underruns = 0, late[MOST_STREAMS] = { 0 }; /* periods */

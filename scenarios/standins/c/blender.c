@@ -31,7 +31,9 @@ static void *render(void *argument)
 	return NULL;
 }
 
-void play_blender(void)
+KIND(blender)
+
+static void play_blender(void)
 {
 	u64 prepare_us = number("prepare-us"), state = number("seed");
 

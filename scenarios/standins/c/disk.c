@@ -92,7 +92,9 @@ static void *run(void *argument)
 	return NULL;
 }
 
-void play_disk(void)
+KIND(disk)
+
+static void play_disk(void)
 {
 	static struct job jobs[MOST_JOBS];
 	u64 random = number("random-jobs"), all = random + number("sequential-jobs");

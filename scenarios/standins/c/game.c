@@ -72,7 +72,9 @@ static void *display(void *unused)
 	return NULL;
 }
 
-void play_game(void)
+KIND(game)
+
+static void play_game(void)
 {
 	u64 period_ns = number("frame-us") * US, logic_us = number("logic-us"), present_us = number("present-us");
 	u64 raster_us = number("raster-us"), passes = number("passes"), chunk_pct = number("chunk-pct");

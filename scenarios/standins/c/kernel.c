@@ -152,7 +152,9 @@ static void lay_out(void)
 	}
 }
 
-void play_kernel(void)
+KIND(kernel)
+
+static void play_kernel(void)
 {
 	u64 jobs = number("jobs"), objects = number("objects"), object_us = number("object-us");
 	u64 memory_kb = number("memory-kb"), headers = number("headers"), link_us = number("link-us");

@@ -52,7 +52,9 @@ static u64 run_graph(u64 us)
 	return now_ns() - begin_ns;
 }
 
-void play_llm(void)
+KIND(llm)
+
+static void play_llm(void)
 {
 	u64 token_us = number("node-us"), prompt = number("prompt-tokens"), tokens = number("tokens");
 	u64 pause_ms = number("pause-ms"), state = number("seed");

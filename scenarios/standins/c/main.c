@@ -14,14 +14,13 @@
 
 static char **flags;
 
-static const struct {
-	const char *name;
-	void (*play)(void);
-} kinds[] = {
-	{ "archive", play_archive }, { "audio", play_audio },	  { "blender", play_blender }, { "disk", play_disk },
-	{ "game", play_game },	     { "kernel", play_kernel },	  { "llm", play_llm },	       { "network", play_network },
-	{ "office", play_office },   { "video", play_video },	  { "web", play_web },
-};
+static struct kind *kinds;
+
+void add_kind(struct kind *kind)
+{
+	kind->next = kinds;
+	kinds = kind;
+}
 
 u64 number(const char *name)
 {
@@ -38,10 +37,10 @@ int main(int count, char **words)
 		return kernel_job(words + 2);
 	flags = words + 1;
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* the stand-ins' own devices are timers: 50 us later would be another */
-	for (size_t i = 0; count > 1 && i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(words[1], kinds[i].name) == 0) {
+	for (struct kind *kind = count > 1 ? kinds : NULL; kind; kind = kind->next)
+		if (strcmp(words[1], kind->name) == 0) {
 			measure_speed();
-			kinds[i].play();
+			kind->play();
 		}
 	fprintf(stderr, "stand_in: %s is no kind\n", count > 1 ? words[1] : "nothing");
 	return 2;

@@ -139,7 +139,9 @@ static void *client(void *unused)
 	return send_udp(NULL);
 }
 
-void play_network(void)
+KIND(network)
+
+static void play_network(void)
 {
 	u64 streams = number("streams"), machine = speed() * number("cpus");
 

@@ -45,7 +45,9 @@ static void act(enum action action)
 	measured(metrics[action], (double)(now_ns() - begin_ns) / MS);
 }
 
-void play_office(void)
+KIND(office)
+
+static void play_office(void)
 {
 	u64 state = number("seed"), think_ms = number("think-ms"), key_ms = number("key-ms"), keys = number("keys");
 	u32 card = (u32)between(&state, 0, sizeof(deck) / sizeof(*deck) - 1);

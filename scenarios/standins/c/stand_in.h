@@ -121,18 +121,23 @@ struct counter {
 
 void counter_start(struct counter *counter);
 
-/* The kinds: main threads that never return. */
-void play_archive(void);
-void play_audio(void);
-void play_blender(void);
-void play_disk(void);
-void play_game(void);
-void play_kernel(void);
-void play_llm(void);
-void play_network(void);
-void play_office(void);
-void play_video(void);
-void play_web(void);
+/* A kind: a main thread that never returns. `KIND(web)` stands before `static void play_web(void)` and makes it one. */
+struct kind {
+	const char *name;
+	void (*play)(void);
+	struct kind *next;
+};
+
+void add_kind(struct kind *kind);
+
+#define KIND(of)                                                                                                       \
+	static void play_##of(void);                                                                                   \
+	__attribute__((constructor)) static void add_##of(void)                                                        \
+	{                                                                                                              \
+		static struct kind kind = { #of, play_##of, NULL };                                                    \
+		add_kind(&kind);                                                                                       \
+	}
+
 int kernel_job(char **words);
 
 #endif

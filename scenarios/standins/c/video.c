@@ -40,7 +40,9 @@ static void *encode(void *argument)
 	return NULL;
 }
 
-void play_video(void)
+KIND(video)
+
+static void play_video(void)
 {
 	u64 pictures = number("pictures"), source_us = number("source-us"), start_us = number("start-us");
 	u64 state = number("seed") + MOST_THREADS, next = 0;

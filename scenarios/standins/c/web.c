@@ -112,7 +112,9 @@ static void shuffle(enum action *cards, u64 *state)
 	}
 }
 
-void play_web(void)
+KIND(web)
+
+static void play_web(void)
 {
 	u64 state = number("seed"), think_ms = number("think-ms"), frames = number("scroll-frames");
 	enum action cards[CARDS];

@@ -7,10 +7,10 @@ import math
 import msgspec
 
 from calibration.scenarios import tables as bench_tables
-from calibration.scoring.curves import Direction
 from calibration.scoring.table import APPLICATIONS
 from scenarios import catalogue
 from scenarios.application import Tier
+from scenarios.metric import Direction
 from scenarios.runner_plan import CONTROLLER, Asked, Outcome, Result, Series, make, split
 
 ALONE = 100.0

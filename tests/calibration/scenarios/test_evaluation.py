@@ -17,7 +17,7 @@ from calibration.scenarios.plot import draw
 from calibration.scoring.fusion import Measured
 from models.train.recorded_table import Facts
 from scenarios.application import Tier
-from scenarios.catalogue import PAIRS, SCENARIOS
+from scenarios.catalogue import PAIRS, PAPER
 from scenarios.runner_plan import Asked, Outcome, Result, Series, make
 
 METRICS = {
@@ -195,7 +195,7 @@ def test_completed_scenarios_by_tier(tmp_path, results):
 
 
 def test_the_dataset_counts_whole_sessions_of_different_seeds(tmp_path):
-    facts = [fact(one.label, seed) for one in SCENARIOS for seed in range(3)]
+    facts = [fact(one.label, seed) for one in PAPER for seed in range(3)]
     found = by_name(tmp_path, facts)
     assert [(found[name].value, found[name].ok) for name in (Name.SESSIONS, Name.LABELS)] == [
         (120.0, True),

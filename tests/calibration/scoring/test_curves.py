@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa.core.errors import AsaError
-from calibration.scoring.curves import Direction, ScoreError, stability_score, value_score
-from calibration.scoring.metrics import K_VALUE
+from calibration.scoring.curves import stability_score, value_score
+from scenarios.metric import K_VALUE, Direction, ScoreError
 
 NOISE = 1e-12  # of a float's last places
 ANY = st.floats(allow_nan=False, allow_infinity=False)

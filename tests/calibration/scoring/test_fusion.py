@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibration.scoring.curves import Direction, ScoreError
 from calibration.scoring.fusion import (
     Measured,
     alike,
@@ -18,6 +17,7 @@ from calibration.scoring.fusion import (
 )
 from calibration.scoring.table import APPLICATIONS, LEAST_MEASURED
 from scenarios.application import Role
+from scenarios.metric import Direction, ScoreError
 
 NOISE = 1e-9
 ALL = [metric for application in APPLICATIONS.values() for metric in application.metrics]

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from calibration.scoring.curves import Direction, ScoreError
 from calibration.scoring.fusion import Measured, metric_score
-from calibration.scoring.metrics import Summary
 from calibration.scoring.table import APPLICATIONS, ROLE_WEIGHT, SOURCES
 from scenarios.application import Role
+from scenarios.catalogue import BACKGROUND
+from scenarios.metric import Direction, ScoreError, Summary
 
 ALL = [(application, metric) for application in APPLICATIONS.values() for metric in application.metrics]
 IDS = [f"{application.name}.{metric.name}" for application, metric in ALL]
@@ -35,9 +35,9 @@ def value(name, x):
     return metric_score(row(name), Measured(value=x)).value
 
 
-def test_four_applications_and_seven_loads():
+def test_four_applications_and_all_loads():
     roles = [application.role for application in APPLICATIONS.values()]
-    assert roles == [Role.INTERACTIVE] * 4 + [Role.BACKGROUND] * 7
+    assert roles == [Role.INTERACTIVE] * 4 + [Role.BACKGROUND] * len(BACKGROUND)
     assert sum(ROLE_WEIGHT.values()) == 1.0
     assert all(name == application.name for name, application in APPLICATIONS.items())
 

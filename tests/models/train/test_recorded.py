@@ -17,9 +17,9 @@ from collectors import rates
 from collectors.ebpf.layout import LATENCY_SLOTS
 from models.train import recorded, recorded_table
 from models.train.recorded_table import Facts
-from scenarios.catalogue import SCENARIOS
+from scenarios.catalogue import PAPER
 
-LABELS = [one.label for one in SCENARIOS]
+LABELS = [one.label for one in PAPER]
 
 
 def sample(second, ops="", probes=True):

@@ -38,9 +38,11 @@ scenarios, several by commas:
   web            all pairs with it
   alone:web      it alone
   idle           nothing
-  everything     idle, all alone, all pairs
+  everything     idle, all alone, all pairs, also those without a number
   changing       P1 to P4: a pair, then another one
   web+disk~game  such a one: a pair, then the game alone
+
+applications: {interactive}; beside them {background}
 
 exit status:
   0  every trial was played
@@ -62,8 +64,13 @@ examples:
 
 def register(benches: "Commands") -> None:
     """Add the parser."""
+    from scenarios.catalogue import BACKGROUND, INTERACTIVE
+
     command = benches.add_parser(
-        "run", help="the benchmark: applications beside loads, under schedulers", description=_TEXT, epilog=_MORE
+        "run",
+        help="the benchmark: applications beside loads, under schedulers",
+        description=_TEXT,
+        epilog=_MORE.format(interactive=", ".join(INTERACTIVE), background=", ".join(BACKGROUND)),
     )
     command.add_argument("--scenario", default="all", metavar="SCENARIO,...", help="what plays (default: all)")
     command.add_argument(

@@ -69,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _names(text: str | None) -> tuple[str, ...]:
     from asa.core.errors import InputError
-    from scenarios.catalogue import BACKGROUND, INTERACTIVE
+    from scenarios.standins import APPLICATIONS
 
-    known = (*INTERACTIVE, *BACKGROUND)
+    known = tuple(APPLICATIONS)
     if text is None:
         return known
     wanted = [name.strip() for name in text.split(",")]

@@ -1,18 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is scored: a metric with its constants, and an application with its metrics.
+"""What is scored: a metric of an application with its constants.
 
-Types alone; the figures are in `calibration.scoring.table`, the curves in `calibration.scoring.curves`.
+A background load declares its metrics in its own module, mostly by `speed` and `duration`; those of the four
+interactive applications are in `calibration.scoring.table`, the curves in `calibration.scoring.curves`.
 """
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from calibration.scoring.curves import Direction, ScoreError
-from scenarios.application import Role
+from asa.core.errors import AsaError
 
 K_VALUE = math.log(9.0)
 """Puts 0.9 and 0.1 at the two edges of the sweet spot (gamma 1)."""
+
+
+class Direction(StrEnum):
+    """Which figures a person likes better."""
+
+    SMALLER = "smaller"
+    LARGER = "larger"
+
+
+class ScoreError(AsaError):
+    """A figure or a constant that no score can be made of: not finite, negative, or of something that is not scored.
+
+    `what` names it, `value` is what it was.
+    """
+
+    def __init__(self, *, what: str, value: object, allowed: str) -> None:
+        super().__init__(f"{what}: {value!r} cannot be scored; allowed: {allowed}")
+        self.what = what
+        self.value = value
+        self.allowed = allowed
 
 
 class Summary(StrEnum):
@@ -44,7 +64,7 @@ class Metric:
     bad: float
     weight: float
     reason: str
-    sources: tuple[str, ...]  # keys of table.SOURCES
+    sources: tuple[str, ...]  # keys of calibration.scoring.table.SOURCES
     relative: bool = False
     spread: float | None = None
     stability_weight: float = 0.0
@@ -89,11 +109,43 @@ class Metric:
         return "of alone" if self.relative else self.unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
-    """One of the eleven; the weights of its metrics add up to 1."""
+_RELATIVE = (
+    "No absolute figure would fit two machines, so it is the share of the speed that it has alone. Down to 0.8 nobody "
+    "notices; at 0.2 it takes five times as long, and a person comes back later anyway."
+)
 
-    name: str
-    title: str
-    role: Role
-    metrics: tuple[Metric, ...]
+
+def speed(name: str, unit: str, sentence: str, weight: float, *, steady: bool = False) -> Metric:
+    """Work done in a time; more is better."""
+    return Metric(
+        name=name,
+        unit=unit,
+        sentence=sentence,
+        direction=Direction.LARGER,
+        summary=Summary.MEAN,
+        good=0.8,
+        bad=0.2,
+        weight=weight,
+        relative=True,
+        spread=0.3 if steady else None,
+        stability_weight=0.2 if steady else 0.0,
+        reason=_RELATIVE + (" It is watched as it flows, so its steadiness counts." if steady else ""),
+        sources=("seow", "ours"),
+    )
+
+
+def duration(name: str, unit: str, sentence: str, weight: float, summary: Summary = Summary.MEAN) -> Metric:
+    """How long work takes; less is better."""
+    return Metric(
+        name=name,
+        unit=unit,
+        sentence=sentence,
+        direction=Direction.SMALLER,
+        summary=summary,
+        good=0.8,
+        bad=0.2,
+        weight=weight,
+        relative=True,
+        reason=_RELATIVE,
+        sources=("seow", "ours"),
+    )
