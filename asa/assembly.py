@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from asa import config, host, paths, requests
+from asa import config, host, paths, requests, wire
 from asa.act import choice
 from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
@@ -200,7 +200,7 @@ class Assembly:
     def _told(self, monotonic_ns: int) -> Told:
         return Told(
             monotonic_ns=monotonic_ns,
-            settings=msgspec.json.encode(self.settings).decode(),
+            settings=wire.json_text(self.settings),
             table=self.rules.table.path,
             model=self.model.sha256,
             versions=dict(self.rules.versions),

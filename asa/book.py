@@ -11,10 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 import asa
-from asa import config, host, paths
+from asa import config, host, paths, wire
 from asa.act.kernel import sched_ext_state
 from asa.core.errors import JournalError, JournalLostError
 from asa.decide.learning import Learning
@@ -130,11 +128,11 @@ def session_header(
         cpus=host.cpus(),
         scheduler=state.ops if state is not None else "",
         mode="shadow" if rules.shadow else "switching" if rules.may_switch else "observing",
-        settings=msgspec.json.encode(settings).decode(),
+        settings=wire.json_text(settings),
         table=rules.table.path,
         model=model,
         versions=dict(rules.versions),
-        standing=msgspec.json.encode(standing).decode(),
+        standing=wire.json_text(standing),
         stand_by=rules.may_stand_by,
-        learning=msgspec.json.encode(learned).decode(),
+        learning=wire.json_text(learned),
     )

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from asa import journal_file, paths
+from asa import journal_file, paths, wire
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError, JournalLostError
 from asa.core.mark import Mark
@@ -116,7 +116,7 @@ class Journal:
         self._size_bytes = size_bytes
         self._commit_ns = commit_ns
         self._last_commit_ns: int | None = None
-        self._encoder = msgspec.msgpack.Encoder()
+        self._encoder = wire.packer()
         self._session = 0
         self._sample = 0  # id of the last one
         self._sizes: Mapping[str, int] = {}
@@ -360,7 +360,7 @@ class Journal:
 
 def _decoded(table: str, number: int, body: bytes, into: type[_Row]) -> _Row:
     try:
-        return msgspec.msgpack.decode(body, type=into)
+        return wire.from_msgpack(body, into)
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:  # in a damaged file it may be no bytes
         raise JournalError(f"journal: {table} {number} is not of this version: {error}") from error
 

@@ -9,6 +9,8 @@ import sqlite3
 
 import msgspec
 
+from asa import wire
+
 NEWEST_VERSION = 4
 _OLDEST_VERSION = 1
 _APPLICATION_ID = 0x41534131  # "ASA1": sqlite3 "PRAGMA application_id", so that file(1) and we know our own
@@ -113,7 +115,7 @@ def _drop(db: sqlite3.Connection, bound: int) -> None:
 def _time_ns(body: bytes) -> int:
     """CLOCK_MONOTONIC of a sample and the like; what cannot be read counts as the oldest."""
     try:
-        return msgspec.msgpack.decode(body, type=_Timed).monotonic_ns
+        return wire.from_msgpack(body, _Timed).monotonic_ns
     except msgspec.MsgspecError:
         return 0
 

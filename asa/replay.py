@@ -210,7 +210,7 @@ class _Machine:
         attached = self._assumed != EEVDF
         state = SchedExtState(
             state="enabled" if attached else "disabled",
-            ops=_ASSUMED + self._assumed.partition(":")[0] if attached else "",
+            ops=_ASSUMED + self._assumed.bare if attached else "",
             enable_seq=sample.sched_ext.enable_seq,
         )
         return replace(sample, sched_ext=state)

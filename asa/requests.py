@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from asa import paths, runfile, status
+from asa import paths, runfile, status, wire
 from asa.core.decision import Order, OrderKind, SchedulerName
 from asa.core.errors import AsaError
 from asa.status import Status
@@ -67,7 +67,7 @@ def send(folder: Path, request: Request) -> Path:
         raise RequestError(f"{folder}: {_MOST_WAITING} requests wait already; the agent does not take them")
     path = folder / f"{_PREFIX}{time.monotonic_ns():020}-{os.getpid()}.json"
     try:
-        runfile.write_whole(path, msgspec.json.encode(request), mode=0o644)
+        runfile.write_whole(path, wire.json_bytes(request), mode=0o644)
     except PermissionError as error:
         raise RequestError(f"{folder}: only root may ask this agent: run it with sudo") from error
     except OSError as error:
@@ -167,12 +167,12 @@ def _until(until_ns: int | None, wall_ns: int) -> str:
 
 def take(folder: Path) -> tuple[Request, ...]:
     """Requests that wait, the oldest first; they are taken away. What is not one, or not from this user, is dropped."""
-    found = []
+    found: list[Request] = []
     for path in _waiting(folder)[:_MOST_WAITING]:
         try:
             body = runfile.read_own(path, _FILE_BYTES)
             if body is not None:
-                found.append(msgspec.json.decode(body, type=Request))
+                found.append(wire.from_json(body, Request))
         except (AsaError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # the sender sees in the status that nothing came of it
         with suppress(OSError):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 
 _RETRY_S = 0.05  # `asa status` holds the lock for microseconds when it looks
@@ -161,7 +162,7 @@ class StatusFile:
     def write(self, status: Status) -> None:
         """Publish. A full or read-only file system is not worth stopping for: the old file then grows stale."""
         try:
-            self._fresh.write_bytes(msgspec.json.encode(status))
+            self._fresh.write_bytes(wire.json_bytes(status))
             self._fresh.replace(self._path)
         except OSError:
             return
@@ -179,7 +180,7 @@ def read(folder: Path) -> Status | None:
     except OSError:
         return None
     try:
-        found = msgspec.json.decode(body, type=Status)
+        found = wire.from_json(body, Status)
     except msgspec.DecodeError as error:
         if not _locked(folder / "lock", 0):
             return None

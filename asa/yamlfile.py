@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from asa import wire
 from asa.core.errors import InputError
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ def loads(text: str, into: type[T], name: str) -> T:
     """The same for text; `name` stands for the file in errors."""
     data = _data(text, _StrictLoader, name)
     try:
-        return msgspec.convert(data, into, strict=True)
+        return wire.shaped(data, into)
     except msgspec.ValidationError as error:
         raise _as_input_error(error, data, into, name) from error
 
@@ -196,7 +197,7 @@ def _walk(data: Any, target: Any, key: str, name: str, lines: dict[str, int]) ->
     plain = _plain(target, data)
     if not isinstance(data, dict) or not _is_struct(plain) or plain.__struct_config__.tag_field is not None:
         try:
-            msgspec.convert(data, target, strict=True)
+            wire.shaped(data, target)
         except msgspec.ValidationError as error:
             parts = [
                 fault
@@ -366,7 +367,7 @@ def _is_struct(target: Any) -> bool:
 
 def _fails(value: object, target: Any) -> bool:
     try:
-        msgspec.convert(value, target, strict=True)
+        wire.shaped(value, target)
     except msgspec.ValidationError:
         return True
     return False

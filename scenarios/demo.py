@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import status
+from asa import status, wire
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
 from asa.core.decision import Decision, Reason, SchedulerName, SwitchOutcome, Workload
@@ -187,7 +187,7 @@ class Demonstration:
                 raise AsaError(f"the agent ended with code {agent.wait()}; its words are above")
             *lines, self._buffer = (self._buffer + chunk).split(b"\n")
             for line in lines:
-                self._take(msgspec.json.decode(line, type=_AgentLine))
+                self._take(wire.from_json(line, _AgentLine))
             wait_s = 0.0
 
     def _take(self, line: _AgentLine) -> None:
@@ -231,7 +231,7 @@ class Demonstration:
             named_by_table=named,
             in_force=in_force,
             right=recognised == event.phase.workload,
-            on_wanted=named is not None and named.partition(":")[0] == in_force,
+            on_wanted=named is not None and named.bare == in_force,
             way=watch.switched.way if watch.switched is not None else "",
             gap_s=_gap_s(watch.switched),
         )
@@ -247,7 +247,7 @@ class Demonstration:
             self._emit(Event(at_s=self._now_s(), say=said))
             return
         for line in (self._buffer + rest).splitlines():
-            self._take(msgspec.json.decode(line, type=_AgentLine))
+            self._take(wire.from_json(line, _AgentLine))
 
     def _now_s(self) -> float:
         return (self._clock.monotonic_ns() - self._began_ns) / 1e9

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import JournalError, LabError
 from asa.journal import Journal
 from scenarios.recorder import Outcome
@@ -146,7 +147,7 @@ class Guests:
 
     def _hear(self, line: str) -> None:
         try:
-            outcome = msgspec.json.decode(line, type=Outcome)
+            outcome = wire.from_json(line, Outcome)
         except msgspec.DecodeError:
             return  # a program's own words
         self.heard(outcome)

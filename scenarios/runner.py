@@ -22,7 +22,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 import asa
-from asa import paths
+from asa import paths, wire
 from asa.act.in_force import Check, Forcing
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
@@ -292,7 +292,7 @@ def serve(
 
 def read_orders(path: Path) -> Orders:
     """What the host has written for a guest."""
-    return msgspec.json.decode(path.read_bytes(), type=Orders)
+    return wire.from_json(path.read_bytes(), Orders)
 
 
 def main(words: Sequence[str]) -> int:

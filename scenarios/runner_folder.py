@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 from scenarios.application import Tier
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial
@@ -98,7 +99,7 @@ class Folder:
     def _begin(self, asked: Asked, make: Callable[[str], Plan]) -> Plan:
         path = self.path / _PLAN
         try:
-            plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+            plan = wire.from_json(path.read_bytes(), Plan)
         except FileNotFoundError:
             plan = make(secrets.token_hex(4))
             write(path, plan)
@@ -153,7 +154,7 @@ def played(path: Path) -> set[str]:
 def read_result(path: Path) -> Result | None:
     """None when it is not there, or is no result."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Result)
+        return wire.from_json(path.read_bytes(), Result)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -163,7 +164,7 @@ def write(path: Path, value: Any) -> None:
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(value) + b"\n")
+            file.write(wire.json_bytes(value) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)

@@ -13,8 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from asa import wire
 from asa.core.decision import Workload
 from asa.core.mark import Mark, Phase
 from scenarios import noise
@@ -95,7 +94,7 @@ class ScenarioRecorder(SessionRecorder):
         return Take(
             samples=rhythm.samples,
             running=[sample for sample in rhythm.samples if began_ns <= sample.monotonic_ns < ended_ns],
-            parameters=msgspec.json.encode(parameters).decode(),
+            parameters=wire.json_text(parameters),
             marks=marks.made,
             programs=programs,
         )

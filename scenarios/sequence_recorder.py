@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import msgspec
-
+from asa import wire
 from asa.core.decision import Workload
 from asa.core.mark import SEQUENCE, Phase
 from scenarios.application import Application, Failure
@@ -102,7 +101,7 @@ class SequenceRecorder(ScenarioRecorder):
         return Take(
             samples=rhythm.samples,
             running=running,
-            parameters=msgspec.json.encode(parameters).decode(),
+            parameters=wire.json_text(parameters),
             marks=marks.made,
             programs=programs,
         )

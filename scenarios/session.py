@@ -22,6 +22,7 @@ from typing import Self
 
 import msgspec
 
+from asa import wire
 from scenarios.application import (
     Application,
     ApplicationError,
@@ -217,7 +218,7 @@ class Session:
 
     def _take(self, text: bytes) -> None:
         try:
-            line = msgspec.json.decode(text, type=_Line)
+            line = wire.from_json(text, _Line)
         except msgspec.DecodeError:
             said = text[:200].decode(errors="replace")
             self._wrong = self._wrong or f"printed {said!r}, which is no line of a driver"

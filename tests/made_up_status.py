@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from asa import wire
 from asa.status import Status
 
 
@@ -17,4 +18,4 @@ def status(**changes):
         if field.required
     }
     values |= {"pid": os.getpid(), "mode": "switching", "interval_s": 1.0, "updated_ns": time.time_ns()}
-    return msgspec.convert(values | changes, Status)
+    return wire.shaped(values | changes, Status)

@@ -27,6 +27,7 @@ LAYERS = {
     "asa.runfile": 1,
     "asa.sd_notify": 1,
     "asa.status": 1,
+    "asa.wire": 1,
     "asa.yamlfile": 1,
     "asa.act": 2,
     "asa.notify": 2,

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from waiting import LIMIT_S, until
 
+from asa import wire
 from asa.bus import Bus
 from asa.core.decision import Reason, SwitchOutcome
 from asa.notify import Kind, Notifier, tell
@@ -64,7 +65,7 @@ def status(**changes):
         if field.required
     }
     values |= {"mode": "switching", "scheduler": "eevdf", "reason": Reason.SERVED, "interval_s": 1.0}
-    return msgspec.convert(values | changes, Status)
+    return wire.shaped(values | changes, Status)
 
 
 CALM = status()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pipeline_machine import ONE, TWO, A, B, Machine
 
-from asa import assembly
+from asa import assembly, wire
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome
 from asa.decide import learning
@@ -39,7 +39,7 @@ def test_what_is_worse_run_after_run_is_not_chosen_any_more():
             break
         runs += 1
         assert runs < 20
-        kept = msgspec.json.decode(msgspec.json.encode(machine.state.lessons.kept), type=Learning)
+        kept = wire.from_json(wire.json_bytes(machine.state.lessons.kept), Learning)
     assert runs == 13
     assert machine.attached == EEVDF
     assert {decision.wanted for decision in decisions[10:]} == {EEVDF}
@@ -98,7 +98,7 @@ def recorded(path, machine, kept):
                 kernel="6",
                 cpus=1,
                 mode="switching",
-                learning=msgspec.json.encode(lessons.kept).decode(),
+                learning=wire.json_text(lessons.kept),
             )
         )
         script = [A] * 400 + [B] * 300 + [A] * 900 + [B, A] * 20 + [A] * 200
@@ -147,7 +147,7 @@ def test_a_journal_replays_to_the_same_decisions(tmp_path):
     script = recorded(tmp_path / "j", machine, Learning(credit_s=TRIAL_S, duels=(beaten,)))
     rules = replace(machine.rules, classifier=Script(machine, script[1:]))
     with Journal.look(tmp_path / "j") as journal:
-        learned = msgspec.json.decode(journal.sessions()[0].header.learning, type=Learning)
+        learned = wire.from_json(journal.sessions()[0].header.learning, Learning)
         reasons = {decision.reason for decision in journal.decisions(1)}
         assert {Reason.TRYING, Reason.COST, Reason.REVERTED, Reason.BETTER} <= reasons
         again = replay(ticks(journal, 1), rules, State(lessons=begin(learned, rules.versions)), {})

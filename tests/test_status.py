@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The status file and its lock."""
 
-import msgspec
 import pytest
 from made_up_status import status as example
 
-from asa import status
+from asa import status, wire
 from asa.core.errors import AsaError
 
 
@@ -18,7 +17,7 @@ def test_written_is_read_while_the_agent_lives(tmp_path):
 
 
 def test_a_file_left_behind_is_not_an_agent(tmp_path):
-    (tmp_path / "status.json").write_bytes(msgspec.json.encode(example()))
+    (tmp_path / "status.json").write_bytes(wire.json_bytes(example()))
     assert status.read(tmp_path) is None
     (tmp_path / "lock").touch()
     assert status.read(tmp_path) is None

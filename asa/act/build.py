@@ -20,9 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-import msgspec
-
-from asa import debian
+from asa import debian, wire
 from asa.act.portfolio import Crate, Host, Kernel, KernelSource, Origin, Portfolio, Record, SchedulerEntry
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, InputError, SchedulerError, SetupError
@@ -325,7 +323,7 @@ def _place(binary: Path, path: Path) -> None:
 
 
 def _described(entry: SchedulerEntry) -> str:
-    return msgspec.json.encode(entry.source).decode()
+    return wire.json_text(entry.source)
 
 
 def _probe(path: Path, arguments: Sequence[str]) -> tuple[int, str]:

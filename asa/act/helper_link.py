@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from asa import wire
 from asa.bus import Bus, BusError, CallError, Incoming, Rule
 from asa.core.errors import SchedulerError
 from asa.core.helper_api import BUS_NAME, INTERFACE, LEASE_LIMIT_S, PATH, PROBES_LIMIT_S, Failure, LeaseFacts, Verb
@@ -163,7 +164,7 @@ class HelperLink:
                 self._each(self.on_answer)
             return
         try:
-            self.facts = msgspec.json.decode(answer[0], type=LeaseFacts)
+            self.facts = wire.from_json(answer[0], LeaseFacts)
         except msgspec.DecodeError as error:
             self._without(f"the helper speaks another version of asa: {error}; restart both", _SELDOM_S)
             return

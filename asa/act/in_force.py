@@ -13,7 +13,6 @@ from typing import Self
 
 from asa import config, paths
 from asa.act import choice
-from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
 from asa.act.portfolio import Available, Portfolio
@@ -36,14 +35,14 @@ def check_startable(names: Iterable[str], portfolio: Portfolio) -> None:
     """Is each installed, in safe hands, and has its mode? Raises SchedulerError, InputError for the first without."""
     for name in names:
         if name != EEVDF:
-            os.close(portfolio.open(*split(SchedulerName(name))).fd)
+            os.close(portfolio.open(SchedulerName(name)).fd)
 
 
 def version_of(scheduler: SchedulerName, portfolio: Portfolio) -> str:
     """Of its program, else the start of its hash; of the kernel for the kernel's own. Raises SchedulerError."""
     if scheduler == EEVDF:
         return os.uname().release
-    found = portfolio.look(split(scheduler)[0])
+    found = portfolio.look(scheduler.bare)
     if not isinstance(found, Available):
         raise SchedulerError(scheduler=scheduler, reason=found.reason)
     return found.version or f"sha256:{(found.sha256 or '')[:12]}"

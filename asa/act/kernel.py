@@ -49,4 +49,4 @@ def scheduler_in_force(
     if state.state != "enabled" or not state.ops:
         return EEVDF
     name = name_of_ops(state.ops) or SchedulerName(state.ops)
-    return running if running is not None and running.partition(":")[0] == name else name
+    return running if running is not None and running.bare == name else name

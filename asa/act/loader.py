@@ -15,7 +15,6 @@ from enum import Enum, auto
 from pathlib import Path
 
 from asa.act.exits import read_exit
-from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.loader_bus import Heard, LoaderBus, Ordered
 from asa.act.loader_processes import LoaderProcesses
@@ -341,7 +340,7 @@ class LoaderSwitcher:
         return hear
 
     def _arguments(self, name: SchedulerName) -> tuple[str, tuple[str, ...]]:
-        bare, mode = split(name)
+        bare, mode = name.bare, name.mode
         modes = self._portfolio.entry(bare).modes
         if mode not in modes:
             raise SchedulerError(scheduler=bare, reason=f"has no mode {mode!r}, only {', '.join(modes)}")
@@ -353,14 +352,14 @@ class LoaderSwitcher:
 
     def _ours_attached(self) -> bool:
         """Does the kernel still hold something of ours? A stranger's scheduler is none of our business."""
-        ours = {split(name)[0] for name in (self._ours, self._target) if name != EEVDF}
+        ours = {name.bare for name in (self._ours, self._target) if name != EEVDF}
         state = self.state()
         if not ours or state is None or state.state == "disabled":
             return False
         return not state.ops or self._portfolio.name_of_ops(state.ops) in ours
 
     def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
-        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == split(name)[0]
+        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == name.bare
 
     def _patience_s(self) -> float:
         hotplug = self._exit is not None and self._exit.kind is ExitKind.HOTPLUG

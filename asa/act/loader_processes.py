@@ -10,7 +10,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from asa.act.gated.pool import split
 from asa.act.rivals import COMM_CHARACTERS, processes
 from asa.act.undo import UndoJournal, start_ticks
 from asa.core.decision import EEVDF, SchedulerName
@@ -36,7 +35,7 @@ class LoaderProcesses:
         if loader is None or not (at_once or now_ns - self._searched_ns > _SEARCH_NS):
             return ""
         self._searched_ns = now_ns
-        names = {split(name)[0][:COMM_CHARACTERS]: name for name in schedulers if name != EEVDF}
+        names = {name.bare[:COMM_CHARACTERS]: name for name in schedulers if name != EEVDF}
         for one in processes(self._proc):
             ticks = start_ticks(one.pid, self._proc) if one.parent == loader and one.name in names else None
             if ticks is not None and self._ticks.get(one.pid) != ticks:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from asa.act.exits import read_exit
-from asa.act.gated.pool import ended, split
+from asa.act.gated.pool import ended
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
 from asa.act.process import SchedulerProcess
@@ -93,7 +93,7 @@ class PlainSwitcher:
         if self.busy():
             raise SchedulerError(scheduler=target, reason=f"a switch to {self._target} is under way")
         if target != EEVDF:
-            opened = self._portfolio.open(*split(target))  # checked before the old one is stopped
+            opened = self._portfolio.open(target)  # checked before the old one is stopped
             os.close(opened.fd)
         self._old = self._ours
         self._target = target
@@ -179,7 +179,7 @@ class PlainSwitcher:
         words = process.last_words() if process is not None else ""
         left = self._ours
         if fault is not None and process is not None:
-            self._exit = read_exit(words, self._log.why(split(left)[0].removeprefix("scx_")), process.exit_code())
+            self._exit = read_exit(words, self._log.why(left.bare.removeprefix("scx_")), process.exit_code())
         self._forget_process()
         if fault is not None:
             return self._end(fault[0], str(SchedulerError(scheduler=left, reason=fault[1], last_words=words)))
@@ -202,7 +202,7 @@ class PlainSwitcher:
         self._sequence = state.enable_seq
         try:
             self._undo.keep_settings()
-            opened = self._portfolio.open(*split(self._target))
+            opened = self._portfolio.open(self._target)
             self._process = SchedulerProcess(opened, self._logs / f"{self._target.replace(':', '-')}.log")
         except AsaError as error:
             return self._end(SwitchOutcome.FAILED, str(error))
@@ -304,10 +304,10 @@ class PlainSwitcher:
         state = self.state()
         if self._ours == EEVDF or state is None or state.state == "disabled":
             return False
-        return not state.ops or self._portfolio.name_of_ops(state.ops) == split(self._ours)[0]
+        return not state.ops or self._portfolio.name_of_ops(state.ops) == self._ours.bare
 
     def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
-        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == split(name)[0]
+        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == name.bare
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase

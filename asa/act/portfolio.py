@@ -20,11 +20,10 @@ from typing import Annotated, Self
 
 import msgspec
 
-from asa import yamlfile
-from asa.core.decision import SchedulerName
+from asa import wire, yamlfile
+from asa.core.decision import DEFAULT_MODE, SchedulerName
 from asa.core.errors import InputError, SchedulerError
 
-DEFAULT_MODE = "default"
 INSTALL = "asa schedulers install"
 _SETTLED_NS = 2_000_000_000
 
@@ -201,31 +200,32 @@ class Portfolio:
             flags=record.flags,
         )
 
-    def open(self, name: SchedulerName, mode: str = DEFAULT_MODE) -> Opened:
-        """Open the binary and check what was opened: regular, executable, in safe hands, the recorded hash.
+    def open(self, name: SchedulerName) -> Opened:
+        """Open the binary of a mode and check what was opened: regular, executable, in safe hands, the recorded hash.
 
         Raises SchedulerError on each failure, InputError for a damaged record.
         """
-        entry = self.entry(name)
+        scheduler, mode = name.bare, name.mode
+        entry = self.entry(scheduler)
         if isinstance(entry.source, Kernel):
-            raise SchedulerError(scheduler=name, reason="it is the kernel's own; there is nothing to start")
+            raise SchedulerError(scheduler=scheduler, reason="it is the kernel's own; there is nothing to start")
         if mode not in entry.modes:
-            raise SchedulerError(scheduler=name, reason=f"has no mode {mode!r}, only {', '.join(entry.modes)}")
-        record = self.records().get(name)
+            raise SchedulerError(scheduler=scheduler, reason=f"has no mode {mode!r}, only {', '.join(entry.modes)}")
+        record = self.records().get(scheduler)
         if record is None:
-            raise SchedulerError(scheduler=name, reason=self._why_not(entry))
+            raise SchedulerError(scheduler=scheduler, reason=self._why_not(entry))
         path = Path(record.path)
-        fd = self._open_trusted(name, path)
+        fd = self._open_trusted(scheduler, path)
         try:
             found = self._hash(fd)
         except OSError as error:
             os.close(fd)
-            raise SchedulerError(scheduler=name, reason=f"{path} cannot be read: {error.strerror}") from error
+            raise SchedulerError(scheduler=scheduler, reason=f"{path} cannot be read: {error.strerror}") from error
         if found != record.sha256:
             os.close(fd)
             reason = f"{path} is not the recorded file: SHA-256 {found!r}, recorded {record.sha256!r}; run `{INSTALL}`"
-            raise SchedulerError(scheduler=name, reason=reason)
-        return Opened(fd=fd, path=path, argv=(name, *entry.modes[mode]))
+            raise SchedulerError(scheduler=scheduler, reason=reason)
+        return Opened(fd=fd, path=path, argv=(scheduler, *entry.modes[mode]))
 
     def hash_of(self, name: SchedulerName, path: Path) -> str:
         """SHA-256 of a binary that passes every other check of `open`. Raises SchedulerError."""
@@ -261,7 +261,7 @@ class Portfolio:
                 wrong = self._distrust(os.fstat(file.fileno()))
                 if wrong:
                     raise InputError(path=str(path), key="", value=wrong, allowed=allowed)
-                return msgspec.json.decode(file.read(), type=_Installed).schedulers
+                return wire.from_json(file.read(), _Installed).schedulers
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -273,7 +273,7 @@ class Portfolio:
         """Replace the record as a whole: a reader sees the old one or the new one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".installed.json.{os.getpid()}"
-        text = msgspec.json.format(msgspec.json.encode(_Installed(schedulers=records)), indent=2)
+        text = msgspec.json.format(wire.json_bytes(_Installed(schedulers=records)), indent=2)
         try:
             with part.open("wb") as file:
                 os.fchmod(file.fileno(), 0o644)  # whatever the umask: a group-writable record would be refused

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from asa import wire
 from asa.act.helper_link import HelperLink
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
@@ -128,7 +129,7 @@ class RemoteSwitcher:
 
     def _heard(self, body: bytes) -> None:
         try:
-            event = msgspec.json.decode(body, type=SwitchEvent)
+            event = wire.from_json(body, SwitchEvent)
         except msgspec.DecodeError as error:
             event = self._event(
                 SwitchOutcome.FAILED, f"the helper said what is no event: {error}", self._target or EEVDF
@@ -175,7 +176,7 @@ class RemoteSwitcher:
         state = self.state()
         if name == EEVDF or state is None or state.state == "disabled":
             return False
-        return self._portfolio.name_of_ops(state.ops) == name.partition(":")[0]
+        return self._portfolio.name_of_ops(state.ops) == name.bare
 
     def _ask_standbys(self) -> None:
         now_ns = self._clock.monotonic_ns()
@@ -188,7 +189,7 @@ class RemoteSwitcher:
 
     def _told_standbys(self, body: bytes) -> None:
         try:
-            self._standbys = msgspec.json.decode(body, type=tuple[Standby, ...])
+            self._standbys = wire.from_json(body, tuple[Standby, ...])
         except msgspec.DecodeError:
             self._standbys = ()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from asa import wire
 from asa.act.helper_link import HelperLink
 from asa.bus import CallError
 from asa.core.errors import SourceError
@@ -55,7 +56,7 @@ class ProbeFetch:
             return
         descriptor, *_, text = answer
         try:
-            facts = msgspec.json.decode(text, type=ProbeFacts)
+            facts = wire.from_json(text, ProbeFacts)
         except msgspec.DecodeError as error:
             descriptor.close()
             self._reason = f"the helper speaks another version of asa: {error}; restart both"

@@ -19,7 +19,7 @@ from asa.act.exits import read_exit
 from asa.act.gate import Gated, Stage, launch
 from asa.act.gated.exchange import Steps
 from asa.act.gated.leaving import Leaving
-from asa.act.gated.pool import ended, split
+from asa.act.gated.pool import ended
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
@@ -93,7 +93,7 @@ class ShadowSwitcher:
         steps = Steps(self._clock, self._on_step)
         gated = None
         if target != EEVDF:
-            opened = self._portfolio.open(*split(target))
+            opened = self._portfolio.open(target)
             try:
                 self._undo.keep_settings()
             except AsaError:

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from asa import runfile
+from asa import runfile, wire
 from asa.act import settings
 from asa.core.errors import AsaError
 
@@ -295,7 +295,7 @@ class UndoJournal:
             body = runfile.read_own(self._path, _FILE_BYTES)
             if body is None:
                 return _Book()
-            book = msgspec.json.decode(body, type=_Book)
+            book = wire.from_json(body, _Book)
         except (AsaError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._damage = f"the undo journal of an earlier agent is of no use, what it left is not known ({error})"
             return _Book()
@@ -309,7 +309,7 @@ class UndoJournal:
 
     def _save(self) -> None:
         try:
-            runfile.write_whole(self._path, msgspec.json.encode(self._book()))
+            runfile.write_whole(self._path, wire.json_bytes(self._book()))
         except OSError as error:
             raise AsaError(f"{self._path}: cannot write the undo journal: {error.strerror}") from error
 

@@ -75,12 +75,13 @@ def _names(commands: tuple[str, ...]) -> "Names":
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.cli.grammar import Kind
+    from asa.core.decision import SchedulerName
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-    with_modes = (f"{name}:{mode}" for name, known in modes.items() for mode in known if mode != "default")
+    with_modes = (SchedulerName.of(name, mode) for name, known in modes.items() for mode in known)
     return {
         Kind.NAME: tuple(modes),
-        Kind.SCHEDULER: (*modes, *with_modes),
+        Kind.SCHEDULER: tuple(dict.fromkeys((*modes, *with_modes))),
         Kind.WORKLOAD: _workloads(),
         Kind.PAGE: commands,
     }

@@ -126,16 +126,14 @@ def nearest(key: str) -> str | None:
 
 def _show(arguments: argparse.Namespace) -> int:
     """Print the settings. Raises InputError for a file that has faults."""
-    import msgspec
-
-    from asa import config, paths, yamlfile
+    from asa import config, paths, wire, yamlfile
 
     path, required = _file(arguments.file)
     values = config.load(path, required=required)
     lines = yamlfile.examine(path, config.Settings).lines if required or paths.there(path) else {}
     if arguments.json:
         rows = [_as_json(setting, path) for setting in settings(values, lines)]
-        print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "settings": rows}).decode())
+        print(wire.json_text({"file": str(path), "exists": paths.there(path), "settings": rows}))
         return 0
     told = "" if paths.there(path) else ", which is not there: all are defaults"
     print(f"# settings of {path}{told}")
@@ -172,9 +170,7 @@ def _as_json(setting: Setting, path: Path) -> dict[str, object]:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Print the faults. Exit code 0 without any, else 1."""
-    import msgspec
-
-    from asa import config, paths, yamlfile
+    from asa import config, paths, wire, yamlfile
 
     path, required = _file(arguments.file)
     exists = required or paths.there(path)
@@ -184,7 +180,7 @@ def _check(arguments: argparse.Namespace) -> int:
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
     rows.extend(_named_files(path, found))
     if arguments.json:
-        print(msgspec.json.encode({"file": str(path), "exists": paths.there(path), "faults": rows}).decode())
+        print(wire.json_text({"file": str(path), "exists": paths.there(path), "faults": rows}))
         return 1 if rows else 0
     for row in rows:
         place = f"{path}:{row['line']}" if row["line"] else str(path)

@@ -37,14 +37,12 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings. Exit code 0 when the agent can switch here, 1 when it can only observe."""
-    import msgspec
-
-    from asa import paths
+    from asa import paths, wire
     from asa.doctor import Level, examine
 
     findings = examine(paths.default())
     if arguments.json:
-        print(msgspec.json.encode(findings).decode())
+        print(wire.json_text(findings))
     else:
         for finding in findings:
             print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")

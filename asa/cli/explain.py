@@ -57,9 +57,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation. Exit code 0 with an agent running or a journal given, 3 with neither."""
-    import msgspec
-
-    from asa import paths, status
+    from asa import paths, status, wire
     from asa.cli import explain_features
     from asa.report.markup import plain
 
@@ -72,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     carried = _recognition(arguments.journal, found) if code == 0 else None
     if arguments.json:
         body: dict[str, object] = {"running": found is not None, "agent": found, "switches": lately}
-        print(msgspec.json.encode(body if carried is None else body | {"recognition": carried}).decode())
+        print(wire.json_text(body if carried is None else body | {"recognition": carried}))
         return code
     now_ns = time.time_ns()
     lines = list(_now(found, now_ns)) if found is not None else ["agent      not running; `asa run` starts it"]

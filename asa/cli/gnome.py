@@ -52,8 +52,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it, print one line. Exit code of `status`: 0 when the extension is active, else 1. Raises SetupError."""
-    import msgspec
-
+    from asa import wire
     from collectors.gnome.install import Condition, Installation
 
     environment, user = person(os.environ)
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             done = "removed the extension" if installation.remove() else "there was no extension to remove"
         status = installation.status()
     if arguments.json:
-        print(msgspec.json.encode(status).decode())
+        print(wire.json_text(status))
     else:
         print(done or "; ".join(part for part in (status.text, status.remedy) if part))
     return int(arguments.action == "status" and status.condition is not Condition.ACTIVE)

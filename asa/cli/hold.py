@@ -41,9 +41,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait until the agent holds, and say it. Exit code 0 when it does, else 1."""
-    import msgspec
-
-    from asa import requests
+    from asa import requests, wire
 
     folder, before = requests.agent()
     check_switching(before)
@@ -51,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     after = requests.ask(folder, before, requests.Hold(until_ns=until_ns), settled=lambda found: holds(found, until_ns))
     done = holds(after, until_ns)
     if arguments.json:
-        print(msgspec.json.encode({"held": done, "agent": after}).decode())
+        print(wire.json_text({"held": done, "agent": after}))
     elif done:
         print(f"{after.mode_reason}; {after.scheduler} in force")
     else:

@@ -156,10 +156,10 @@ def show(
     import asa
 
     if arguments.json:
-        import msgspec
+        from asa import wire
 
         body = {"version": asa.__version__, "dry_run": arguments.dry_run, "steps": steps}
-        print(msgspec.json.encode(body | {"schedulers": copies, "notes": notes}).decode())
+        print(wire.json_text(body | {"schedulers": copies, "notes": notes}))
         return
     if arguments.dry_run:
         for step in steps:
@@ -187,8 +187,7 @@ def show(
 
 def _settings() -> str:
     """A settings file that sets nothing and shows everything."""
-    import msgspec
-
+    from asa import wire
     from asa.cli import config
     from asa.config import Settings
 
@@ -204,5 +203,5 @@ def _settings() -> str:
             section = above
         indent = "  " if above else ""
         text = f"{setting.comment} ({setting.allowed})" if setting.comment else setting.allowed
-        lines += [f"#{indent}# {text}", f"#{indent}{name}: {msgspec.json.encode(setting.default).decode()}"]
+        lines += [f"#{indent}# {text}", f"#{indent}{name}: {wire.json_text(setting.default)}"]
     return "\n".join(lines) + "\n"

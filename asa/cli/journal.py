@@ -107,10 +107,12 @@ def run_list(arguments: argparse.Namespace) -> int:
     """Print the sessions."""
     import msgspec
 
+    from asa import wire
+
     found = _gathered(chosen(arguments.journal), None)
     if arguments.json:
         sessions = [msgspec.structs.replace(one, timeline=None) for one in found.sessions]
-        print(msgspec.json.encode({"journal": found.journal, "sessions": sessions}).decode())
+        print(wire.json_text({"journal": found.journal, "sessions": sessions}))
         return 0
     if not found.sessions:
         print(f"{found.journal}: no session in it")
@@ -121,15 +123,14 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one session."""
-    import msgspec
-
+    from asa import wire
     from asa.report import words
 
     path = chosen(arguments.journal)
     found = _gathered(path, session_of(path, arguments.session))
     (session,) = found.sessions
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(wire.json_text(found))
         return 0
     print("\n".join(_heading(session)))
     for name, times_s in (("class", session.workloads), ("scheduler", session.schedulers), ("reason", found.reasons)):
@@ -147,8 +148,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Write the ticks; with `--json` say how many rows and columns went where."""
-    import msgspec
-
+    from asa import wire
     from asa.cli import outfile
     from asa.core.errors import AsaError
     from asa.report import export
@@ -167,7 +167,7 @@ def run_export(arguments: argparse.Namespace) -> int:
                 rows = _written(table, part, arguments.format)
     if arguments.json:
         body = {"file": str(arguments.out), "rows": rows, "columns": table.names}
-        print(msgspec.json.encode(body).decode())
+        print(wire.json_text(body))
     elif arguments.out is not None:
         print(f"{rows:,} ticks with {len(table.names)} columns in {arguments.out}")
     return 0

@@ -72,16 +72,16 @@ def _do(verb: "Verb", body: tuple[Any, ...], done: str) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    import msgspec
 
+    from asa import wire
     from asa.core.decision import EEVDF
     from asa.core.helper_api import INTERFACE, NO_END, NOBODY
 
     (told,) = _ask("org.freedesktop.DBus.Properties", "GetAll", "s", (INTERFACE,))
     found = {name: value for name, (_, value) in told.items()}
     if arguments.json:
-        found["Standbys"] = msgspec.json.decode(found.get("Standbys") or "[]")
-        print(msgspec.json.encode(found).decode())
+        found["Standbys"] = wire.from_json(found.get("Standbys") or "[]", list)
+        print(wire.json_text(found))
         return 0
     until_ns, holder = found.get("HeldUntil", 0), found.get("Holder", NOBODY)
     held = "nothing" if until_ns == 0 else "until `asa machine resume`"

@@ -54,16 +54,14 @@ def register(commands: "Commands") -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     """Print all. Raises ModelError for a damaged choice, InputError for faulty settings."""
-    import msgspec
-
-    from asa import config, paths
+    from asa import config, paths, wire
     from models import versions
 
     places = paths.default()
     named = config.load(places.config).model
     found = versions.versions(versions.folder(places), named)
     if arguments.json:
-        print(msgspec.json.encode([_plain(version) for version in found]).decode())
+        print(wire.json_text([_plain(version) for version in found]))
         return 0
     for version in found:
         mark = "*" if version.in_use else " "
@@ -78,9 +76,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _use(arguments: argparse.Namespace) -> int:
     """Choose one and say what makes the agent take it. Raises AsaError; then nothing has changed."""
-    import msgspec
-
-    from asa import config, paths, status
+    from asa import config, paths, status, wire
     from models import versions
 
     places = paths.default()
@@ -91,7 +87,7 @@ def _use(arguments: argparse.Namespace) -> int:
     command = f"kill -HUP {agent.pid}" if agent is not None else ""
     if arguments.json:
         body = {"model": version.name, "sha256": version.facts.sha256, "reload": command, "settings": set_by_hand}
-        print(msgspec.json.encode(body).decode())
+        print(wire.json_text(body))
         return 0
     print(f"{version.name} is chosen")
     if set_by_hand:
@@ -107,16 +103,14 @@ def comes_first(settings: "Path", named: str) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     """Print one. Raises ModelError, and InputError for faulty settings. Exit code 1 when it is damaged."""
-    import msgspec
-
-    from asa import config, paths
+    from asa import config, paths, wire
     from models import versions
 
     places = paths.default()
     named = config.load(places.config).model
     version = versions.find(versions.folder(places), arguments.version, named)
     if arguments.json:
-        print(msgspec.json.encode(_plain(version)).decode())
+        print(wire.json_text(_plain(version)))
     else:
         print("\n".join(_lines(version)))
         if named:
@@ -126,16 +120,14 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _diff(arguments: argparse.Namespace) -> int:
     """Print how two differ. Raises ModelError."""
-    import msgspec
-
-    from asa import paths
+    from asa import paths, wire
     from models import versions
 
     where = versions.folder(paths.default())
     one, other = versions.find(where, arguments.one), versions.find(where, arguments.other)
     found = versions.diff(one, other)
     if arguments.json:
-        print(msgspec.json.encode({"one": one.name, "other": other.name, "difference": found}).decode())
+        print(wire.json_text({"one": one.name, "other": other.name, "difference": found}))
     else:
         print("\n".join(_differences(one, other, found)))
     return 0

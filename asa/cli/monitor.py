@@ -59,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_ticks() -> int:
-    import msgspec
-
+    from asa import wire
     from asa.monitor.feed import Feed
 
     feed, told = Feed(), False
@@ -70,5 +69,5 @@ def _print_ticks() -> int:
             body: dict[str, object] = {"running": feed.status is not None, "agent": feed.status}
             if feed.error:
                 body["error"] = feed.error
-            print(msgspec.json.encode(body).decode(), flush=True)
+            print(wire.json_text(body), flush=True)
         time.sleep(feed.next_look_s())

@@ -63,9 +63,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what differs. Exit code 0 when nothing does, DIFFERS when something does."""
-    import msgspec
-
-    from asa import config
+    from asa import config, wire
     from asa.cli.journal import chosen, session_of
     from asa.decide import learning
     from asa.decide.standing import Standing
@@ -96,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = source if tried is None else str(arguments.settings)
     if arguments.json:
         body = {"journal": str(path), "session": number, "settings": source, "replay": found}
-        print(msgspec.json.encode(body).decode())
+        print(wire.json_text(body))
     else:
         print(plain(f"session {number} of {path}, by {source}, {rules.table.path}"))
         for sha256 in models.gone:
@@ -114,11 +112,12 @@ def _config_path() -> Path:
 def _settings(text: str) -> "Settings | None":
     import msgspec
 
+    from asa import wire
     from asa.config import Settings
     from asa.core.errors import JournalError
 
     try:
-        return msgspec.json.decode(text, type=Settings) if text else None
+        return wire.from_json(text, Settings) if text else None
     except msgspec.DecodeError as error:
         raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
 
@@ -126,10 +125,11 @@ def _settings(text: str) -> "Settings | None":
 def _kept(text: str, kind: "type[_Kept]", what: str) -> "_Kept":
     import msgspec
 
+    from asa import wire
     from asa.core.errors import JournalError
 
     try:
-        return msgspec.json.decode(text or "{}", type=kind)
+        return wire.from_json(text or "{}", kind)
     except msgspec.DecodeError as error:
         raise JournalError(f"the recorded {what} is not of this version: {error}; replay another session") from error
 

@@ -40,8 +40,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page, or print its figures, or both. The journal stays as it is."""
-    import msgspec
-
+    from asa import wire
     from asa.cli import outfile
     from asa.cli.journal import chosen
     from asa.report import words
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         with outfile.whole(out, path) as part:
             part.write_text(page(found), encoding="utf-8")
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(wire.json_text(found))
     else:
         counts = (
             words.counted(found.session_count, "session"),

@@ -38,9 +38,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait for what became of it, and say it. Exit code 0 when the hold and the marks are gone, else 1."""
-    import msgspec
-
-    from asa import requests
+    from asa import requests, wire
 
     name = arguments.scheduler
     folder, before = requests.agent()
@@ -49,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     after = requests.ask(folder, before, requests.Resume(scheduler=name), settled=lambda found: _done(found, name))
     done = _done(after, name)
     if arguments.json:
-        print(msgspec.json.encode({"resumed": done, "agent": after}).decode())
+        print(wire.json_text({"resumed": done, "agent": after}))
         return 0 if done else 1
     for line in _lines(before, after, name):
         print(line)
@@ -59,11 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(name: str, agent: "Status") -> None:
     from asa import paths
     from asa.act.portfolio import Portfolio
+    from asa.core.decision import SchedulerName
     from asa.core.errors import AsaError
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-    scheduler, _, mode = name.partition(":")
-    if name in agent.set_aside or mode in modes.get(scheduler, ()) or (not mode and scheduler in modes):
+    scheduler, mode = SchedulerName(name).bare, SchedulerName(name).mode
+    if name in agent.set_aside or mode in modes.get(scheduler, ()):
         return
     known = f"{scheduler} has the modes {', '.join(modes[scheduler])}" if scheduler in modes else ", ".join(modes)
     raise AsaError(f"{name!r} is no scheduler that asa knows; {known}")
@@ -76,8 +75,10 @@ def _done(agent: "Status", name: str | None) -> bool:
 
 
 def _marked(agent: "Status", name: str) -> list[str]:
+    from asa.core.decision import SchedulerName
+
     # `scx_p2dq` stands for all its modes
-    return [one for one in agent.set_aside if name in (one, one.partition(":")[0])]
+    return [one for one in agent.set_aside if SchedulerName(one).answers_to(name)]
 
 
 def _lines(before: "Status", after: "Status", name: str | None) -> list[str]:

@@ -211,9 +211,9 @@ class Printer:
 
 
 def _encoded(body: object) -> bytes:
-    import msgspec
+    from asa import wire
 
-    return msgspec.json.encode(body)
+    return wire.json_bytes(body)
 
 
 def _to_nowhere(error: OSError) -> None:

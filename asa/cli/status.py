@@ -43,9 +43,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the status. Exit code 0 with an agent running, 3 without (as systemctl status has it)."""
-    import msgspec
-
-    from asa import paths, status
+    from asa import paths, status, wire
     from asa.act.kernel import sched_ext_state
     from asa.report.markup import plain
 
@@ -53,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = status.read(places.run) or status.read(paths.Places().run)  # this user's agent, else the system's
     kernel = sched_ext_state(places.sys)
     if arguments.json:
-        print(msgspec.json.encode({"running": found is not None, "agent": found, "sched_ext": kernel}).decode())
+        print(wire.json_text({"running": found is not None, "agent": found, "sched_ext": kernel}))
         return 0 if found is not None else 3
     if found is not None:
         for line in _lines(found):

@@ -46,9 +46,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait until the scheduler is in force or has failed, and say it. Exit code 0 when it is in force, else 1."""
-    import msgspec
-
-    from asa import requests
+    from asa import requests, wire
     from asa.cli.hold import check_switching, end_ns, holds
 
     folder, before = requests.agent()
@@ -66,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     after = requests.ask(folder, before, request, settled=settled, limit_s=_LIMIT_S)
     done = chosen(after) and after.scheduler == name
     if arguments.json:
-        print(msgspec.json.encode({"switched": done, "agent": after}).decode())
+        print(wire.json_text({"switched": done, "agent": after}))
     elif done:
         print(f"{name} is in force: {after.mode_reason}")
     elif chosen(after):
@@ -79,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _checked(asked: str, folder: "Path") -> str:
     """The scheduler's full name. Raises AsaError for one that is not known, or cannot be used here."""
     from asa import paths
-    from asa.act.portfolio import DEFAULT_MODE, Portfolio, Unavailable
+    from asa.act.portfolio import Portfolio, Unavailable
     from asa.core.decision import SchedulerName
     from asa.core.errors import AsaError
 
@@ -89,15 +87,16 @@ def _checked(asked: str, folder: "Path") -> str:
     owner = {places.schedulers.stat().st_uid} if places.schedulers.is_dir() else ()
     portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=owner)
     modes = portfolio.modes()
-    scheduler, _, mode = asked.partition(":")
+    full = SchedulerName(asked)
+    scheduler = full.bare
     if scheduler not in modes:
         raise AsaError(f"{asked!r} is no scheduler that asa knows; {', '.join(modes)}")
-    if (mode or DEFAULT_MODE) not in modes[scheduler] or asked.endswith(":"):
+    if full.mode not in modes[scheduler] or asked.endswith(":"):
         raise AsaError(
             f"{asked!r} is no scheduler that asa knows; {scheduler} has the modes {', '.join(modes[scheduler])}"
         )
-    found = portfolio.look(SchedulerName(scheduler))
+    found = portfolio.look(scheduler)
     if isinstance(found, Unavailable):
         usable = [one for one in modes if not isinstance(portfolio.look(SchedulerName(one)), Unavailable)]
         raise AsaError(f"{scheduler}: {found.reason}; usable here: {', '.join(usable)}")
-    return scheduler if mode in {"", DEFAULT_MODE} else asked
+    return SchedulerName.of(scheduler, full.mode)

@@ -122,6 +122,7 @@ def _show(arguments: argparse.Namespace) -> int:
     """Print a table. Raises InputError for a damaged one, and for a class that it does not serve."""
     import msgspec
 
+    from asa import wire
     from asa.core.decision import Workload
     from asa.core.errors import InputError
     from asa.decide import table
@@ -137,7 +138,7 @@ def _show(arguments: argparse.Namespace) -> int:
         classes = {name: _class(found, name) for name in asked}
         head = {"path": found.path, "prior": found.prior, "stale": found.stale, "behind": _behind(found)}
         body = {**head, "file": msgspec.structs.replace(file, classes={}), "classes": classes}
-        print(msgspec.json.encode(body).decode())
+        print(wire.json_text(body))
         return 0
     print("\n".join((*_head(found, file), *_rankings(found, asked))))
     return 0
@@ -157,10 +158,10 @@ def _behind(found: "MappingTable") -> list[str]:
 
 
 def _class(found: "MappingTable", name: "Workload") -> dict[str, object]:
-    import msgspec
+    from asa import wire
 
     source, listed, ranking = found.source(name)
-    rows = [{**msgspec.to_builtins(entry), "name": entry.name, "stale": source.aged(entry)} for entry in ranking]
+    rows = [{**wire.plain(entry), "name": entry.name, "stale": source.aged(entry)} for entry in ranking]
     return {"table": source.path, "listed": listed, "ranking": rows}
 
 
@@ -218,7 +219,7 @@ def _runs(count: int) -> str:
 
 def _diff(arguments: argparse.Namespace) -> int:
     """Print what two tables choose differently. Raises InputError for a damaged one."""
-    import msgspec
+    from asa import wire
 
     desk = _Desk()
     if arguments.other is None:
@@ -235,7 +236,7 @@ def _diff(arguments: argparse.Namespace) -> int:
                 why = whys.get(new, "") if new is not None else ""
                 rows.append({"class": name, "saver": saver, "one": old, "other": new, "why": why})
     if arguments.json:
-        print(msgspec.json.encode({"one": one.path, "other": other.path, "classes": len(names), "rows": rows}).decode())
+        print(wire.json_text({"one": one.path, "other": other.path, "classes": len(names), "rows": rows}))
         return 0
     print(f"{one.path} -> {other.path}")
     for row in rows:
@@ -248,8 +249,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Print the faults. Exit code 0 without any, else 1."""
-    import msgspec
-
+    from asa import wire
     from asa.decide import table
 
     desk = _Desk()
@@ -260,7 +260,7 @@ def _check(arguments: argparse.Namespace) -> int:
         body: dict[str, object] = {"file": str(path), "faults": [_plain(fault) for fault in found]}
         if right is not None:
             body |= {"classes": len(right.rankings), "prior": right.prior, "stale": right.stale}
-        print(msgspec.json.encode(body).decode())
+        print(wire.json_text(body))
         return 1 if found else 0
     if right is None:
         return _faulty(path, found)
@@ -271,16 +271,14 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _import(arguments: argparse.Namespace) -> int:
     """Put a file into this machine's own place. Raises AsaError; then nothing has changed. Exit code 1 for faults."""
-    import msgspec
-
-    from asa import status
+    from asa import status, wire
     from asa.decide import table
 
     desk = _Desk()
     found = table.check(arguments.file, desk.known)
     if found:
         if arguments.json:
-            print(msgspec.json.encode({"file": str(arguments.file), "faults": [_plain(one) for one in found]}).decode())
+            print(wire.json_text({"file": str(arguments.file), "faults": [_plain(one) for one in found]}))
             return 1
         return _faulty(arguments.file, found)
     place = table.own(desk.places)
@@ -292,7 +290,7 @@ def _import(arguments: argparse.Namespace) -> int:
         facts = {"prior": taken.prior, "stale": taken.stale, "reload": command, "settings": desk.named}
         facts["in_use"] = str(served)
         where: dict[str, object] = {"table": str(place), "kept": None if kept is None else str(kept), "faults": []}
-        print(msgspec.json.encode({**where, **facts}).decode())
+        print(wire.json_text({**where, **facts}))
         return 0
     print(f"{place} is this machine's table now{'' if kept is None else f'; the old one is {kept}'}")
     _print_standing(taken)
@@ -306,20 +304,19 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     """Write the table in use. Raises AsaError; a file that exists is not touched."""
-    import msgspec
-
+    from asa import wire
     from asa.core.errors import InputError
     from asa.decide import table
 
     file = table.read(_Desk().path())
     if arguments.file is None:
-        print(msgspec.json.encode(file).decode() if arguments.json else table.text(file), end="")
+        print(wire.json_text(file) if arguments.json else table.text(file), end="")
         return 0
     if os.path.lexists(arguments.file):
         raise InputError(path=str(arguments.file), key="", value="exists", allowed="the name of a new file")
     table.write(arguments.file, file)
     if arguments.json:
-        print(msgspec.json.encode({"file": str(arguments.file), "classes": len(file.classes)}).decode())
+        print(wire.json_text({"file": str(arguments.file), "classes": len(file.classes)}))
     else:
         print(f"{arguments.file}: {len(file.classes)} classes, of {_line(file.machine.name)}")
     return 0

@@ -8,8 +8,37 @@ from typing import NewType, Protocol
 Workload = NewType("Workload", str)
 """A class of use, as the model names it: `idle`, `disk`, `cpu+disk`. The set belongs to the model artefact."""
 
-SchedulerName = NewType("SchedulerName", str)
-"""A scheduler as the manifest names it: `scx_bpfland`, or `eevdf` for the kernel's own."""
+DEFAULT_MODE = "default"
+
+
+class SchedulerName(str):
+    """A scheduler with its mode: `scx_lavd:powersave`, `scx_bpfland` in its default mode, `eevdf` for the kernel's own.
+
+    It is its text, so that it compares, sorts and hashes as in every journal and table; `asa.wire` writes and reads it.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, scheduler: str, mode: str = DEFAULT_MODE) -> "SchedulerName":
+        """The name of a scheduler in a mode; the default mode is not written."""
+        return cls(scheduler if mode == DEFAULT_MODE else f"{scheduler}:{mode}")
+
+    @property
+    def bare(self) -> "SchedulerName":
+        """The scheduler alone, as the manifest names it."""
+        scheduler, colon, _ = self.partition(":")
+        return SchedulerName(scheduler) if colon else self
+
+    @property
+    def mode(self) -> str:
+        """The mode, `default` where none is written."""
+        return self.partition(":")[2] or DEFAULT_MODE
+
+    def answers_to(self, asked: str) -> bool:
+        """Is it the scheduler asked for, or a mode of it?"""
+        return asked in (self, self.bare)
+
 
 EEVDF = SchedulerName("eevdf")
 

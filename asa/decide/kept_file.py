@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError, InputError
 
 _Kept = TypeVar("_Kept", bound=msgspec.Struct)
@@ -23,7 +24,7 @@ def load(path: Path, kind: type[_Kept], what: str) -> _Kept:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise InputError(path=str(path), key="", value=f"{path.stat().st_size} bytes", allowed="at most 1 MiB")
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return wire.from_json(path.read_bytes(), kind)
     except FileNotFoundError:
         return kind()
     except OSError as error:
@@ -35,7 +36,7 @@ def load(path: Path, kind: type[_Kept], what: str) -> _Kept:
 def save(path: Path, body: msgspec.Struct, what: str) -> None:
     """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    text = msgspec.json.format(msgspec.json.encode(body), indent=2)
+    text = msgspec.json.format(wire.json_bytes(body), indent=2)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:

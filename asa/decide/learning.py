@@ -34,7 +34,6 @@ from asa.core.decision import Order, OrderKind, SchedulerName, Workload
 from asa.decide import gain, kept_file, stretches
 from asa.decide.guard import MOST_BLOCKS, Worse
 from asa.decide.policy_state import PolicyState, Rules, Trying, Verdict, version_of
-from asa.decide.quarantine import same
 from asa.decide.stretches import Stretch
 
 LEARNING = "learning.json"
@@ -218,9 +217,9 @@ def obey(lessons: Lessons, order: Order) -> Lessons:
     duels = tuple(
         duel
         for duel in lessons.kept.duels
-        if not same(SchedulerName(duel.one), asked) and not same(SchedulerName(duel.other), asked)
+        if not any(SchedulerName(one).answers_to(asked) for one in (duel.one, duel.other))
     )
-    waiting = tuple(one for one in lessons.open if not same(one.scheduler, asked))
+    waiting = tuple(one for one in lessons.open if not one.scheduler.answers_to(asked))
     if len(waiting) != len(lessons.open):
         lessons = replace(lessons, open=waiting)
     if len(duels) == len(lessons.kept.duels):
@@ -385,5 +384,5 @@ def _better(duels: tuple[Duel, ...]) -> dict[Workload, dict[SchedulerName, tuple
 
 def _holds(duel: Duel, versions: Mapping[str, str]) -> bool:
     sides = ((duel.one, duel.one_version), (duel.other, duel.other_version))
-    now = [(versions.get(name.partition(":")[0], ""), then) for name, then in sides]
+    now = [(versions.get(SchedulerName(name).bare, ""), then) for name, then in sides]
     return all(not installed or not then or installed == then for installed, then in now)

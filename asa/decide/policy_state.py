@@ -124,4 +124,4 @@ def keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict
 
 def version_of(name: SchedulerName, rules: Rules) -> str:
     """What the installed file of a scheduler (with or without a mode) is known by; "": unknown, or the kernel's."""
-    return rules.versions.get(name.partition(":")[0], "")
+    return rules.versions.get(name.bare, "")

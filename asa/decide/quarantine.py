@@ -91,12 +91,7 @@ def lift(quarantine: Quarantine, scheduler: SchedulerName | None = None) -> Quar
     """Forget what failed: everything, or one scheduler; named without a mode, all its modes."""
     if scheduler is None:
         return Quarantine()
-    return Quarantine(outs=tuple(one for one in quarantine.outs if not same(one.scheduler, scheduler)))
-
-
-def same(name: SchedulerName, asked: SchedulerName) -> bool:
-    """Is `name` the scheduler asked for, or a mode of it?"""
-    return name == asked or name.partition(":")[0] == asked
+    return Quarantine(outs=tuple(one for one in quarantine.outs if not one.scheduler.answers_to(scheduler)))
 
 
 def _until_ns(now_ns: int, level: int, rules: QuarantineSettings) -> int:

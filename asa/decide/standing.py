@@ -123,7 +123,7 @@ def lift(standing: Standing, scheduler: SchedulerName | None = None) -> Standing
     """The user trusts a scheduler (None: all) again: its marks are gone, in all its modes if no mode is named."""
     if scheduler is None:
         return Standing()
-    kept = tuple(mark for mark in standing.marks if scheduler not in {mark.scheduler, _file(mark.scheduler)})
+    kept = tuple(mark for mark in standing.marks if not SchedulerName(mark.scheduler).answers_to(scheduler))
     return Standing(marks=kept)
 
 
@@ -202,13 +202,9 @@ def _reverts_left(mark: Mark, wall_ns: int, rules: Rules) -> int:
     return max(0, mark.count - int(since_ns / 1e9 / rules.fade_s))
 
 
-def _file(scheduler: str) -> str:
-    return scheduler.partition(":")[0]
-
-
 def _of(mark: Mark, version: str) -> bool:
     return not mark.version or not version or mark.version == version
 
 
 def _still_installed(mark: Mark, versions: Mapping[str, str]) -> bool:
-    return _of(mark, versions.get(_file(mark.scheduler), ""))
+    return _of(mark, versions.get(SchedulerName(mark.scheduler).bare, ""))

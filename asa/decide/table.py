@@ -28,7 +28,6 @@ from asa.core.errors import InputError
 from asa.decide import fingerprint
 from asa.decide.fingerprint import Machine
 from asa.decide.tablefile import (
-    DEFAULT_MODE,
     Cost,
     Entry,
     Measured,
@@ -45,7 +44,6 @@ from asa.decide.tablefile import (
 )
 
 __all__ = [  # what a table is made of is found here too
-    "DEFAULT_MODE",
     "Cost",
     "Entry",
     "Machine",
@@ -94,7 +92,7 @@ class Present:
 
     def stamp(self, name: SchedulerName) -> str | None:
         """What a measurement keeps of a scheduler: its version, else its file's hash; None when it is not here."""
-        told = self.schedulers.get(_file(name))
+        told = self.schedulers.get(name.bare)
         return told[0] if told else None
 
     def changed(self, name: SchedulerName, measured: Measured) -> str:
@@ -104,7 +102,7 @@ class Present:
         """
         if fingerprint.series(measured.kernel) != fingerprint.series(self.kernel):
             return f"measured on kernel {measured.kernel}, this is {self.kernel}"
-        scheduler = _file(name)
+        scheduler = name.bare
         then, now = measured.schedulers.get(scheduler), self.schedulers.get(scheduler, ())
         if scheduler == EEVDF or not now:
             return ""
@@ -178,7 +176,7 @@ class MappingTable:
 
     def cost(self, name: SchedulerName) -> Cost | None:
         """Of a scheduler in its mode, else of the scheduler; of this table, not of those behind it."""
-        return self.costs.get(name) or self.costs.get(SchedulerName(_file(name)))
+        return self.costs.get(name) or self.costs.get(name.bare)
 
     def ranked(self, workload: Workload, *, saver: bool) -> tuple[tuple[SchedulerName, str], ...]:
         """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
@@ -335,7 +333,3 @@ def _stale(why: str) -> str:
 
 def _short(told: str) -> str:
     return told if len(told) != _HASH_DIGITS else told[:_LEAST_DIGITS]
-
-
-def _file(name: SchedulerName) -> str:
-    return name.partition(":")[0]

@@ -18,13 +18,12 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from asa import yamlfile
-from asa.core.decision import SchedulerName
+from asa import wire, yamlfile
+from asa.core.decision import DEFAULT_MODE, SchedulerName
 from asa.core.errors import AsaError, InputError
 from asa.decide.fingerprint import Machine
 from asa.yamlfile import Fault, FaultKind
 
-DEFAULT_MODE = "default"
 VERSION: Literal[2] = 2
 """Of the format that is written. Version 1 had neither figures nor a whole fingerprint, and is read as well."""
 
@@ -56,7 +55,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def name(self) -> SchedulerName:
         """`scx_lavd`, or `scx_lavd:performance` where the mode is not the default."""
-        return SchedulerName(self.scheduler if self.mode == DEFAULT_MODE else f"{self.scheduler}:{self.mode}")
+        return SchedulerName.of(self.scheduler, self.mode)
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -134,7 +133,7 @@ def check(path: Path, known: Mapping[str, Collection[str]]) -> tuple[Fault, ...]
 
 def text(file: TableFile) -> str:
     """The file's text, of the present version."""
-    plain = msgspec.to_builtins(msgspec.structs.replace(file, version=VERSION))
+    plain = wire.plain(msgspec.structs.replace(file, version=VERSION))
     machine = plain["machine"]
     plain["machine"] = {"name": machine.pop("name"), **machine}
     written: str = yaml.dump(
@@ -255,11 +254,11 @@ def _figure_faults(key: str, entry: Entry) -> Iterator[Fault]:
 
 def _cost_faults(costs: Mapping[str, Cost], known: Mapping[str, Collection[str]]) -> Iterator[Fault]:
     for name, cost in costs.items():
-        scheduler, _, mode = name.partition(":")
-        if scheduler not in known:
+        full = SchedulerName(name)
+        if full.bare not in known:
             yield _fault(f"costs.{name}", name, ", ".join(sorted(known)))
-        elif mode and mode not in known[scheduler]:
-            yield _fault(f"costs.{name}", name, ", ".join(f"{scheduler}:{one}" for one in sorted(known[scheduler])))
+        elif full.mode not in {DEFAULT_MODE, *known[full.bare]}:
+            yield _fault(f"costs.{name}", name, ", ".join(f"{full.bare}:{one}" for one in sorted(known[full.bare])))
         for field in ("switch_ms", "overhead_pct"):
             value = getattr(cost, field)
             if value is not None and not math.isfinite(value):
@@ -284,7 +283,7 @@ def _line(key: str, lines: Mapping[str, int]) -> int | None:
 
 def _as(kind: type[_Piece], value: object) -> _Piece | None:
     try:
-        return msgspec.convert(value, kind, strict=True)
+        return wire.shaped(value, kind)
     except msgspec.ValidationError:
         return None
 

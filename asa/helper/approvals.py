@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
+from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, InputError
 from asa.helper import statefile
 
@@ -37,7 +39,7 @@ class Approvals:
         """
         said = self._read()
         added, revoked = frozenset(said.added), frozenset(said.revoked)
-        free = {name for name in known if name not in revoked and name.partition(":")[0] not in revoked}
+        free = {name for name in known if name not in revoked and SchedulerName(name).bare not in revoked}
         return frozenset(free | added)
 
     def set(self, name: str, approved: bool) -> None:
@@ -52,13 +54,13 @@ class Approvals:
         if approved:
             added.add(name)
         else:
-            added = {one for one in added if one.partition(":")[0] != name}
+            added = {one for one in added if SchedulerName(one).bare != name}
             revoked.add(name)
         if len(added) + len(revoked) > _MOST_NAMES:
             raise AsaError(f"{self._path}: has {_MOST_NAMES} names already")
         fresh = _Said(added=tuple(sorted(added)), revoked=tuple(sorted(revoked)))
         try:
-            statefile.write(self._path, msgspec.json.encode(fresh) + b"\n")
+            statefile.write(self._path, wire.json_bytes(fresh) + b"\n")
         except OSError as error:
             raise AsaError(f"{self._path}: cannot be written: {error.strerror}") from error
 
@@ -67,7 +69,7 @@ class Approvals:
         if body is None:
             return _Said()
         try:
-            said = msgspec.json.decode(body, type=_Said)
+            said = wire.from_json(body, _Said)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._refused(body.decode("utf-8", "replace")[:40], f"what `asa` writes there ({error})") from error
         for name in (*said.added, *said.revoked):

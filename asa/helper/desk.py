@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import msgspec
-
 import asa
+from asa import wire
 from asa.bus import Bus, Method, Object, Property, Request
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError, SourceError
@@ -126,7 +125,7 @@ class Desk:
 
     def _lend(self, request: Request, machine: Machine) -> None:
         facts = LeaseFacts(way=machine.way, no_gate=machine.no_gate, approved=self._approved_or_none())
-        request.answer(msgspec.json.encode(facts).decode())
+        request.answer(wire.json_text(facts))
 
     def _release(self, request: Request) -> _Then:
         self.lease.end("it was given back", tell=False)
@@ -182,7 +181,7 @@ class Desk:
         except SourceError as error:
             raise RefusedError(Failure.NOT_POSSIBLE, str(error)) from error
         self._watch(request.sender)
-        request.answer(handover.map_fd, msgspec.json.encode(handover.facts).decode())
+        request.answer(handover.map_fd, wire.json_text(handover.facts))
 
     def _hold(self, request: Request) -> _Then:
         (seconds,) = request.body
@@ -232,7 +231,7 @@ class Desk:
 
     def _standbys(self) -> str:
         machine = self.lease.machine
-        return msgspec.json.encode(() if machine is None else machine.standbys()).decode()
+        return wire.json_text(() if machine is None else machine.standbys())
 
     def _ask(self, request: Request, action: Action, go: Callable[[], None]) -> None:
         # Later, and only if polkit says so.

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 from asa.helper import statefile
 
@@ -47,7 +48,7 @@ class MachineHold:
             raise AsaError(f"{seconds!r} seconds is not accepted; allowed: 0 to {_LONGEST_S}")
         self._until_ns = self._wall_ns() + seconds * 10**9 if seconds else 0
         try:
-            statefile.write(self._path, msgspec.json.encode(_Kept(until_ns=self._until_ns)) + b"\n")
+            statefile.write(self._path, wire.json_bytes(_Kept(until_ns=self._until_ns)) + b"\n")
         except OSError as error:
             raise AsaError(f"{self._path}: the hold will not outlive a restart: {error.strerror}") from error
 
@@ -78,7 +79,7 @@ class MachineHold:
         if body is None:
             return None
         try:
-            return msgspec.json.decode(body, type=_Kept).until_ns
+            return wire.from_json(body, _Kept).until_ns
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise AsaError(f"{self._path}: not what `asa machine hold` writes: {error}") from error
 

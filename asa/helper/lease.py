@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-import msgspec
-
+from asa import wire
 from asa.bus import BusError
 from asa.core.decision import SwitchEvent
 from asa.core.helper_api import INTERFACE, PATH, Failure
@@ -97,7 +96,7 @@ class Lease:
         event = None if self.machine is None else self.machine.poll()
         if event is not None:
             self.say(_line(event))
-            self._tell(self.holder, "Event", msgspec.json.encode(event).decode())
+            self._tell(self.holder, "Event", wire.json_text(event))
 
     def _tell(self, holder: str, member: str, text: str) -> None:
         with suppress(BusError):  # the loop finds out by itself

@@ -16,9 +16,8 @@ from typing import Self
 from asa import config, paths
 from asa.act import choice
 from asa.act.choice import Kind
-from asa.act.gated.pool import split
 from asa.act.kernel import sched_ext_state
-from asa.act.portfolio import DEFAULT_MODE, Portfolio
+from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.act.urgency import go_first
 from asa.bus import Bus
@@ -74,24 +73,18 @@ class Host:
 
     def known(self, name: str) -> SchedulerName:
         """`scx_lavd` or `scx_lavd:performance` as the manifest has it. Raises RefusedError."""
-        scheduler, colon, mode = name.partition(":")
-        modes = self.portfolio.modes().get(scheduler, ())
-        if not modes or (colon and (mode == DEFAULT_MODE or mode not in modes)):
+        full = SchedulerName(name)
+        if full.mode not in self.portfolio.modes().get(full.bare, ()) or full != SchedulerName.of(full.bare, full.mode):
             shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
             reason = f"{shown!r} is not in the manifest; `asa schedulers list` shows what is"
             raise RefusedError(Failure.UNKNOWN_SCHEDULER, reason)
-        return SchedulerName(name)
+        return full
 
     def installed(self) -> tuple[str, ...]:
         """Schedulers of the manifest that are recorded as installed, in each mode. Raises InputError."""
         modes, records = self.portfolio.modes(), self.portfolio.records()
         return tuple(
-            [
-                name if mode == DEFAULT_MODE else f"{name}:{mode}"
-                for name, known in modes.items()
-                if name in records
-                for mode in known
-            ]
+            [SchedulerName.of(name, mode) for name, known in modes.items() if name in records for mode in known]
         )
 
     def in_force(self) -> str:
@@ -197,7 +190,7 @@ class Machine:
     def uses(self, name: str) -> bool:
         """Is it in force, on its way, or to be kept ready? A scheduler without a mode stands for each of its modes."""
         used = (self._target, self.switcher.current() or EEVDF, *self._wanted)
-        return any(name in (one, split(one)[0]) for one in used)
+        return any(one.answers_to(name) for one in used)
 
     def standbys(self) -> tuple[Standby, ...]:
         """What waits, or is loading to wait."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from asa import runfile
+from asa import runfile, wire
 from asa.core.errors import AsaError, SetupError
 from asa.install.payload import PROGRAM
 
@@ -36,7 +36,7 @@ def read(root: Path) -> Record | None:
     if body is None:
         return None
     try:
-        return msgspec.json.decode(body, type=Record)
+        return wire.from_json(body, Record)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SetupError(f"{path}: damaged: {error}; remove {PROGRAM} and install again") from error
 
@@ -45,7 +45,7 @@ def write(root: Path, record: Record) -> None:
     """Write it whole. Raises AsaError."""
     path = below(root, PATH)
     try:
-        runfile.write_whole(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", 0o644)
+        runfile.write_whole(path, msgspec.json.format(wire.json_bytes(record), indent=1) + b"\n", 0o644)
         path.chmod(0o644)
     except OSError as error:
         raise AsaError(f"{path}: cannot be written: {error.strerror}") from error

@@ -22,7 +22,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from asa import host, paths, status
+from asa import host, paths, status, wire
 from asa.act.in_force import Check
 from asa.act.kernel import sched_ext_state
 from asa.act.undo import UndoJournal
@@ -238,7 +238,7 @@ class _Agent:
     def _read(self) -> None:
         for line in self._output.read_bytes().splitlines():
             try:
-                decision = msgspec.json.decode(line, type=_Line).decision
+                decision = wire.from_json(line, _Line).decision
             except msgspec.DecodeError:  # a warning of Python's
                 continue
             if decision is None:

@@ -67,7 +67,7 @@ def source() -> str:
 
 def is_controller(name: str) -> bool:
     """Does it decide in the trial's course?"""
-    return name.partition(":")[0] in (AGENT, LOADER, RANDOM)
+    return SchedulerName(name).bare in (AGENT, LOADER, RANDOM)
 
 
 def check(names: Iterable[str]) -> None:
@@ -115,7 +115,7 @@ class Controllers:
 
     def version(self, scheduler: SchedulerName) -> str:
         """Of a program, or of all that decides what a controller does. Raises SchedulerError, InputError."""
-        if scheduler.partition(":")[0] == AGENT:
+        if scheduler.bare == AGENT:
             code = f"code {self._given.code}" if self._given.code else ""
             files = (_digest("table", self._given.table), _digest("model", self._given.model))
             return ", ".join(filter(None, (f"asa {asa.__version__}", code, *files)))

@@ -9,9 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from asa import paths
+from asa import paths, wire
 from calibration.controllers.columns import Controllers, Given
 from scenarios.runner import read_orders, serve
 
@@ -24,7 +22,7 @@ def command(orders: Path, given: Path) -> tuple[str, ...]:
 def main(words: Sequence[str]) -> int:
     """Play what the first file orders, with what the second gives to controllers."""
     places = paths.default()
-    given = msgspec.json.decode(Path(words[1]).read_bytes(), type=Given)
+    given = wire.from_json(Path(words[1]).read_bytes(), Given)
     owners = (places.cache.stat().st_uid,)  # who built the schedulers on the host
     controllers = Controllers(places, given, Path(tempfile.gettempdir()), owners)
     serve(read_orders(Path(words[0])), places, controllers, controllers.attend, controllers.told)

@@ -19,7 +19,8 @@ from typing import Any, Self
 
 import msgspec
 
-from asa import paths
+from asa import paths, wire
+from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from calibration.controllers import agent as controllers_agent
 from calibration.controllers import columns as controllers
@@ -191,7 +192,7 @@ class Fleet:
         path = self._request.tables.get(machine.name)
         minutes = None if path is None else adapted.read(path, table)
         known = {} if minutes is None else {_ADAPT: minutes}
-        agents = any(name.partition(":")[0] == controllers.AGENT for name in self._request.columns)
+        agents = any(SchedulerName(name).bare == controllers.AGENT for name in self._request.columns)
         shipped = _shipped(given_model=bool(model)) if agents else {}
         return {
             **known,
@@ -318,7 +319,7 @@ def _describe(path: Path, facts: Mapping[str, object]) -> Mapping[str, object]:
     Gives what it is to say once more is kept: by another command, and of an agent where none was played so far.
     """
     try:
-        known = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        known = wire.from_json(path.read_bytes(), dict[str, object])
     except FileNotFoundError:
         runner_folder.write(path, facts)
         return facts

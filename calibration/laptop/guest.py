@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
 from scenarios.lab.box import installed as box_asa
@@ -54,7 +55,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def read(path: Path) -> Found:
     """What a guest wrote. Raises AsaError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Found)
+        return wire.from_json(path.read_bytes(), Found)
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: nothing of the laptop benchmark: {error}") from error
 
@@ -186,7 +187,7 @@ def main(words: list[str]) -> int:
         daemon_rss_bytes=daemon,
         helper_rss_bytes=helper,
     )
-    arguments.json.write_bytes(msgspec.json.encode(found))
+    arguments.json.write_bytes(wire.json_bytes(found))
     return 0
 
 

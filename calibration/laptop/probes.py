@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from asa import wire
 from asa.bus import Bus, Method, Object, Request
 from asa.config import Ebpf
 from asa.core.errors import AsaError
@@ -59,7 +58,7 @@ def measure(reads: int) -> Reads:
             def asked() -> None:
                 (text,) = bus.ask(_NAME, _PATH, _NAME, "Read", limit_s=_LIMIT_S)
                 sizes.append(len(text))
-                msgspec.json.decode(text, type=ProbeCounters)
+                wire.from_json(text, ProbeCounters)
 
             ways: tuple[Callable[[], object], ...] = (remote.read, mapped.read, asked)
             took: list[list[float]] = [[] for _ in ways]
@@ -121,7 +120,7 @@ def _serve(address: str) -> None:
     bus = Bus.open(address, limit_s=_LIMIT_S)
 
     def read(request: Request) -> None:
-        request.answer(msgspec.json.encode(collector.read()["probes"]).decode())
+        request.answer(wire.json_text(collector.read()["probes"]))
 
     method = Method(takes="", gives="s", run=read, arguments=("sample",))
     bus.serve(Object(path=_PATH, interface=_NAME, methods={"Read": method}, properties={}, signals={}))

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from asa import wire
 from asa.core.errors import AsaError, ModelError
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import runtimes_report as recognition_report
@@ -242,7 +243,7 @@ def runtime(model: Path, *, quick: bool, tell: Tell) -> dict[Name, float | None]
 def read(path: Path) -> Result | None:
     """A kept result; None where there is none, or one of another version."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Result)
+        found = wire.from_json(path.read_bytes(), Result)
     except (OSError, msgspec.MsgspecError):
         return None
     return found if found.result == RESULT else None
@@ -255,7 +256,7 @@ def write(path: Path, result: Result) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, fresh = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+            file.write(msgspec.json.format(wire.json_bytes(result), indent=1) + b"\n")
         Path(fresh).chmod(0o644)
         Path(fresh).replace(path)
     except OSError as error:

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from asa import paths
+from asa import paths, wire
 from asa.core.errors import AsaError
 from asa.report.reading import opened
 from calibration.recognition.candidates import Candidate
@@ -136,7 +136,7 @@ def measure(options: Options, tell: Tell) -> Result:
                 if "missing" in found:
                     missing[candidate] = found["missing"]
                 else:
-                    turns[candidate].append(msgspec.convert(found, Turn))
+                    turns[candidate].append(wire.shaped(found, Turn))
         bare = _probe(options, "measure", "bare", path, folder)
         tell("from sample to probabilities", 1.0)
         way, way_of = _way(options.samples, model)

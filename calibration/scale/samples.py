@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 
 Reading = Mapping[str, int]
@@ -68,13 +69,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(found: Found, path: Path) -> None:
     """One file, whole."""
-    path.write_bytes(msgspec.json.encode(found))
+    path.write_bytes(wire.json_bytes(found))
 
 
 def read(path: Path) -> Found:
     """What `write` wrote. Raises AsaError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Found)
+        return wire.from_json(path.read_bytes(), Found)
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: no samples of the scale benchmark: {error}") from error
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.errors import AsaError
 from scenarios import runner_folder
 
@@ -41,7 +42,7 @@ def read(table: Path, content: bytes) -> float | None:
     """Minutes that `asa adapt` took for a table that says this; None where that is not known. Raises AsaError."""
     path = place(table)
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Adapted)
+        found = wire.from_json(path.read_bytes(), Adapted)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import config, paths, status
+from asa import config, paths, status, wire
 from asa.act.in_force import Check, Forcing
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
@@ -71,7 +71,7 @@ class _Turns:
     """Changes a shadow's table by turns."""
 
     table: Path
-    scheduler: str
+    scheduler: SchedulerName
     classes: Sequence[str]
     run: Path
     since_s: float = field(default_factory=time.monotonic)
@@ -124,7 +124,7 @@ class Stages:
         self._recording = None
         if self._course is None:
             return self._controllers.told(windows)
-        shadowed = {} if self._shadowed is None else {SHADOWED: msgspec.to_builtins(self._shadowed)}
+        shadowed = {} if self._shadowed is None else {SHADOWED: wire.plain(self._shadowed)}
         return {**controllers_course.told(self._course, windows), **shadowed}
 
     def version(self, scheduler: SchedulerName) -> str:
@@ -147,7 +147,7 @@ class Stages:
     @contextmanager
     def _live(self, scheduler: SchedulerName) -> Iterator[Check]:
         with self._folder() as folder, self._agent(folder, scheduler, ()) as alive:
-            name = SchedulerName(scheduler.partition(":")[0])
+            name = scheduler.bare
 
             def check() -> None:
                 alive()
@@ -222,10 +222,9 @@ class Stages:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_table(path: Path, name: str, classes: Sequence[str]) -> None:
+def write_table(path: Path, name: SchedulerName, classes: Sequence[str]) -> None:
     """A table that names one scheduler for every class, as a whole."""
-    scheduler, _, mode = name.partition(":")
-    entry = {"scheduler": scheduler, "mode": mode or "default", "why": "what this trial is of"}
+    entry = {"scheduler": name.bare, "mode": name.mode, "why": "what this trial is of"}
     body = {
         "version": 1,
         "machine": {"name": "any"},

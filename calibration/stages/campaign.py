@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.decide.table import TableFile
@@ -186,7 +187,7 @@ def beliefs(
 def _begin(path: Path, wanted: Campaign) -> Campaign:
     place = path / _CAMPAIGN
     try:
-        found = msgspec.json.decode(place.read_bytes(), type=Campaign)
+        found = wire.from_json(place.read_bytes(), Campaign)
     except FileNotFoundError:
         others = [name for name in _OF_OTHERS if (path / name).exists()]
         if others:
@@ -222,7 +223,7 @@ def _always(plan: Plan) -> Callable[[str], Plan]:
 
 def _planned(path: Path) -> Plan | None:
     try:
-        return msgspec.json.decode((path / "plan.json").read_bytes(), type=Plan)
+        return wire.from_json((path / "plan.json").read_bytes(), Plan)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import host, paths
+from asa import host, paths, wire
 from calibration.controllers.columns import Given
 from calibration.stages.agent import Stages
 from calibration.stages.record import Recorder
@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def main(words: Sequence[str]) -> int:
     """Play what a file orders, as another one says."""
     orders = runner.read_orders(Path(words[0]))
-    options = msgspec.json.decode(Path(words[1]).read_bytes(), type=Options)
+    options = wire.from_json(Path(words[1]).read_bytes(), Options)
     places = paths.default()
     out = Path(orders.out)
     runner_folder.write(out / FACTS, host.facts(places.proc, places.sys))

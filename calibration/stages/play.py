@@ -15,11 +15,11 @@ from typing import Protocol
 
 import msgspec
 
-from asa import config, host, paths
+from asa import config, host, paths, wire
 from asa.act.in_force import Forcing, check_startable, version_of
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
-from asa.core.decision import EEVDF, SchedulerName
+from asa.core.decision import DEFAULT_MODE, EEVDF, SchedulerName
 from asa.core.errors import AsaError, SchedulerError
 from asa.decide import fingerprint
 from asa.host import Facts
@@ -68,8 +68,8 @@ def usable(portfolio: Portfolio, *, modes: bool) -> tuple[tuple[SchedulerName, .
     found: list[SchedulerName] = []
     lacking: dict[SchedulerName, str] = {}
     for name in portfolio.names():
-        for mode in portfolio.entry(name).modes if modes else ("default",):
-            full = SchedulerName(name if mode == "default" else f"{name}:{mode}")
+        for mode in portfolio.entry(name).modes if modes else (DEFAULT_MODE,):
+            full = SchedulerName.of(name, mode)
             try:
                 check_startable((full,), portfolio)
             except SchedulerError as error:
@@ -88,7 +88,7 @@ def bare(names: Iterable[str]) -> list[SchedulerName]:
 def read_facts(campaign: Path) -> Facts:
     """What the machine of a campaign is; nothing known before its first trial. Raises AsaError."""
     try:
-        return msgspec.json.decode((campaign / MACHINE).read_bytes(), type=Facts)
+        return wire.from_json((campaign / MACHINE).read_bytes(), Facts)
     except FileNotFoundError:
         return Facts()
     except (OSError, msgspec.DecodeError) as error:
@@ -291,7 +291,7 @@ def _of_this_time(campaign: Path, portfolio: Portfolio, kernel: str) -> None:
 
 
 def _program(trial: Trial) -> SchedulerName:
-    return SchedulerName(plain(trial.scheduler).removeprefix(SHADOW).partition(":")[0])
+    return SchedulerName(plain(trial.scheduler).removeprefix(SHADOW)).bare
 
 
 def _applications(trials: Sequence[Trial]) -> list[str]:

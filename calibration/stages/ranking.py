@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.decide.table import DEFAULT_MODE, Entry
+from asa.decide.table import Entry
 from calibration.paired import Paired, paired
 from calibration.scenarios.scores import Played, scores
 from scenarios.catalogue import SCENARIOS
@@ -213,10 +213,9 @@ def words(one: Ranked) -> str:
 
 
 def _entry(one: Ranked, frugal: bool) -> Entry:
-    scheduler, _, mode = one.name.partition(":")
     return Entry(
-        scheduler=scheduler,
-        mode=mode or DEFAULT_MODE,
+        scheduler=one.name.bare,
+        mode=one.name.mode,
         why=words(one),
         efficient=frugal,
         score=rounded(one.mean),

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from asa.core.decision import EEVDF, Workload
+from asa import wire
+from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import fingerprint
 from asa.decide.table import Cost, Entry, Machine, MappingTable, Measured, TableFile
 from calibration.scenarios.scores import Played, scores
@@ -65,7 +66,7 @@ def kept(before: TableFile | None, machine: Machine, measured: Measured) -> Tabl
 
     return msgspec.structs.replace(
         before,
-        costs={name: cost for name, cost in before.costs.items() if not aged(name.partition(":")[0])},
+        costs={name: cost for name, cost in before.costs.items() if not aged(SchedulerName(name).bare)},
         classes={
             label: [
                 _without_figures(entry, _AGED) if entry.score is not None and aged(entry.scheduler) else entry
@@ -183,7 +184,7 @@ def costs(results: Iterable[Result]) -> tuple[dict[str, Cost], dict[str, str]]:
         told = result.parameters.get(CONTROLLER, {}).get(SHADOWED)
         if result.trial.scheduler.startswith(SHADOW) and result.outcome is not Outcome.FAILED and told is not None:
             name = result.trial.scheduler.removeprefix(SHADOW)
-            by_name.setdefault(name, []).append(msgspec.convert(told, Shadowed))
+            by_name.setdefault(name, []).append(wire.shaped(told, Shadowed))
     found, lacking = {}, {}
     for name, trials in sorted(by_name.items()):
         cost = _cost(name, trials)

@@ -93,7 +93,7 @@ class Waiting:
         self._end()
 
     def _load(self, name: SchedulerName, portfolio: Portfolio, run: Path) -> _One:
-        opened = portfolio.open(name, "default")
+        opened = portfolio.open(name.bare)
         gated = launch(opened, run / f"waiting-{time.monotonic_ns()}.log", run)
         self._gated.append(gated)
         deadline_s = time.monotonic() + _LOAD_LIMIT_S

@@ -10,6 +10,7 @@ from build_desk import SCHEDULER, Watcher, desk
 from asa.act import build
 from asa.act.build import Status
 from asa.act.portfolio import Available, Origin
+from asa.core.decision import SchedulerName
 from asa.core.errors import SchedulerError
 
 __all__ = ["desk"]  # a fixture
@@ -27,7 +28,7 @@ def test_a_crate_is_built_recorded_and_kept(desk):
     assert look.flags == ("-s", "--slice-us", "--virt-llc", "-v", "--verbose", "-h", "--help", "--relaxed-maps")
     assert "   Compiling scx_one@1.2.3" in desk.watcher.lines
     assert not (desk.cache / "build").exists(), "gigabytes, and nothing is left to build"
-    os.close(desk.portfolio().open("scx_one", "fast").fd)
+    os.close(desk.portfolio().open(SchedulerName("scx_one:fast")).fd)
     assert desk.install()["scx_one"].status is Status.KEPT
     assert desk.built() == ["scx_one@1.2.3"]
 
@@ -92,9 +93,9 @@ def test_the_hosts_own_comes_first_and_is_recorded(desk):
     assert desk.install()["scx_one"].status is Status.KEPT
     desk.executable(desk.host / "scx_one", SCHEDULER + "# an upgrade\n")
     with pytest.raises(SchedulerError, match="is not the recorded file"):
-        desk.portfolio().open("scx_one")
+        desk.portfolio().open(SchedulerName("scx_one"))
     assert desk.install()["scx_one"].status is Status.FOUND
-    os.close(desk.portfolio().open("scx_one").fd)
+    os.close(desk.portfolio().open(SchedulerName("scx_one")).fd)
     (desk.host / "scx_one").unlink()
     assert desk.install()["scx_one"].status is Status.BUILT
     assert desk.portfolio().look("scx_one").origin is Origin.BUILT

@@ -71,10 +71,10 @@ class Bench:
     def behave(self, how):
         (self.root / "behaviour").write_text(how)
 
-    def open(self, name, mode):  # what the switcher asks of a portfolio
+    def open(self, name):  # what the switcher asks of a portfolio
         if name not in (GOOD, OTHER):
             raise SchedulerError(scheduler=name, reason="not installed")
-        assert mode == "default"
+        assert name.mode == "default"
         return Opened(fd=os.open(self.script, os.O_RDONLY), path=self.script, argv=("stand-in", name))
 
     def name_of_ops(self, ops):

@@ -12,6 +12,7 @@ import pytest
 
 from asa import paths
 from asa.act.portfolio import Available, Origin, Portfolio, Record, Unavailable
+from asa.core.decision import SchedulerName
 from asa.core.errors import InputError, SchedulerError
 
 MANIFEST = """
@@ -124,11 +125,11 @@ def test_look_tells_what_there_is(portfolio, folder):
 def test_an_unknown_name_lists_the_known(portfolio):
     for question in (portfolio.entry, portfolio.look, portfolio.open):
         with pytest.raises(SchedulerError, match="scx_two: not in the manifest, which has eevdf, scx_one, scx_gone"):
-            question("scx_two")
+            question(SchedulerName("scx_two"))
 
 
 def test_what_was_opened_is_what_runs(portfolio, folder):
-    opened = portfolio.open("scx_one", "loud")
+    opened = portfolio.open(SchedulerName("scx_one:loud"))
     assert opened.argv == ("scx_one", "--loud", "3")
     assert opened.path == folder / "scx_one"
     (folder / "scx_one").unlink()
@@ -137,14 +138,14 @@ def test_what_was_opened_is_what_runs(portfolio, folder):
 
 
 def test_default_mode_and_unknown_mode(portfolio):
-    assert run(portfolio.open("scx_one")) == "\n"
+    assert run(portfolio.open(SchedulerName("scx_one"))) == "\n"
     with pytest.raises(SchedulerError, match="has no mode 'quiet', only default, loud"):
-        portfolio.open("scx_one", "quiet")
+        portfolio.open(SchedulerName("scx_one:quiet"))
 
 
 def test_eevdf_cannot_be_opened(portfolio):
     with pytest.raises(SchedulerError, match="kernel's own"):
-        portfolio.open("eevdf")
+        portfolio.open(SchedulerName("eevdf"))
 
 
 def append(path):
@@ -173,29 +174,29 @@ def replace(path, make):
 def test_a_spoilt_binary_is_refused(portfolio, folder, spoil, told):
     spoil(folder / "scx_one")
     with pytest.raises(SchedulerError, match=told) as caught:
-        portfolio.open("scx_one")
+        portfolio.open(SchedulerName("scx_one"))
     assert "asa schedulers install" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_change_after_a_good_start_is_found(portfolio, folder):
     binary = folder / "scx_one"
-    assert run(portfolio.open("scx_one")) == "\n"
+    assert run(portfolio.open(SchedulerName("scx_one"))) == "\n"
     before = binary.stat()
     with binary.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"x")  # in place, of the same size, with the old time put back
     os.utime(binary, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(SchedulerError, match="is not the recorded file"):
-        portfolio.open("scx_one")
+        portfolio.open(SchedulerName("scx_one"))
 
 
 def test_a_file_that_has_settled_is_hashed_once(portfolio, monkeypatch):
     echo = Path("/bin/echo").resolve()
     portfolio.write_records({"scx_one": record(echo)})
-    assert run(portfolio.open("scx_one", "loud")) == "--loud 3\n"
+    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud 3\n"
     monkeypatch.setattr(hashlib, "file_digest", None)
-    assert run(portfolio.open("scx_one", "loud")) == "--loud 3\n"
+    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud 3\n"
 
 
 @pytest.mark.root
@@ -203,20 +204,20 @@ def test_a_file_that_has_settled_is_hashed_once(portfolio, monkeypatch):
 def test_a_strangers_binary_is_refused_unless_named(manifest, folder, portfolio):
     os.chown(folder / "scx_one", 12345, 12345)
     with pytest.raises(SchedulerError, match="owned by user 12345"):
-        portfolio.open("scx_one")
-    assert run(Portfolio.load(manifest, folder, "", owners=(12345,)).open("scx_one")) == "\n"
+        portfolio.open(SchedulerName("scx_one"))
+    assert run(Portfolio.load(manifest, folder, "", owners=(12345,)).open(SchedulerName("scx_one"))) == "\n"
     os.chown(folder / "scx_one", 0, 0)
     os.chown(folder / "installed.json", 12345, 12345)
     with pytest.raises(InputError, match="owned by user 12345"):
-        portfolio.open("scx_one")
+        portfolio.open(SchedulerName("scx_one"))
 
 
 def test_what_is_not_installed_says_how(portfolio):
     portfolio.write_records({})
     with pytest.raises(SchedulerError, match="run `asa schedulers install scx_one`"):
-        portfolio.open("scx_one")
+        portfolio.open(SchedulerName("scx_one"))
     with pytest.raises(SchedulerError, match="nobody has it"):
-        portfolio.open("scx_gone")
+        portfolio.open(SchedulerName("scx_gone"))
 
 
 @pytest.mark.parametrize(
@@ -226,9 +227,9 @@ def test_a_damaged_record_is_one_clear_line(portfolio, folder, text):
     (folder / "installed.json").write_bytes(text)
     for question in (portfolio.look, portfolio.open):
         with pytest.raises(InputError, match=r"installed.json.*`asa schedulers install`") as caught:
-            question("scx_one")
+            question(SchedulerName("scx_one"))
         assert "\n" not in str(caught.value)
-    assert isinstance(portfolio.look("eevdf"), Available), "resting needs no record"
+    assert isinstance(portfolio.look(SchedulerName("eevdf")), Available), "resting needs no record"
 
 
 def test_the_record_is_written_whole_and_with_safe_rights(portfolio, folder):
@@ -241,7 +242,7 @@ def test_the_record_is_written_whole_and_with_safe_rights(portfolio, folder):
     assert portfolio.records()["scx_one"].flags_reason == "aborts"
     (folder / "installed.json").chmod(0o666)
     with pytest.raises(InputError, match="writable by others"):
-        portfolio.open("scx_one")
+        portfolio.open(SchedulerName("scx_one"))
 
 
 def test_path_search(manifest, folder, portfolio, tmp_path, monkeypatch):

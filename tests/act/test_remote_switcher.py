@@ -10,10 +10,10 @@ import select
 import time
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 from jeepney.fds import FileDescriptor
 
+from asa import wire
 from asa.act.helper_link import HelperLink
 from asa.act.remote import RemoteSwitcher
 from asa.act.remote_probes import ProbeFetch
@@ -35,7 +35,7 @@ class StandIn:
         self.sys = sys
         self.asked = []
         self.refuse = {}  # member -> (name, message)
-        self.facts = msgspec.json.encode(FACTS).decode()
+        self.facts = wire.json_text(FACTS)
         self.holder = ""
         self.bus.serve(
             Object(
@@ -60,7 +60,7 @@ class StandIn:
             facts = ProbeFacts(backend="core", layout=1, cpus=1, row_bytes=8, fields=(), lacking={})
             reader, writer = os.pipe()
             os.close(writer)
-            request.answer(reader, msgspec.json.encode(facts).decode())
+            request.answer(reader, wire.json_text(facts))
             os.close(reader)
         else:
             if request.member == "Release":
@@ -69,7 +69,7 @@ class StandIn:
 
     def standbys(self):
         one = Standby(scheduler=FLASH, ready=True, memory_bytes=4_000_000, since_ns=1)
-        return msgspec.json.encode((one,)).decode()
+        return wire.json_text((one,))
 
     def attach(self, name):
         put(self.sys, "enabled", f"{name.removeprefix('scx_')}_1.1.4_x86_64")
@@ -82,7 +82,7 @@ class StandIn:
             monotonic_ns=time.monotonic_ns(), outcome=outcome, old=EEVDF, new=new, elapsed_ns=5_000_000,
             detail="so it is", undo="", way=Way.STANDBY, **more,
         )  # fmt: skip
-        self.send("Event", msgspec.json.encode(event).decode())
+        self.send("Event", wire.json_text(event))
 
     def send(self, member, text):
         self.bus.emit(PATH, INTERFACE, member, "s", (text,), to=self.holder)
@@ -386,7 +386,7 @@ def test_probes_that_came_twice_are_kept_once(tmp_path):
     fetch.lost()
     on_answer[0]()
     for descriptor, answered in ((first, asked[0]), (second, asked[1])):
-        answered((FileDescriptor(descriptor), msgspec.json.encode(facts).decode()))
+        answered((FileDescriptor(descriptor), wire.json_text(facts)))
     assert fetch() == (second, facts)
     os.close(second)
     with pytest.raises(OSError, match="Bad file descriptor"):

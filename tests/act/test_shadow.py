@@ -83,10 +83,10 @@ class Bench:
     def behave(self, how):
         (self.root / "behaviour").write_text(how)
 
-    def open(self, name, mode):  # what the switcher asks of a portfolio
-        if name not in ("scx_good", "scx_other"):
+    def open(self, name):  # what the switcher asks of a portfolio
+        if name.bare not in ("scx_good", "scx_other"):
             raise SchedulerError(scheduler=name, reason="not installed")
-        return Opened(fd=os.open(self.script, os.O_RDONLY), path=self.script, argv=("stand-in", name, mode))
+        return Opened(fd=os.open(self.script, os.O_RDONLY), path=self.script, argv=("stand-in", name.bare, name.mode))
 
     def name_of_ops(self, ops):
         return SchedulerName("scx_good") if ops.startswith("good") else None
@@ -146,7 +146,7 @@ def test_one_loads_and_its_attach_is_denied(bench):
 
 
 def test_one_that_is_ending_leaves_nothing_that_is_readable_for_good(bench):
-    gated = launch(bench.open("scx_good", "default"), bench.root / "log", bench.root / "run")
+    gated = launch(bench.open(SchedulerName("scx_good")), bench.root / "log", bench.root / "run")
     while gated.stage is Stage.LOADING:
         select.select([gated.fileno()], [], [], 10.0)
         gated.advance()

@@ -16,6 +16,7 @@ import json, os, select, signal, sys, time
 from dataclasses import replace
 from pathlib import Path
 import msgspec
+from asa import wire
 from asa import requests, status
 from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
 from asa.decide import orders, policy
@@ -43,7 +44,7 @@ def write():
     state["held"], state["held_until_ns"] = word is not None, word.until_ns if word else None
     state["chosen"] = word.scheduler if word else None
     state["updated_ns"] = time.time_ns()
-    file.write(msgspec.convert(state, status.Status))
+    file.write(wire.shaped(state, status.Status))
 def obey(one):
     global memory
     order = requests.order(one, time.time_ns())

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import asa.decide.account  # noqa: F401  # now: while a test has another `Places` its annotations have no meaning
-from asa import paths, status
+from asa import paths, status, wire
 from asa.cli import explain
 from asa.cli import status as status_command
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, SwitchEvent, SwitchOutcome, Way
@@ -295,11 +295,11 @@ def test_status_shows_how_it_switches_and_who_stands_by(agent, capsys):
 
 
 def test_a_status_of_an_older_agent_can_be_explained(places, agent, capsys):
-    body = msgspec.json.decode(msgspec.json.encode(explained(0)))
+    body = msgspec.json.decode(wire.json_bytes(explained(0)))
     new = ("way", "way_reason", "standbys", "barred", "ranking", "keeps_to", "guard", "guard_blocks", "lately")
     for name in (*new, "guard_next_look", "learned"):
         del body[name]
-    (places.run / "status.json").write_bytes(msgspec.json.encode(body))
+    (places.run / "status.json").write_bytes(wire.json_bytes(body))
     assert status.read(places.run) is not None
     assert asked(explain) == 0
     assert "guard      has seen nothing of cpu yet" in capsys.readouterr().out

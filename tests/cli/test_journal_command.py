@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from asa import paths
+from asa import paths, wire
 from asa.act.portfolio import Portfolio
 from asa.cli import explain_features
 from asa.cli import journal as journal_command
@@ -81,7 +81,7 @@ def header_by(settings, rules):
         kernel="6",
         cpus=2,
         mode="switching",
-        settings=msgspec.json.encode(settings).decode(),
+        settings=wire.json_text(settings),
         table=rules.table.path,
         model=hashlib.sha256(paths.base_model().read_bytes()).hexdigest(),
         versions=dict(rules.versions),
@@ -289,7 +289,7 @@ def test_a_replay_begins_with_the_standing_of_then(file, capsys):
     with Journal.look(file) as journal:
         target = next(event.new for event in journal.events(1))
     mark = Mark(scheduler=target, cause=Cause.FAILED, version="", count=3, at_ns=0, until_ns=None, why="it failed")
-    with_header(file, standing=msgspec.json.encode(Standing(marks=(mark,))).decode(), model="0")
+    with_header(file, standing=wire.json_text(Standing(marks=(mark,))), model="0")
     assert asa("replay", file) == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "saved       " in told
@@ -303,7 +303,7 @@ def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
     won, lost = (40, 0) if one == EEVDF else (0, 40)
     duel = Duel(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
     duel = msgspec.structs.replace(duel, won=won, lost=lost)
-    with_header(file, learning=msgspec.json.encode(Learning(duels=(duel,))).decode())
+    with_header(file, learning=wire.json_text(Learning(duels=(duel,))))
     assert asa("replay", file) == replay_command.DIFFERS
     assert "1 saved" in capsys.readouterr().out
 
@@ -368,7 +368,7 @@ def test_a_session_that_had_no_schedulers_is_not_compared_with_those_of_now(file
     with Journal.look(file) as journal:
         target = next(event.new for event in journal.events(1))
     mark = Mark(scheduler=target, cause=Cause.FAILED, version="v1", count=3, at_ns=0, until_ns=None, why="it failed")
-    with_header(file, standing=msgspec.json.encode(Standing(marks=(mark,))).decode(), versions={})
+    with_header(file, standing=wire.json_text(Standing(marks=(mark,))), versions={})
     record = SimpleNamespace(sha256="v2", version="")
     monkeypatch.setattr(Portfolio, "records", lambda _: {target.partition(":")[0]: record})
     assert asa("replay", file) == replay_command.DIFFERS  # the mark holds, as it did for the agent

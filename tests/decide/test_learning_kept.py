@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning_use import GAME, NEW, WEB, S, Use, a_duel
 
+from asa import wire
 from asa.core.decision import EEVDF, Workload
 from asa.core.errors import InputError
 from asa.decide import learning
@@ -78,7 +79,7 @@ def test_what_is_kept_is_bounded():
     assert use.counts() == (100, 100, 0)
     use.pair(4000, 4000)
     assert use.counts() == (100, 100, 1)
-    assert len(msgspec.json.encode(use.lessons.kept)) < 1 << 20
+    assert len(wire.json_bytes(use.lessons.kept)) < 1 << 20
 
 
 names = st.text(min_size=1, max_size=10)
@@ -132,9 +133,9 @@ def test_every_count_that_a_file_may_hold_has_its_evidence():
         b'{"watched_s": -1}',
         b'{"stays": [{"workload": "web", "count": 0, "mean_s": 1}]}',
         b'{"duels": [{"workload": "web"}]}',
-        b'{"duels": [%s]}' % msgspec.json.encode(msgspec.structs.replace(A_DUEL, won=MOST_COUNTED + 1)),
-        b'{"duels": [%s]}' % msgspec.json.encode(msgspec.structs.replace(A_DUEL, lost=10**6)),
-        b'{"duels": [%s]}' % b",".join([msgspec.json.encode(A_DUEL)] * (MOST_DUELS + 1)),
+        b'{"duels": [%s]}' % wire.json_bytes(msgspec.structs.replace(A_DUEL, won=MOST_COUNTED + 1)),
+        b'{"duels": [%s]}' % wire.json_bytes(msgspec.structs.replace(A_DUEL, lost=10**6)),
+        b'{"duels": [%s]}' % b",".join([wire.json_bytes(A_DUEL)] * (MOST_DUELS + 1)),
         b'{"stays": [%s]}' % b",".join([b'{"workload": "web", "count": 1, "mean_s": 1}'] * (MOST_STAYS + 1)),
         b" " * ((1 << 20) + 1),
     ],

@@ -15,10 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
 from waiting import LIMIT_S, until
 
-from asa import paths
+from asa import paths, wire
 from asa.act.portfolio import Origin, Record
 from asa.bus import Bus, CallError, Method, Object, Rule
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
@@ -99,7 +98,7 @@ class Stage:
                 sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
             )  # fmt: skip
         record = self.folder / "cache/scx/installed.json"
-        record.write_bytes(msgspec.json.encode({"schedulers": records}))
+        record.write_bytes(wire.json_bytes({"schedulers": records}))
         record.chmod(0o644)
 
     @property

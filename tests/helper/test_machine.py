@@ -13,7 +13,7 @@ from waiting import until
 from asa.act import rivals
 from asa.act.undo import UndoJournal
 from asa.bus import BusError
-from asa.core.decision import Standby
+from asa.core.decision import SchedulerName, Standby
 from asa.core.errors import InputError
 from asa.core.helper_api import Failure
 from asa.helper.machine import Host, Machine, RefusedError
@@ -67,7 +67,7 @@ class Switcher:
         return tuple(Standby(scheduler=name, ready=True, memory_bytes=0, since_ns=0) for name in self.waiting)
 
     def current(self):
-        return "scx_now"
+        return SchedulerName("scx_now")
 
     def poll(self):
         return None
@@ -219,8 +219,8 @@ def test_it_looks_when_the_switcher_wants_to():
 
 def test_what_is_in_use():
     machine = Machine(switcher=Switcher())
-    machine.begin("scx_next:fast", "")
-    machine.keep_ready(("scx_ready",))
+    machine.begin(SchedulerName("scx_next:fast"), "")
+    machine.keep_ready((SchedulerName("scx_ready"),))
     for name in ("scx_now", "scx_next", "scx_next:fast", "scx_ready"):
         assert machine.uses(name)
     for name in ("scx_next:slow", "scx", "scx_ready:fast"):

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-import msgspec
 import pytest
 from made_up_status import status
 from waiting import until
 
+from asa import wire
 from asa.monitor import feed
 from asa.monitor.feed import MOST_POINTS, Feed, History, Point
 from asa.status import StatusFile
@@ -68,7 +68,7 @@ def test_an_agent_that_is_killed_is_noticed(tmp_path, monkeypatch):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([*words, str(tmp_path)], **pipes) as process:
         process.stdout.readline()
-        (tmp_path / "status.json").write_bytes(msgspec.json.encode(status(pid=process.pid)))
+        (tmp_path / "status.json").write_bytes(wire.json_bytes(status(pid=process.pid)))
         seen = Feed([tmp_path])
         assert seen.look()
         process.kill()

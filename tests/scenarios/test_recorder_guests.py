@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Recording in guests: what each plays, what is left after an interruption, and guests that crash. No guest boots."""
 
-import msgspec
 import pytest
 
+from asa import wire
 from asa.core.errors import GuestCrashError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
@@ -59,10 +59,7 @@ class Desk:
         self.booted.append(part)
         self.running += 1
         self.most = max(self.most, self.running)
-        lines = [
-            msgspec.json.encode(Outcome(workload=label, seed=part.seed, result=Result.KEPT)).decode()
-            for label in part.labels
-        ]
+        lines = [wire.json_text(Outcome(workload=label, seed=part.seed, result=Result.KEPT)) for label in part.labels]
 
         class Guest:
             def poll(self):

@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from asa import wire
 from asa.core.errors import GuestCrashError, LabError
 from scenarios import runner_folder, runner_guests
 from scenarios.application import Tier
@@ -77,7 +77,7 @@ def lab(tmp_path, monkeypatch):
 
     def boot_with(fault):
         def boot(command, out, limit_s):
-            orders = msgspec.json.decode(Path(command[-1]).read_bytes(), type=Orders)
+            orders = wire.from_json(Path(command[-1]).read_bytes(), Orders)
             assert Path(orders.out) == out
             booted.append(FakeGuest(out, orders, fault))
             return booted[-1]

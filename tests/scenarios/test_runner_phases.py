@@ -3,11 +3,11 @@
 
 from contextlib import contextmanager, suppress
 
-import msgspec
 import psutil
 import pytest
 from toys import toys
 
+from asa import wire
 from asa.core.errors import InputError
 from scenarios.application import Tier
 from scenarios.catalogue import CHANGING, PAIRS, find
@@ -98,9 +98,9 @@ def test_a_plan_pairs_both_phases_with_each_application_alone():
 
 def test_trials_that_were_kept_before_there_were_phases_are_read():
     trial = plan("web+archive").trials[0]
-    kept = msgspec.to_builtins(trial)
+    kept = wire.plain(trial)
     del kept["then"]
-    assert msgspec.json.decode(msgspec.json.encode(kept), type=Trial) == trial
+    assert wire.from_json(wire.json_bytes(kept), Trial) == trial
 
 
 def test_both_phases_are_measured_under_one_scheduler(stage):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from asa.act.exits import read_exit
 from asa.act.gate import Gated, links
 from asa.act.gated.exchange import take_out
-from asa.act.gated.pool import ended, split
+from asa.act.gated.pool import ended
 from asa.act.watch import KernelLog
 from asa.core.decision import ExitKind, SchedulerExit, SchedulerName
 from asa.core.errors import SchedulerError
@@ -66,7 +66,7 @@ class Attached:
 
     def carried_by(self, state: SchedExtState | None) -> bool:
         """Does sysfs show it in force?"""
-        return state is not None and state.state == "enabled" and self._name_of_ops(state.ops) == split(self.name)[0]
+        return state is not None and state.state == "enabled" and self._name_of_ops(state.ops) == self.name.bare
 
     def confirm(self, ops: str) -> None:
         """It is in force, as `ops`; from now on an ordinary process."""
@@ -108,7 +108,7 @@ class Attached:
     def _loss(self, reason: str, code: int | None) -> Loss:
         words = self.gated.process.last_words()
         error = SchedulerError(scheduler=self.name, reason=reason, last_words=words)
-        why = self._log.why(self._ops or split(self.name)[0].removeprefix("scx_")) or self._why
+        why = self._log.why(self._ops or self.name.bare.removeprefix("scx_")) or self._why
         return Loss(since_ns=self._lost_ns or 0, detail=str(error), exit=read_exit(words, why, code))
 
     def _patience_s(self) -> float:

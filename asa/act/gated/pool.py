@@ -73,7 +73,7 @@ class Pool:
 
     def start(self, name: SchedulerName, *, urgent: bool = True) -> Gated:
         """Have `name` load. Raises AsaError when it cannot be started at all."""
-        opened, processors = self._portfolio.open(*split(name)), self._processors()
+        opened, processors = self._portfolio.open(name), self._processors()
         log = self._logs / f"{name.replace(':', '-')}.log"
         try:
             self._undo.keep_settings()
@@ -198,12 +198,6 @@ class Pool:
         """Have all of them end."""
         for name in list(self._loaded):
             self.drop(name)
-
-
-def split(name: SchedulerName) -> tuple[SchedulerName, str]:
-    """Scheduler and mode of `scheduler` or `scheduler:mode`."""
-    scheduler, _, mode = name.partition(":")
-    return SchedulerName(scheduler), mode or "default"
 
 
 def ended(code: int) -> str:

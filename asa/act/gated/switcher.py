@@ -14,7 +14,7 @@ from asa.act.gate import Stage
 from asa.act.gated.attached import Attached, Loss
 from asa.act.gated.exchange import Order, Steps, expedite, notice
 from asa.act.gated.leaving import Leaving
-from asa.act.gated.pool import Pool, ended, split
+from asa.act.gated.pool import Pool, ended
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
@@ -363,7 +363,7 @@ class GatedSwitcher:
         if state is None or state.state != "enabled" or not state.ops:  # without a name: it is just going
             return False
         old = self._order.old if self._order is not None else EEVDF
-        ours = {split(name)[0] for name in (*self._leaving.names(), self._ours(), old)}
+        ours = {name.bare for name in (*self._leaving.names(), self._ours(), old)}
         return self._portfolio.name_of_ops(state.ops) not in ours
 
     def _look_for_strangers(self, state: SchedExtState | None) -> SwitchEvent | None:

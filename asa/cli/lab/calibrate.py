@@ -186,8 +186,7 @@ def _prototype(arguments: argparse.Namespace) -> int:
 
 
 def _overhead(arguments: argparse.Namespace) -> int:
-    import msgspec
-
+    from asa import wire
     from asa.core.errors import AsaError
     from calibration.stages import campaign as stages
     from calibration.stages import table as stages_table
@@ -201,7 +200,7 @@ def _overhead(arguments: argparse.Namespace) -> int:
             raise AsaError(f"{setup.folder}: no cost was measured; {setup.unchanged()}")
         file = stages_table.with_costs(costs, setup.before, setup.machine(), setup.measured(results))
         felt = stages_table.felt(setup.played(plan.run, results))
-        return setup.finish(file, results, {"felt": msgspec.to_builtins(felt), "left_out": lacking})
+        return setup.finish(file, results, {"felt": wire.plain(felt), "left_out": lacking})
 
     return conduct(arguments, finish)
 

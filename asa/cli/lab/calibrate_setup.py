@@ -83,8 +83,8 @@ class Setup:
         from asa.decide.table import Measured, Present
 
         present = Present.of(self.portfolio)
-        names = dict.fromkeys(name.partition(":")[0] for name in self.schedulers)
-        stamps = {name: present.stamp(SchedulerName(name)) for name in names}
+        names = dict.fromkeys(SchedulerName(name).bare for name in self.schedulers)
+        stamps = {name: present.stamp(name) for name in names}
         return Measured(
             date=_played_on(results),
             command=shlex.join(("asa", *sys.argv[1:])),
@@ -112,8 +112,7 @@ class Setup:
 
         An old one that has what the new one has not, and that was not `counted` in it, stays beside it.
         """
-        import msgspec
-
+        from asa import wire
         from asa.cli.lab import calibrate
         from asa.decide import table
         from calibration.stages import table as stages_table
@@ -131,7 +130,7 @@ class Setup:
             facts = {"table": str(self.out), "folder": str(self.folder), "trials": len(results), "failed": len(failed)}
             facts["kept"] = None if kept is None else str(kept)
             body = {**facts, "took_s": took_s, **more, "classes": file.classes, "costs": file.costs}
-            print(msgspec.json.encode(body).decode())
+            print(wire.json_text(body))
             return 0
         calibrate.show(file)
         for one in failed:
@@ -359,14 +358,14 @@ def _asked(
 
 def _name(arguments: argparse.Namespace, scenarios: "Sequence[Scenario]", cpus: int, portfolio: "Portfolio") -> str:
     """Of the default folder: the same for the same request, kernel and schedulers."""
-    import msgspec
+    from asa import wire
 
     asked = _asked(arguments, scenarios, arguments.scheduler.split(","), getattr(arguments, "repeat", 0), cpus)
     more = [str(getattr(arguments, name, "")) for name in ("trials", "minutes", "without_agent", "record", "prior")]
     more += [arguments.machine] if arguments.machine else []
     here = [os.uname().release, sorted((name, one.sha256) for name, one in portfolio.records().items())]
     stage = getattr(arguments, "stage", "adapt")
-    return f"{stage}-{hashlib.sha256(msgspec.json.encode((asked, more, here))).hexdigest()[:8]}"
+    return f"{stage}-{hashlib.sha256(wire.json_bytes((asked, more, here))).hexdigest()[:8]}"
 
 
 def _lines(more: dict[str, object]) -> list[tuple[str, object]]:

@@ -117,9 +117,7 @@ def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
 def _stage(seed: int, *, owner: int) -> int:
     import tempfile
 
-    import msgspec
-
-    from asa import host, paths
+    from asa import host, paths, wire
     from asa.act.portfolio import Portfolio
     from asa.decide import table
     from collectors.sampler import SystemClock
@@ -127,7 +125,7 @@ def _stage(seed: int, *, owner: int) -> int:
     from scenarios.player import find_stage
 
     def emit(event: Event) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+        sys.stdout.buffer.write(wire.json_bytes(event) + b"\n")
         sys.stdout.buffer.flush()
 
     places = paths.default()

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from asa import wire
 from asa.core.decision import Decision
 from asa.core.errors import AsaError
 from scenarios.demo import Event, PhaseReport
@@ -57,7 +58,7 @@ class View:
     def line(self, text: str) -> None:
         """One line of the stage's output; what is not an event (a program's own word) is shown as it is."""
         try:
-            event = msgspec.json.decode(text, type=Event)
+            event = wire.from_json(text, Event)
         except msgspec.DecodeError:
             self.note(text)
             return
@@ -102,8 +103,8 @@ class View:
             "sched_ext_left": self._left,
             "exit_code": exit_code,
             "figures": figures,
-            "phases": msgspec.to_builtins(self._reports),
-            "timeline": msgspec.to_builtins(self._events),
+            "phases": wire.plain(self._reports),
+            "timeline": wire.plain(self._events),
         }
         try:
             out.write_text(json.dumps(record, indent=1) + "\n")

@@ -78,9 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Gather, train, judge, keep. Exit code 0 when the result is better. Raises JournalError, ModelError, AsaError."""
     need("sklearn", "xgboost", "joblib", extra="train")
     train.single_threaded()
-    import msgspec
-
-    from asa import config, model, paths
+    from asa import config, model, paths, wire
     from asa.cli.model import comes_first
     from models import artefact, versions
     from models.runtime import Ensemble
@@ -107,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         kept = _keep(where, outcome, outcome.tuned, parent, base, own, arguments)
     if arguments.json:
         body = {"kept": kept.name if kept else None, "better": not outcome.why, "why": outcome.why}
-        print(msgspec.json.encode({**body, "figures": outcome.figures}).decode())
+        print(wire.json_text({**body, "figures": outcome.figures}))
         return 1 if outcome.why else 0
     for name, value in outcome.figures.items():
         print(f"{name} {value:g}")

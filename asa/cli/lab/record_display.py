@@ -61,9 +61,9 @@ class Lines:
     def outcome(self, outcome: "Outcome") -> None:
         """A line."""
         if self._as_json:
-            import msgspec
+            from asa import wire
 
-            print(msgspec.json.encode(outcome).decode(), flush=True)
+            print(wire.json_text(outcome), flush=True)
         else:
             print(self._prefix + words(outcome), flush=True)
 

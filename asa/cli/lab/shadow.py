@@ -49,9 +49,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report; the journal stays as it is."""
-    import msgspec
-
-    from asa import paths
+    from asa import paths, wire
     from asa.cli import outfile
     from asa.cli.run import SHADOW_JOURNAL
     from asa.journal import Journal
@@ -66,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         with outfile.whole(arguments.plot, path) as part:
             part.write_text(picture(found), encoding="utf-8")
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(wire.json_text(found))
     else:
         _print(found)
     return 0

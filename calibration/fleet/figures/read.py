@@ -18,7 +18,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from asa.core.decision import EEVDF
+from asa import wire
+from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures.blocks import Block, Controlled, Facts, Machine, Repeat, Run, is_static
@@ -134,7 +135,7 @@ def _machine(folder: Path) -> Machine:
         trials=len(rows),
         failed=outcomes.count(Outcome.FAILED),
         disturbed=outcomes.count(Outcome.DISTURBED),
-        again=(len(again), sum(row["scheduler"].partition(":")[0] == AGENT for row in again)),
+        again=(len(again), sum(SchedulerName(row["scheduler"]).bare == AGENT for row in again)),
         began_ns=min((row["started_ns"] for row in rows if row["started_ns"]), default=None),
         took_s=sum(row["took_s"] or 0.0 for row in rows),
         seeds=() if asked.seed is None else (asked.seed,),
@@ -248,8 +249,8 @@ def _controlled(row: Mapping[str, Any]) -> tuple[Controlled, ...]:
     if is_static(_column(row)) or not row["parameters"]:
         return ()
     try:
-        kept = msgspec.json.decode(row["parameters"], type=dict[str, dict[str, Any]]).get(CONTROLLER)
-        return () if kept is None else (msgspec.convert(kept, Controlled),)
+        kept = wire.from_json(row["parameters"], dict[str, dict[str, Any]]).get(CONTROLLER)
+        return () if kept is None else (wire.shaped(kept, Controlled),)
     except msgspec.DecodeError as error:
         raise AsaError(f"trial {row['trial']}: no record of a controller: {error}; {_COMMAND}") from error
 
@@ -280,7 +281,7 @@ def _lengths(asked: _Asked, blocks: Sequence[Block]) -> dict[str, tuple[float, f
 
 def _decoded(path: Path, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return wire.from_json(path.read_bytes(), kind)
     except OSError as error:
         raise AsaError(f"{path}: cannot be read: {error.strerror}; {_COMMAND}") from error
     except msgspec.DecodeError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from asa import wire
 from asa.config import Voting
 from asa.core.errors import AsaError
 from asa.decide.filters import Method
@@ -52,7 +53,7 @@ def read(folder: Path) -> list[Window]:
     if not path.exists():
         return []
     try:
-        found = [msgspec.json.decode(line, type=_Line) for line in path.read_bytes().splitlines()]
+        found = [wire.from_json(line, _Line) for line in path.read_bytes().splitlines()]
     except OSError as error:
         raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:

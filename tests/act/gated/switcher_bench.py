@@ -86,10 +86,10 @@ class Bench:
         for name in names or (GOOD, OTHER):
             (self.root / f"behaviour-{name}").write_text(how)
 
-    def open(self, name, mode):  # what the switcher asks of a portfolio
-        if name not in (GOOD, OTHER):
+    def open(self, name):  # what the switcher asks of a portfolio
+        if name.bare not in (GOOD, OTHER):
             raise SchedulerError(scheduler=name, reason="not installed")
-        return Opened(fd=os.open(self.script, os.O_RDONLY), path=self.script, argv=("stand-in", name, mode))
+        return Opened(fd=os.open(self.script, os.O_RDONLY), path=self.script, argv=("stand-in", name.bare, name.mode))
 
     def name_of_ops(self, ops):
         return next((name for name in (GOOD, OTHER) if ops.startswith(name.removeprefix("scx_"))), None)

@@ -10,6 +10,7 @@ import pytest
 from waiting import until
 
 from asa import config, yamlfile
+from asa.core.decision import SchedulerName
 from asa.core.errors import InputError, SchedulerError
 from asa.paths import Places
 from calibration.controllers import agent as controllers_agent
@@ -118,23 +119,23 @@ def test_random_draws_by_the_trial_and_holds_that(sent):
         for repeat in (1, 2, 3):
             for _ in range(2):
                 sent.attend(trial(label, repeat))
-                with sent.hold("random"):
+                with sent.hold(SchedulerName("random")):
                     pass
                 name = FakeForcing.held[-1]
                 assert drawn.setdefault((label, repeat), name) == name
                 assert sent.told([(0, S)])["switched"] == (
                     [] if name == "eevdf" else [[pytest.approx(0, abs=1e9), name]]
                 )
-                assert sent.version("random") == f"{name} 1.2"
+                assert sent.version(SchedulerName("random")) == f"{name} 1.2"
     assert set(drawn.values()) == {"eevdf", "scx_simple", "scx_flash"}
 
 
 def test_a_scheduler_is_held_and_nothing_is_told_of_it(sent):
-    with sent.hold("scx_flash"):
+    with sent.hold(SchedulerName("scx_flash")):
         pass
     assert FakeForcing.held == ["scx_flash"]
     assert sent.told([(0, S)]) == {}
-    assert sent.version("scx_flash") == "1.2"
+    assert sent.version(SchedulerName("scx_flash")) == "1.2"
 
 
 def test_names(sent):
@@ -144,7 +145,7 @@ def test_names(sent):
     for wrong in ("agent:no-brain", "random:3", "loader-auto:x"):
         with pytest.raises(InputError, match=f"--scheduler: '{wrong}' is not accepted"):
             controllers.check([wrong])
-        with pytest.raises(InputError), sent.hold(wrong):
+        with pytest.raises(InputError), sent.hold(SchedulerName(wrong)):
             pass
 
 

@@ -4,8 +4,7 @@
 import json
 import math
 
-import msgspec
-
+from asa import wire
 from calibration.scenarios import tables as bench_tables
 from calibration.scoring.table import APPLICATIONS
 from scenarios import catalogue
@@ -116,7 +115,7 @@ def machine(folder, truth, *, columns, scenarios, repeats=3, record=None, left=(
     folder.mkdir(parents=True)
     apart, parts = split(plan, results)
     bench_tables.write(folder, apart, list(parts.values()))
-    (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
+    (folder / "plan.json").write_bytes(wire.json_bytes(plan))
     known = {"name": folder.name, "cpus": 4, "prototype": True, **facts}
     (folder / "machine.json").write_text(json.dumps(known))
     return folder

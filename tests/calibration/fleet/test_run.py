@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from waiting import until
 
-from asa import paths
+from asa import paths, wire
 from asa.core.errors import AsaError
 from calibration.controllers import agent as controllers_agent
 from calibration.fleet import task as fleet_task
@@ -319,7 +319,7 @@ def test_the_minutes_of_adapting_come_with_the_table_that_they_are_of(tmp_path, 
     adapted.write(table, 21.5)
     Fleet(out, request).__exit__()
     assert json.loads(facts.read_text()) == begun | {"adapt_minutes": 21.5}
-    assert msgspec.json.decode(facts.read_bytes(), type=fleet_figures_read.Facts).adapt_minutes == 21.5
+    assert wire.from_json(facts.read_bytes(), fleet_figures_read.Facts).adapt_minutes == 21.5
     table.write_text("version: 2 # another\n")
     Fleet(tmp_path / "other", request).__exit__()
     assert "adapt_minutes" not in json.loads((tmp_path / "other/vm125/machine.json").read_text())

@@ -3,10 +3,10 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from fleet_toys import result
 
+from asa import wire
 from asa.core.errors import LabError
 from asa.paths import Places
 from calibration.controllers.columns import Given
@@ -71,7 +71,7 @@ def task(monkeypatch):
 def booting(guests, outcome=Outcome.DONE):
     def boots(task):
         def boot(command, out, limit_s):
-            given = msgspec.json.decode(Path(command[-1]).read_bytes(), type=Given)
+            given = wire.from_json(Path(command[-1]).read_bytes(), Given)
             contents = Path(given.table).read_bytes(), Path(given.model).read_bytes()
             guests.append((task.machine.name, command[:4], contents, given))
             return FakeGuest(command, out, outcome)

@@ -125,10 +125,10 @@ def test_a_part_that_fails_leaves_its_figures_unknown(tmp_path, monkeypatch):
 
 
 def test_what_a_guest_wrote_is_read_and_rubbish_refused(tmp_path):
-    import msgspec
+    from asa import wire
 
     path = tmp_path / "laptop.json"
-    path.write_bytes(msgspec.json.encode(FOUND))
+    path.write_bytes(wire.json_bytes(FOUND))
     assert laptop_guest.read(path) == FOUND
     path.write_text("{}")
     with pytest.raises(AsaError, match="nothing of the laptop benchmark"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from forty_labels import HOST, LAB, SMALL, forty
 
+from asa import wire
 from asa.core.errors import ModelError
 from calibration.recognition import evaluation as evaluate_model
 from calibration.recognition import figures as evaluate_model_figures
@@ -87,7 +88,7 @@ def test_a_kept_result_is_read_as_it_was_written(result, tmp_path):
     text = path.read_bytes()
     path.write_bytes(text[:-40])
     assert evaluate_model_figures.read(path) is None
-    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(result, result=0)))
+    path.write_bytes(wire.json_bytes(msgspec.structs.replace(result, result=0)))
     assert evaluate_model_figures.read(path) is None
     names = {evaluate_model_figures.file_name("ab" * 32, seed, quick=quick) for seed in (1, 2) for quick in (0, 1)}
     assert len(names) == 4

@@ -223,7 +223,7 @@ def test_other_names_are_schedulers_and_have_versions(places, tmp_path, agents):
 
 
 def test_a_table_of_a_mode_names_scheduler_and_mode(tmp_path):
-    write_table(tmp_path / "table.yaml", "scx_lavd:powersave", ["web", "idle"])
+    write_table(tmp_path / "table.yaml", SchedulerName("scx_lavd:powersave"), ["web", "idle"])
     (entry,) = json.loads((tmp_path / "table.yaml").read_text())["classes"]["web"]
     assert (entry["scheduler"], entry["mode"]) == ("scx_lavd", "powersave")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.core.decision import EEVDF, Workload
+from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.table import Entry
 from calibration.stages import merge as stages_merge
 from calibration.stages.ranking import ranking, to_classes, wider
@@ -17,7 +17,10 @@ NOISE = 0.005
 
 def blocks(*rows, run="run"):
     """Scores of a class, a dict a block."""
-    return {("web+archive", run, place): dict(row) for place, row in enumerate(rows, 1)}
+    return {
+        ("web+archive", run, place): {SchedulerName(name): score for name, score in row.items()}
+        for place, row in enumerate(rows, 1)
+    }
 
 
 def entries(cells):

@@ -8,7 +8,7 @@ import pytest
 from stage_players import FACTS, ToyPlayer
 from toys import toys
 
-from asa import paths
+from asa import paths, wire
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError, SchedulerError
 from calibration.stages import play as stages_play
@@ -56,8 +56,8 @@ class GuestAtWork:
     """Plays its orders at one look, and leaves a recording of each trial and what it is."""
 
     def __init__(self, command, out):
-        orders = msgspec.json.decode(Path(command[-2]).read_bytes(), type=Orders)
-        self.options = msgspec.json.decode(Path(command[-1]).read_bytes(), type=Options)
+        orders = wire.from_json(Path(command[-2]).read_bytes(), Orders)
+        self.options = wire.from_json(Path(command[-1]).read_bytes(), Options)
         self.lines = []
         runner_folder.write(out / "facts", FACTS)
         for trial in orders.trials:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from asa import config
+from asa import config, wire
 from asa.cli.lab import demo
 from asa.cli.lab.demo_view import View
 from asa.core.errors import AsaError
@@ -42,8 +42,8 @@ def wrong(number):
 def judge(tmp_path, reports, *, left="disabled", exit_code=0):
     with View() as view:
         for one in reports:
-            view.line(msgspec.json.encode(Event(at_s=1.0, report=one)).decode())
-        view.line(msgspec.json.encode(Event(at_s=2.0, left=left)).decode())
+            view.line(wire.json_text(Event(at_s=1.0, report=one)))
+        view.line(wire.json_text(Event(at_s=2.0, left=left)))
         return view.summary(out=tmp_path / "run.json", facts={"cpus": 2}, exit_code=exit_code, setup_s=1.0, run_s=100.0)
 
 

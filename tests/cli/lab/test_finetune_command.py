@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from recorded_uses import LOADS, header, samples
 
-from asa import paths
+from asa import paths, wire
 from asa.cli import explain, explain_features, model
 from asa.cli.grammar import Parser
 from asa.cli.lab import finetune
@@ -314,4 +314,4 @@ def test_explain_of_a_journal_without_decisions(places, tmp_path):
         book.begin(header("cpu", 1))
         book.add(samples([("cpu", 2)], 1)[0])
     assert "holds no decision yet" in explain_features.recognition(path, places.state).wrong
-    assert msgspec.json.encode(explain_features.recognition(path, places.state))
+    assert wire.json_bytes(explain_features.recognition(path, places.state))

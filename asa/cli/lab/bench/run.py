@@ -111,9 +111,7 @@ def register(benches: "Commands") -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 when a trial failed."""
     need("pyarrow", "rich", extra="bench,lab")
-    import msgspec
-
-    from asa import paths
+    from asa import paths, wire
     from calibration.scenarios import tables as bench_tables
     from calibration.scenarios.summary import summary
     from scenarios import catalogue, runner_folder
@@ -140,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan, results = split(folder.plan, folder.results())
         bench_tables.write(out, plan, list(results.values()))
         found = summary(plan, results)
-        runner_folder.write(out / "summary.json", msgspec.to_builtins(found))
+        runner_folder.write(out / "summary.json", wire.plain(found))
     _print(found, as_json=arguments.json)
     return 1 if found.failed or found.left else 0
 
@@ -180,9 +178,9 @@ def _name(asked: "Asked") -> str:
     """Of the default folder: the same for the same request."""
     import hashlib
 
-    import msgspec
+    from asa import wire
 
-    return f"{asked.tier}-{hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]}"
+    return f"{asked.tier}-{hashlib.sha256(wire.json_bytes(asked)).hexdigest()[:8]}"
 
 
 def _play(folder: "Folder", left: "list[Trial]", arguments: argparse.Namespace, places: "Places") -> None:
@@ -282,14 +280,13 @@ class _Steps:
 
 
 def _print(found: "Summary", *, as_json: bool) -> None:
-    import msgspec
-
+    from asa import wire
     from calibration.scenarios.summary import HEAD, cells
 
     if as_json:
-        head = {name: value for name, value in msgspec.to_builtins(found).items() if name != "rows"}
+        head = {name: value for name, value in wire.plain(found).items() if name != "rows"}
         for line in (head, *found.rows):
-            print(msgspec.json.encode(line).decode())
+            print(wire.json_text(line))
         return
     bench_output.table(HEAD, [cells(row) for row in found.rows])
     parts = f"{found.done} done, {found.disturbed} disturbed, {found.failed} failed, {found.left} left"
