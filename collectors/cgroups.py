@@ -60,7 +60,12 @@ class GroupCollector:
         """Microseconds by group, sorted by path. Raises SourceError."""
         now_ns = self._monotonic_ns()
         if now_ns - self._listed_ns >= _LIST_EVERY_NS:
-            self._list(now_ns)
+            try:
+                self._list(now_ns)
+            except SourceError:
+                if not self._files:
+                    raise
+                # those that are known can be read all the same
         used = []
         for path in list(self._files):
             value = self._ask(path)
@@ -76,11 +81,10 @@ class GroupCollector:
 
     def _ask(self, path: str) -> int | None:
         try:
-            text = self._files[path].read(b"usage_usec")
-        except SourceError:  # the group was removed
+            return used_us(path, self._files[path].read(b"usage_usec"))
+        except SourceError:  # the group was removed, or tells nothing: it is looked for at the next listing
             self._files.pop(path).close()
             return None
-        return used_us(path, text)
 
     def _list(self, now_ns: int) -> None:
         self._listed_ns = now_ns

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from asa.core.errors import SourceError
 from asa.core.sample import PressureCounters
-from collectors.procfs.reader import KernelFile, OpenFiles, after, counters, garbled
+from collectors.procfs.reader import OpenFiles, Part, after, counters, garbled
 
 _SOURCE = "pressure"
 _FOLDER = "pressure"
+_NEEDS = "; needs CONFIG_PSI, and psi=1 where it is off at boot"
 _FIELDS: tuple[tuple[str, bytes, str], ...] = (  # file, line, field of PressureCounters
     ("cpu", b"some", "cpu_some_us"),
     ("io", b"some", "io_some_us"),
@@ -24,36 +25,46 @@ _FIELDS: tuple[tuple[str, bytes, str], ...] = (  # file, line, field of Pressure
 
 
 class PressureCollector:
-    """Fills `pressure`; a resource this kernel does not watch (irq needs CONFIG_IRQ_TIME_ACCOUNTING) stays None."""
+    """Fills `pressure`. A resource that this kernel does not watch, or cannot tell now, stays None.
+
+    irq needs CONFIG_IRQ_TIME_ACCOUNTING; kernels since 6.14 may refuse to read it (EOPNOTSUPP).
+    """
 
     name = _SOURCE
 
     def __init__(self, proc: Path, sys: Path) -> None:  # noqa: ARG002  # every collector is given both roots
         self._files = OpenFiles(_SOURCE, proc)
-        self._open: dict[str, KernelFile] = {}
+        self._parts: dict[str, Part] = {}
 
     @property
     def lacking(self) -> dict[str, str]:
-        """Files this host does not have, and why."""
+        """Files that tell nothing here or now, and why."""
         return self._files.lacking
 
     def open(self) -> None:
-        """Open the files and understand them once. Raises SourceError when there is none."""
-        for name in dict.fromkeys(file for file, _, _ in _FIELDS):
-            file = self._files.may_have(f"{_FOLDER}/{name}")
-            if file is not None:
-                self._open[name] = file
-        if not self._open:
-            reason = self.lacking[f"{_FOLDER}/cpu"]
-            self.lacking.clear()  # one reason for all of them is enough
-            raise SourceError(source=_SOURCE, reason=f"{reason}; needs CONFIG_PSI, and psi=1 where it is off at boot")
-        self.read()
+        """Open the files and understand them once. Raises SourceError when none can be read."""
+        self._parts = {name: self._files.may_have(f"{_FOLDER}/{name}") for name, _, _ in _FIELDS}
+        try:
+            self.read()
+        except SourceError as error:
+            needs = "" if any(part.there for part in self._parts.values()) else _NEEDS
+            raise SourceError(source=_SOURCE, reason=f"{error.reason}{needs}") from error
 
     def read(self) -> dict[str, object]:
-        """Microseconds since boot. Raises SourceError."""
-        texts = {name: b"\n" + file.read() for name, file in self._open.items()}
-        values = {field: stalled_us(name, texts[name], line) for name, line, field in _FIELDS if name in texts}
-        return {"pressure": PressureCounters(**{**_UNKNOWN, **values})}
+        """Microseconds since boot. Raises SourceError when no file tells anything."""
+        texts = {name: part.text() for name, part in self._parts.items()}
+        values: dict[str, int | None] = dict(_UNKNOWN)
+        for name, line, field in _FIELDS:
+            text = texts.get(name)
+            if text is None:
+                continue
+            try:
+                values[field] = stalled_us(name, b"\n" + text, line)
+            except SourceError as error:
+                self._parts[name].fault(error)
+        if values == _UNKNOWN:
+            raise SourceError(source=_SOURCE, reason=next(iter(self.lacking.values()), "not opened"))
+        return {"pressure": PressureCounters(**values)}
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -46,6 +46,9 @@ _REMEMBERED = 5  # reads whose median is judged: two that were interrupted by ot
 _LONGEST_PERIOD = 64  # ticks; a source that takes ever so long is still asked about once a minute
 _STEADY = 10  # good reads in a row that end a failure: one that comes and goes would else be told each time
 
+_TRY_EVERY_NS = 300_000_000_000  # an absent source is tried again so often,
+_TRY_SHARE = 2000  # and never for more of the time than one part in so many
+
 
 class HostCollector(Collector, Protocol):
     """A collector that is made from the roots of /proc and /sys."""
@@ -141,6 +144,7 @@ class _Source:
     turn: int = 0  # of the period
     told_failing: bool = False
     good: int = 0  # reads since the last failure
+    parts: dict[str, int] = field(default_factory=dict)  # told to be lacking -> reads since it is there again
 
     def due(self) -> bool:
         """Whether to read in this tick. Two neighbours are read, or there would never be a rate."""
@@ -163,12 +167,23 @@ class _Source:
         return self.period != period
 
 
+@dataclass(slots=True, kw_only=True)
+class _Absent:
+    """A collector that did not open."""
+
+    collector: Collector
+    name: str
+    reason: str
+    next_ns: int  # when it is tried again
+
+
 class HostSampler:
     """The Sampler over some collectors.
 
     `failing` holds the sources whose last read failed, with the reason; they are read again at the next tick. `slow`
     holds those that take more than `budget_ns` a read (_TIMES says when that is not slow); they are read in two
-    neighbouring ticks out of several, and their fields are None in the others.
+    neighbouring ticks out of several, and their fields are None in the others. A source that did not open is tried
+    again now and then.
     """
 
     def __init__(self, collectors: Sequence[Collector], clock: Clock, *, budget_ns: int = BUDGET_NS) -> None:
@@ -177,14 +192,15 @@ class HostSampler:
         self._collectors = tuple(collectors)
         self._clock = clock
         self._budget_ns = budget_ns
-        self._absent: dict[str, str] = {}
+        self._absent: list[_Absent] = []
+        self._next_try_ns = 0
         self._sources: list[_Source] = []
         self._news: list[str] = []
 
     @property
     def missing(self) -> dict[str, str]:
         """Source or part of it -> why this host does not have it, or not now; known after `open`."""
-        missing = dict(self._absent)
+        missing = {absent.name: absent.reason for absent in self._absent}
         for source in self._sources:
             missing.update(source.collector.lacking)
         return missing
@@ -203,17 +219,50 @@ class HostSampler:
     def open(self) -> None:
         """Open every source that works here. Never raises: what does not work is in `missing`."""
         for collector in self._collectors:
-            try:
-                collector.open()
-            except SourceError as error:
-                collector.close()
-                self._absent[error.source] = error.reason
-            except BaseException:  # told to end meanwhile: `close` would not know of it
-                collector.close()
-                raise
+            absent = self._try(collector)
+            if absent is not None:
+                self._absent.append(absent)
+                continue
+            lacking = collector.lacking
+            # what is in `missing` now, whoever shows that has told
+            source = _Source(collector=collector, told_failing=collector.name in lacking)
+            source.parts = dict.fromkeys(lacking.keys() - {collector.name}, 0)
+            self._sources.append(source)
+        self._settle_next_try()
+
+    def _try(self, collector: Collector) -> _Absent | None:
+        """Open it; None when it is open."""
+        start_ns = self._clock.monotonic_ns()
+        try:
+            collector.open()
+        except SourceError as error:
+            collector.close()
+            end_ns = self._clock.monotonic_ns()
+            wait_ns = max(_TRY_EVERY_NS, _TRY_SHARE * (end_ns - start_ns))
+            return _Absent(collector=collector, name=error.source, reason=error.reason, next_ns=end_ns + wait_ns)
+        except BaseException:  # told to end meanwhile: `close` would not know of it
+            collector.close()
+            raise
+        return None
+
+    def _try_absent(self, now_ns: int) -> None:
+        """Try the one that is due, one a tick."""
+        absent = min(self._absent, key=lambda one: one.next_ns)
+        if absent.next_ns <= now_ns:
+            place = self._absent.index(absent)
+            again = self._try(absent.collector)
+            if again is not None:
+                self._absent[place] = again
             else:
-                # one that waits for its peer is in `missing` by name: whoever shows that has told it
-                self._sources.append(_Source(collector=collector, told_failing=collector.name in collector.lacking))
+                del self._absent[place]
+                # told once it can be read; in its old place, as sources are read in order
+                self._sources.append(_Source(collector=absent.collector, told_failing=True))
+                order = {id(collector): number for number, collector in enumerate(self._collectors)}
+                self._sources.sort(key=lambda source: order[id(source.collector)])
+        self._settle_next_try()
+
+    def _settle_next_try(self) -> None:
+        self._next_try_ns = min((absent.next_ns for absent in self._absent), default=0)
 
     def sample(self) -> RawSample:
         """Read every open source whose turn it is. Never raises: what failed is None."""
@@ -221,6 +270,9 @@ class HostSampler:
         wall_ns = self._clock.wall_ns()
         suspended_ns = self._clock.suspended_ns()
         fields: dict[str, Any] = {}
+        if self._absent and monotonic_ns >= self._next_try_ns:
+            self._try_absent(monotonic_ns)
+            start_ns = self._clock.monotonic_ns()
         for source in self._sources:
             if source.period > 1 and not source.due():
                 continue
@@ -231,6 +283,9 @@ class HostSampler:
             else:
                 if source.good < _STEADY:
                     self._succeeded(source)
+            lacking = source.collector.lacking
+            if lacking or source.parts:
+                self._follow_parts(source, lacking)
             end_ns = self._clock.monotonic_ns()
             took_ns = end_ns - start_ns
             source.took_ns.append(took_ns)
@@ -260,6 +315,17 @@ class HostSampler:
             source.told_failing = False
             self._news.append(f"{name} can be read now")
 
+    def _follow_parts(self, source: _Source, lacking: dict[str, str]) -> None:
+        """Tell once of a part that goes, and once when it has come."""
+        for part in list(source.parts):
+            source.parts[part] = 0 if part in lacking else source.parts[part] + 1
+            if source.parts[part] == _STEADY:
+                del source.parts[part]
+                self._news.append(f"{part} can be read now")
+        for part in lacking.keys() - source.parts.keys() - {source.collector.name}:
+            source.parts[part] = 0
+            self._news.append(f"going on without {part}: {lacking[part]}")
+
     def _pace(self, source: _Source) -> None:
         name = source.collector.name
         if source.period > 1:
@@ -281,3 +347,4 @@ class HostSampler:
         for source in self._sources:
             source.collector.close()
         self._sources.clear()
+        self._absent.clear()

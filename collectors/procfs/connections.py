@@ -11,8 +11,10 @@ so `other` is SYN_SENT, FIN_WAIT, LAST_ACK and CLOSING. A socket that starts to 
 walk.
 """
 
+from functools import partial
+
 from asa.core.sample import ConnectionState
-from collectors.procfs.reader import KernelFile, OpenFiles, after, bounded, counters, garbled
+from collectors.procfs.reader import OpenFiles, Part, after, bounded, counters, garbled
 
 _SOCKSTAT = "net/sockstat"
 _SOCKSTAT6 = "net/sockstat6"
@@ -36,21 +38,24 @@ class Connections:
         self._tcp6 = files.may_have(_TCP6)
         self._listening: int | None = None
         self._walked_at = 0  # sockets neither established nor waiting, when the tables were last read
-        self._reads = 0
+        self._reads = _READS_PER_WALK  # the first read walks; a table that fails is left alone as long as a good one
 
     def read(self, established: int | None) -> ConnectionState:
-        """Levels now; `established` is CurrEstab. Raises SourceError."""
+        """Levels now, None for those whose file tells nothing; `established` is CurrEstab. Raises SourceError."""
         time_wait = orphaned = udp = listening = other = None
-        if self._sockstat is not None:
-            tcp4, orphaned, time_wait, udp = parse_sockstat(self._source, self._sockstat.read())
-            tcp6, udp6 = (0, 0)
-            if self._sockstat6 is not None:
-                tcp6, udp6 = parse_sockstat6(self._source, self._sockstat6.read())
-            in_use = tcp4 + tcp6
-            udp = bounded(self._source, _SOCKSTAT6, udp=udp + udp6)["udp"]
-            if established is not None and self._tcp is not None:
+        four = self._sockstat.take(partial(parse_sockstat, self._source))
+        six = self._sockstat6.take(partial(parse_sockstat6, self._source))
+        if six is None and not self._sockstat6.there:
+            six = (0, 0)  # a kernel without IPv6
+        if four is not None:
+            tcp4, orphaned, time_wait, udp4 = four
+        if four is not None and six is not None:
+            in_use = tcp4 + six[0]
+            udp = bounded(self._source, _SOCKSTAT6, udp=udp4 + six[1])["udp"]
+            if established is not None:
                 unsettled = in_use - established  # below zero when a socket came or went between the two reads
-                listening = self._count_listening(unsettled, small=in_use + time_wait < _TABLE_LIMIT, tcp6=tcp6 > 0)
+                small = in_use + (time_wait or 0) < _TABLE_LIMIT
+                listening = self._count_listening(unsettled, small=small, tcp6=six[0] > 0)
                 other = unsettled - listening if listening is not None and listening <= unsettled else None
         return ConnectionState(
             established=established,
@@ -64,17 +69,20 @@ class Connections:
     def _count_listening(self, unsettled: int, *, small: bool, tcp6: bool) -> int | None:
         self._reads += 1
         if not small:
-            self._listening = None
-        elif self._listening is None or (unsettled != self._walked_at and self._reads > _READS_PER_WALK):
+            self._listening, self._reads = None, _READS_PER_WALK
+        elif self._reads > _READS_PER_WALK and (self._listening is None or unsettled != self._walked_at):
             self._listening = self._walk(_TCP, self._tcp)
-            if tcp6:
-                self._listening += self._walk(_TCP6, self._tcp6)
+            if tcp6 and self._listening is not None:
+                more = self._walk(_TCP6, self._tcp6)
+                if more is None and not self._tcp6.there:
+                    more = 0
+                self._listening = None if more is None else self._listening + more
             self._walked_at = unsettled
             self._reads = 0
         return self._listening
 
-    def _walk(self, file: str, table: KernelFile | None) -> int:
-        return count_listening(self._source, file, table.read()) if table is not None else 0
+    def _walk(self, file: str, table: Part) -> int | None:
+        return table.take(partial(count_listening, self._source, file))
 
 
 def parse_sockstat(source: str, text: bytes) -> tuple[int, int, int, int]:

@@ -14,6 +14,7 @@ from collectors.procfs.reader import OneFileCollector, bounded, counters, garble
 
 _SOURCE = "disk"
 _FILE = "diskstats"
+_NAME = 2
 _COLUMNS = 14  # up to the weighted time; discards and flushes, which came later, stand behind
 _KNOWN_LIMIT = 4096  # device names remembered; more than this is a file that makes them up
 
@@ -34,10 +35,11 @@ class DiskCollector(OneFileCollector):
         rows = []
         for line in text.splitlines():
             fields = line.split(None, _COLUMNS)
+            if len(fields) > _NAME and not self._is_physical(fields[_NAME]):
+                continue  # whatever its line holds
             if len(fields) < _COLUMNS:
                 raise garbled(_SOURCE, _FILE, line)
-            if self._is_physical(fields[2]):
-                rows.append(counters(_SOURCE, _FILE, fields[3:_COLUMNS]))
+            rows.append(counters(_SOURCE, _FILE, fields[_NAME + 1 : _COLUMNS]))
         return {"disk": add_up(rows)}
 
     def _is_physical(self, name: bytes) -> bool:

@@ -102,14 +102,13 @@ class _Holder:
         self._used_ns: int | None = None
 
     def growth_ns(self) -> int | None:
-        """CPU time since the last call, None when the process has ended. Raises SourceError."""
+        """CPU time since the last call, None when the process has ended or does not tell."""
         if self._stat is None:
             return 0
         try:
-            text = self._stat.read(b"\n")
+            before_ns, self._used_ns = self._used_ns, used_ns(self._stat.read(b"\n"))
         except SourceError:
             return None
-        before_ns, self._used_ns = self._used_ns, used_ns(text)
         return 0 if before_ns is None else max(0, self._used_ns - before_ns)
 
     def close(self) -> None:

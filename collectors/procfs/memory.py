@@ -68,10 +68,11 @@ def _kib(text: bytes, key: bytes) -> bytes:
 
 
 def _optional(text: bytes, key: bytes) -> int | None:
-    if key not in text:
-        return None
-    (kib,) = counters(_MEMORY, _MEMINFO, [_kib(text, key)])
-    return bounded(_MEMORY, _MEMINFO, value=kib * 1024)["value"]
+    try:
+        (kib,) = counters(_MEMORY, _MEMINFO, [_kib(text, key)])
+        return bounded(_MEMORY, _MEMINFO, value=kib * 1024)["value"]
+    except SourceError:
+        return None  # a level that the rest does without
 
 
 def parse_vmstat(text: bytes) -> PagingCounters:

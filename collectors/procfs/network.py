@@ -11,7 +11,7 @@ from typing import Any
 from asa.core.errors import SourceError
 from asa.core.sample import ConnectionState, NetworkCounters
 from collectors.procfs.connections import Connections
-from collectors.procfs.reader import KernelFile, OpenFiles, bounded, counters, garbled
+from collectors.procfs.reader import KernelFile, OpenFiles, Part, bounded, counters, garbled
 
 _SOURCE = "network"
 _DEV = "net/dev"
@@ -28,12 +28,12 @@ class NetworkCollector:
     def __init__(self, proc: Path, sys: Path) -> None:  # noqa: ARG002  # every collector is given both roots
         self._files = OpenFiles(_SOURCE, proc)
         self._dev: KernelFile | None = None
-        self._snmp: KernelFile | None = None
+        self._snmp: Part | None = None
         self._connections: Connections | None = None
 
     @property
     def lacking(self) -> dict[str, str]:
-        """Files this host does not have, and why."""
+        """Files that tell nothing here or now, and why."""
         return self._files.lacking
 
     def open(self) -> None:
@@ -45,10 +45,11 @@ class NetworkCollector:
 
     def read(self) -> dict[str, object]:
         """Counters since boot and levels now. Raises SourceError."""
-        if self._dev is None or self._connections is None:
+        if self._dev is None or self._snmp is None or self._connections is None:
             raise SourceError(source=_SOURCE, reason="not opened")
         fields = parse_dev(self._dev.read())
-        protocols, established = parse_snmp(self._snmp.read()) if self._snmp is not None else (_NO_PROTOCOLS, None)
+        told = self._snmp.take(parse_snmp)
+        protocols, established = (_NO_PROTOCOLS, None) if told is None else told
         state = self._connections.read(established)
         return {
             "network": NetworkCounters(**fields, **protocols),

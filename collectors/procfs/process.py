@@ -14,6 +14,7 @@ from collectors.procfs.reader import OneFileCollector, counters, garbled, reason
 
 _SOURCE = "process"
 _FILE = "loadavg"
+_COUNT = "process count"
 _ATTEMPTS = 5
 # The base moves when a module makes a folder in /proc, and inside a PID namespace with every process outside. The
 # directories of /proc do not explain it either (a guest of the lab had 45 more), so it is found again now and then.
@@ -45,8 +46,10 @@ class ProcessCollector(OneFileCollector):
         runnable, threads = parse_loadavg(text)
         try:
             processes = self._count()
+            self.lacking.pop(_COUNT, None)
         except OSError as error:
-            raise SourceError(source=_SOURCE, reason=f"{self._proc}: {reason_of(error)}") from error
+            processes = None
+            self.lacking[_COUNT] = f"{self._proc}: {reason_of(error)}"
         return {"process": ProcessState(processes=processes, threads=threads, runnable_threads=runnable)}
 
     def close(self) -> None:

@@ -6,9 +6,16 @@ Text that is cut short, garbled or over-long becomes a SourceError. It knows no 
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from asa.core.errors import SourceError
+
+T = TypeVar("T")
+
+RETRY_READS = 180
+"""Reads after which a file that is absent or fails is opened again: three minutes at one tick a second."""
 
 _PIECE_BYTES = 1 << 16
 _LARGEST_BYTES = 1 << 20  # /proc/stat of 256 CPUs with all their interrupts stays below a fifth of this
@@ -57,13 +64,81 @@ class KernelFile:
             self._descriptor = -1
 
 
+class Part:
+    """A file that a collector can do without: while it cannot be opened, read or understood, `lacking` says why.
+
+    A failure lasts for one read. Every RETRY_READS failures the file is opened again, so one that appears is found.
+    """
+
+    def __init__(self, source: str, root: Path, name: str, lacking: dict[str, str]) -> None:
+        """Open `name` below `root`. Never raises."""
+        self._source = source
+        self._path = root / name
+        self._name = name
+        self._lacking = lacking
+        self._file: KernelFile | None = None
+        self._failures = 0
+        self._open()
+
+    @property
+    def there(self) -> bool:
+        """Whether it could be opened."""
+        return self._file is not None
+
+    def text(self) -> bytes | None:
+        """The present content; None when it cannot be read."""
+        if self._failures >= RETRY_READS:
+            self._failures = 0
+            self.close()
+            self._open()
+        if self._file is None:
+            self._failures += 1
+            return None
+        try:
+            text = self._file.read()
+        except SourceError as error:
+            self.fault(error)
+            return None
+        if self._lacking:
+            self._lacking.pop(self._name, None)
+        return text
+
+    def fault(self, error: SourceError) -> None:
+        """Note why this read gave nothing, or not all."""
+        self._failures += 1
+        self._lacking[self._name] = error.reason
+
+    def take(self, parse: Callable[[bytes], T]) -> T | None:
+        """What `parse` makes of the present content; None when it cannot be read, or `parse` raises SourceError."""
+        text = self.text()
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except SourceError as error:
+            self.fault(error)
+            return None
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def _open(self) -> None:
+        try:
+            self._file = KernelFile(self._source, self._path)
+        except SourceError as error:
+            self._lacking[self._name] = error.reason
+
+
 class OpenFiles:
-    """The files of a collector that has several, closed together. `lacking`: file name -> why it is not there."""
+    """The files of a collector that has several, closed together. `lacking`: file name -> why nothing is read of it."""
 
     def __init__(self, source: str, root: Path) -> None:
         self._source = source
         self._root = root
-        self._files: list[KernelFile] = []
+        self._files: list[KernelFile | Part] = []
         self.lacking: dict[str, str] = {}
 
     def need(self, name: str) -> KernelFile:
@@ -72,19 +147,18 @@ class OpenFiles:
         self._files.append(file)
         return file
 
-    def may_have(self, name: str) -> KernelFile | None:
-        """The same for a file the collector can do without: None, and the reason in `lacking`."""
-        try:
-            return self.need(name)
-        except SourceError as error:
-            self.lacking[name] = error.reason
-            return None
+    def may_have(self, name: str) -> Part:
+        """The same for a file that the collector can do without. Never raises."""
+        part = Part(self._source, self._root, name, self.lacking)
+        self._files.append(part)
+        return part
 
     def close(self) -> None:
         """Close what was opened."""
         for file in self._files:
             file.close()
         self._files.clear()
+        self.lacking.clear()
 
 
 class OneFileCollector(ABC):

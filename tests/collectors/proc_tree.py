@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Trees of /proc and /sys made of file text in `data`: a virtual machine (read from one) and a four-core laptop."""
 
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 DATA = Path(__file__).parent / "data"
 DISKS = {"laptop": ("nvme0n1", "nvme0c0n1", "sda", "sr0"), "two_core_vm": ("vda",)}  # those with a device in sysfs
@@ -48,6 +51,19 @@ def grow(root: Path, machine: str) -> Tree:
         (tree.sys / "class/power_supply/AC/online").write_text("1\n")
     start(tree, PIDS)
     return tree
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, error: int) -> None:
+    """Reading `path`, which opens, fails with `error`, as some kernel files do."""
+    real = os.pread
+    wanted = path.stat()
+
+    def pread(descriptor: int, count: int, offset: int) -> bytes:
+        if os.path.samestat(os.fstat(descriptor), wanted):
+            raise OSError(error, os.strerror(error))
+        return real(descriptor, count, offset)
+
+    monkeypatch.setattr("collectors.procfs.reader.os.pread", pread)
 
 
 def start(tree: Tree, pids: Iterable[int]) -> None:

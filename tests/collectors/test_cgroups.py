@@ -161,9 +161,21 @@ def test_descriptors_are_bounded_and_given_back(bench):
 def test_a_tree_that_went_away_is_an_error_for_that_sample(bench):
     bench.make("system.slice/a.service", 1)
     bench.groups.open()
+    bench.remove("system.slice/a.service")
+    bench.read(10)
     bench.remove(".")
     with pytest.raises(SourceError, match="no such file"):
         bench.read(10)
+
+
+def test_a_group_that_tells_nothing_does_not_take_the_others(bench):
+    bench.make("system.slice/a.service", 1)
+    bench.make("system.slice/b.service", 2)
+    bench.groups.open()
+    (bench.root / "system.slice/a.service/cpu.stat").write_text("usage_usec many\n")
+    assert bench.read(1) == {"system.slice/b.service": 2}
+    bench.make("system.slice/a.service", 3)
+    assert bench.read(10) == {"system.slice/a.service": 3, "system.slice/b.service": 2}
 
 
 def test_a_name_of_any_bytes_can_be_journalled(bench):

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Pressure totals, and kernels that watch fewer resources."""
 
+import dataclasses
+import errno
+import os
+
 import pytest
+from proc_tree import refuse
 
 from asa.core.errors import SourceError
 from asa.core.sample import PressureCounters
@@ -60,11 +65,51 @@ def test_no_pressure_at_all_says_what_is_needed(laptop):
         b"",
     ],
 )
-def test_garbled_text_fails_one_read(laptop, text):
-    collector = opened(laptop)
+@pytest.mark.parametrize("later", [False, True])
+def test_garbled_text_takes_its_own_figure_alone(laptop, text, later):
     good = (laptop.proc / "pressure/cpu").read_bytes()
+    collector = PressureCollector(laptop.proc, laptop.sys)
+    if later:
+        collector.open()
     laptop.write("pressure/cpu", text)
-    with pytest.raises(SourceError, match="pressure/cpu"):
-        collector.read()
+    if not later:
+        collector.open()
+    pressure = collector.read()["pressure"]
+    assert pressure == PressureCounters(
+        cpu_some_us=None,
+        io_some_us=41220340,
+        io_full_us=38120110,
+        memory_some_us=120340,
+        memory_full_us=98120,
+        irq_full_us=9120340,
+    )
+    assert list(collector.lacking) == ["pressure/cpu"]
     laptop.write("pressure/cpu", good)
     assert collector.read()["pressure"].cpu_some_us == 81234011
+    assert collector.lacking == {}
+
+
+def test_one_line_of_a_file_does_not_take_the_other(laptop):
+    laptop.edit("pressure/io", b"full ", b"fool ")
+    pressure = opened(laptop).read()["pressure"]
+    assert (pressure.io_some_us, pressure.io_full_us) == (41220340, None)
+
+
+@pytest.mark.parametrize("error", [errno.EOPNOTSUPP, errno.EACCES, errno.EIO, errno.ENODEV])
+@pytest.mark.parametrize("name", ["cpu", "io", "memory", "irq"])
+def test_a_file_that_opens_and_cannot_be_read(laptop, monkeypatch, name, error):
+    refuse(monkeypatch, laptop.proc / "pressure" / name, error)
+    collector = opened(laptop)
+    pressure = dataclasses.asdict(collector.read()["pressure"])
+    assert {field for field, value in pressure.items() if value is None} == {
+        field for field in pressure if field.startswith(name)
+    }
+    assert os.strerror(error).lower() in collector.lacking[f"pressure/{name}"]
+
+
+def test_all_of_them_unreadable_is_no_source(laptop, monkeypatch):
+    for name in ("cpu", "io", "memory"):
+        (laptop.proc / "pressure" / name).unlink()
+    refuse(monkeypatch, laptop.proc / "pressure/irq", errno.EOPNOTSUPP)
+    with pytest.raises(SourceError):
+        opened(laptop)

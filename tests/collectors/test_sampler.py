@@ -82,6 +82,44 @@ def test_a_failing_source_is_none_once_and_comes_back(laptop):
     assert sampler.failing == {}
 
 
+def test_an_absent_source_is_found_later_and_told_once(laptop):
+    text = (laptop.proc / "meminfo").read_bytes()
+    (laptop.proc / "meminfo").unlink()
+    clock = Hand()
+    sampler = over(laptop, clock)
+    sampler.open()
+    assert set(sampler.missing) >= {"memory"}
+    laptop.write("meminfo", text)
+    news, seconds = [], 0
+    while sampler.sample().memory is None:
+        clock.now_ns += 1_000_000_000
+        seconds += 1
+        assert seconds <= 600
+    assert seconds >= 60
+    for _ in range(30):
+        sampler.sample()
+        news += sampler.news()
+    assert news == ["memory can be read now"]
+    assert "memory" not in sampler.missing
+    order = [source.name for source in COLLECTORS if source.name in sampler.cost_us]
+    assert list(sampler.cost_us) == order
+
+
+def test_a_part_that_goes_and_comes_is_told_once_each(laptop):
+    sampler = opened(laptop)
+    text = (laptop.proc / "pressure/irq").read_bytes()
+    for _ in range(20):
+        laptop.write("pressure/irq", b"")
+        sampler.sample()
+        laptop.write("pressure/irq", text)
+        assert sampler.sample().pressure.irq_full_us is not None
+    (told,) = sampler.news()
+    assert told.startswith("going on without pressure/irq: ")
+    for _ in range(20):
+        sampler.sample()
+    assert sampler.news() == ["pressure/irq can be read now"]
+
+
 def test_descriptors_are_given_back(laptop):
     before = descriptors()
     sampler = opened(laptop)
@@ -97,7 +135,7 @@ def test_descriptors_of_a_source_that_does_not_open_are_given_back(laptop):
         laptop.write(name, b"garbled\n")
     before = descriptors()
     sampler = opened(laptop)
-    assert {"cpu", "process", "network", "pressure"} <= set(sampler.missing)
+    assert {"cpu", "process", "net/snmp", "net/sockstat", "pressure/io"} <= set(sampler.missing)
     sampler.close()
     assert descriptors() == before
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampler_bench import Bench, Hand, Script
 
+from asa.core.errors import SourceError
 from collectors.sampler import BUDGET_NS, HostSampler
 
 
@@ -184,3 +185,23 @@ def test_told_to_end_while_opening_gives_back_what_was_begun():
     with pytest.raises(KeyboardInterrupt):
         HostSampler([source], Hand()).open()
     assert source.closed
+
+
+def test_a_source_that_is_dear_to_try_is_tried_seldom():
+    class Dear(Script):
+        tries = 0
+
+        def open(self):
+            self.tries += 1
+            self.clock.now_ns += 2_000_000_000
+            raise SourceError(source=self.name, reason="no compiler")
+
+    clock = Hand()
+    source = Dear(clock)
+    sampler = HostSampler([source], clock)
+    sampler.open()
+    for _ in range(86_400):
+        sampler.sample()
+        clock.now_ns += 1_000_000_000
+    assert 10 <= source.tries <= 1 + 86_400 / 4000
+    assert sampler.news() == []

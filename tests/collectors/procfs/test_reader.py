@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parsers of /proc against real file text: exact values, and what is refused."""
 
+import dataclasses
+import errno
+import os
+
 import proc_tree
 import pytest
+from proc_tree import refuse
 
 from asa.core.errors import SourceError
 from asa.core.sample import ConnectionState, DiskCounters, MemoryState, NetworkCounters, PagingCounters, ProcessState
@@ -11,6 +16,7 @@ from collectors.procfs.disk import DiskCollector
 from collectors.procfs.memory import MemoryCollector, PagingCollector
 from collectors.procfs.network import NetworkCollector
 from collectors.procfs.process import ProcessCollector
+from collectors.procfs.reader import RETRY_READS
 
 
 def opened(kind, tree):
@@ -202,20 +208,13 @@ def test_a_new_folder_in_proc_is_no_process_for_long(laptop):
         (MemoryCollector, "meminfo", b"MemTotal:       16116432 kB", b"MemTotal:       0 kB"),
         (MemoryCollector, "meminfo", b"MemFree:         2310420 kB", b"MemFree:         2310420 MB"),
         (MemoryCollector, "meminfo", b"SwapFree:        7340028", b"SwapFree: 18446744073709551615"),
-        (MemoryCollector, "meminfo", b"Dirty:              2048", b"Dirty:        \xff\xfe"),
         (MemoryCollector, "meminfo", b"\nCached:", b"\nCoched:"),
         (PagingCollector, "vmstat", b"pgfault ", b"pgfualt "),
         (PagingCollector, "vmstat", b"pgfault 512340998", b"pgfault 512 340998"),
         (DiskCollector, "diskstats", b"912340 45120 61234560", b"912340 45120 six"),
         (DiskCollector, "diskstats", b"sda 4120", b"sda 18446744073709551615"),  # fits alone, not in the sum
-        (DiskCollector, "diskstats", b"loop0 812 0 20480 340 0 0 0 0 0 210 340 0 0 0 0 0 0", b"loop0 812"),
         (NetworkCollector, "net/dev", b"docker0:", b"docker0"),
         (NetworkCollector, "net/dev", b"Inter-|", b"Intre-|"),
-        (NetworkCollector, "net/snmp", b"InSegs", b"InSigs"),
-        (NetworkCollector, "net/snmp", b" 6012340 ", b" 0x12340 "),
-        (NetworkCollector, "net/snmp", b"\nUdp: 1812340", b"\nUpd: 1812340"),
-        (NetworkCollector, "net/sockstat", b"TCP: inuse 41 orphan", b"TCP: inuse 41 orphans"),
-        (NetworkCollector, "net/sockstat6", b"UDP6: inuse", b"UDP6: in use"),
         (ProcessCollector, "loadavg", b"2/1483", b"2:1483"),
         (ProcessCollector, "loadavg", b"2/1483", b"/1483"),
         (ProcessCollector, "loadavg", b"2/1483 81240", b"2/1483"),
@@ -235,10 +234,78 @@ def test_garbled_text_fails_one_read_and_names_the_file(laptop, kind, name, old,
     assert collector.read() == good
 
 
-def test_a_garbled_socket_table_is_refused(laptop):
-    laptop.edit("net/tcp", b" 05 ", b" FF ")
-    with pytest.raises(SourceError, match="tcp"):
-        opened(NetworkCollector, laptop)
+@pytest.mark.parametrize(
+    ("name", "old", "new", "unknown"),
+    [
+        (
+            "net/snmp",
+            b"InSegs",
+            b"InSigs",
+            {"tcp_in_segments", "udp_in_datagrams", "established", "listening", "other"},
+        ),
+        ("net/snmp", b" 6012340 ", b" 0x12340 ", {"tcp_in_segments", "established"}),
+        ("net/snmp", b"\nUdp: 1812340", b"\nUpd: 1812340", {"tcp_in_segments", "udp_in_datagrams"}),
+        ("net/sockstat", b"TCP: inuse 41 orphan", b"TCP: inuse 41 orphans", {"orphaned", "time_wait", "udp_sockets"}),
+        ("net/sockstat6", b"UDP6: inuse", b"UDP6: in use", {"udp_sockets", "listening", "other"}),
+        ("net/tcp", b" 05 ", b" FF ", {"listening", "other"}),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_one_unreadable_file_of_the_network_does_not_take_the_rest(laptop, name, old, new, unknown, later):
+    collector = NetworkCollector(laptop.proc, laptop.sys)
+    if later:
+        collector.open()
+    text = (laptop.proc / name).read_bytes()
+    laptop.edit(name, old, new)
+    if not later:
+        collector.open()
+    read = collector.read()
+    figures = {field: value for part in read.values() for field, value in dataclasses.asdict(part).items()}
+    if not (later and name == "net/tcp"):  # a table that was walked is not walked again for a while
+        assert name in collector.lacking
+        assert all(figures[field] is None for field in unknown), figures
+    assert figures["received_bytes"] > 0
+    assert sum(value is not None for value in figures.values()) >= 7
+    laptop.write(name, text)
+    collector.read()
+    if name != "net/tcp":
+        assert collector.lacking == {}
+
+
+@pytest.mark.parametrize("error", [errno.EOPNOTSUPP, errno.EACCES, errno.EIO, errno.ENODEV, errno.EINVAL])
+def test_whatever_reading_fails_with_is_a_reason(laptop, monkeypatch, error):
+    collector = opened(NetworkCollector, laptop)
+    refuse(monkeypatch, laptop.proc / "net/snmp", error)
+    read = collector.read()
+    assert read["network"].tcp_in_segments is None
+    assert read["network"].received_bytes > 0
+    assert os.strerror(error).lower() in collector.lacking["net/snmp"]
+
+
+def test_a_file_that_appears_is_found_after_a_while(laptop):
+    text = (laptop.proc / "net/snmp").read_bytes()
+    (laptop.proc / "net/snmp").unlink()
+    collector = opened(NetworkCollector, laptop)
+    laptop.write("net/snmp", text)
+    reads = 0
+    while collector.read()["network"].tcp_in_segments is None:
+        reads += 1
+        assert reads <= RETRY_READS
+    assert reads > RETRY_READS // 2
+    assert collector.lacking == {}
+
+
+def test_a_line_of_a_disk_that_does_not_count_may_hold_anything(laptop):
+    good = opened(DiskCollector, laptop).read()
+    laptop.edit("diskstats", b"loop0 812 0 20480 340 0 0 0 0 0 210 340 0 0 0 0 0 0", b"loop0 812")
+    assert opened(DiskCollector, laptop).read() == good
+
+
+def test_a_level_that_is_not_told_in_every_kernel_is_unknown_where_it_is_garbled(laptop):
+    laptop.edit("meminfo", b"Dirty:              2048", b"Dirty:        \xff\xfe")
+    memory = opened(MemoryCollector, laptop).read()["memory"]
+    assert memory.dirty_bytes is None
+    assert memory.available_bytes > 0
 
 
 def test_an_endless_file_is_not_read_to_its_end(laptop):
@@ -262,3 +329,18 @@ def test_a_closed_collector_fails_as_a_source(laptop, kind):
     collector.close()
     with pytest.raises(SourceError):
         collector.read()
+
+
+def test_a_proc_that_cannot_be_listed_does_not_take_the_threads(laptop, monkeypatch):
+    collector = ProcessCollector(laptop.proc, laptop.sys)
+
+    def refuse_listing(folder):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("collectors.procfs.process.os.listdir", refuse_listing)
+    collector.open()
+    assert collector.read()["process"] == ProcessState(processes=None, threads=1483, runnable_threads=2)
+    assert "permission denied" in collector.lacking["process count"]
+    monkeypatch.undo()
+    assert collector.read()["process"].processes == len(proc_tree.PIDS)
+    assert collector.lacking == {}

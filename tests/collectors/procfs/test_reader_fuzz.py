@@ -103,7 +103,7 @@ def test_cut_anywhere(laptop, kind, name, data):
     except SourceError:
         pass
     else:  # only at the end of a line, where it cannot be told from a device that left
-        assert text[:length].endswith(b"\n")
+        assert text[:length].endswith(b"\n") or name in collector.lacking
         short = collector.read()
         assert sum(numbers_in(short)) <= sum(numbers_in(whole))
         check(short)
