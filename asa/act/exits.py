@@ -7,11 +7,11 @@ Reads texts only and does no I/O. All of them are foreign: what comes out is one
 import re
 import signal
 
+from asa.act.words import complaint, one_line
 from asa.core.decision import ExitKind, SchedulerExit
 
 SCHEDULER, KERNEL, CODE, NOBODY = "the scheduler", "the kernel's log", "its exit code", "nobody"
 
-_REASON_CHARACTERS = 300
 # scx_exit_reason() in kernel/sched/ext.c, the same words from 6.12 to 7.2
 _KINDS = {
     "unregistered from user space": ExitKind.UNREGISTERED,
@@ -25,14 +25,15 @@ _KINDS = {
 }
 _FAULTS = (ExitKind.SYSRQ, ExitKind.ERROR, ExitKind.STALL)
 _HOTPLUG = re.compile(r"\bcpu \d+ (is )?going (on|off)line\b", re.IGNORECASE)  # some end themselves for it, from BPF
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours
-_COMPLAINTS = ("Error:", "error:", "thread '")  # anyhow's, and a panic
-
-
-def one_line(text: str) -> str:
-    """Foreign text as one printable line, cut to a length that fits a status."""
-    bare = _TERMINAL.sub("", text[: 8 * _REASON_CHARACTERS])
-    return " ".join("".join(c if c.isprintable() else " " for c in bare).split())[:_REASON_CHARACTERS]
+_OWN_FAULTS = (
+    signal.SIGABRT,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+)
 
 
 def read_reason(reason: str, message: str, source: str, *, fault: bool = False) -> SchedulerExit:
@@ -56,11 +57,13 @@ def read_exit(words: str, kernel: SchedulerExit | None, code: int | None) -> Sch
     if kernel is not None and kernel.kind in _FAULTS:
         return spoken if spoken and spoken.kind is kernel.kind and len(spoken.reason) > len(kernel.reason) else kernel
     if code is not None and code < 0 and not (kernel is None and spoken and spoken.kind in _FAULTS):
-        return SchedulerExit(kind=ExitKind.KILLED, reason=f"was ended by {_signal(-code)}", source=CODE)
+        said = complaint(words) if -code in _OWN_FAULTS else ""  # a panic that aborts, a sanitiser, assert(3)
+        reason = one_line(f"was ended by {_signal(-code)}{': ' if said else ''}{said}")
+        return SchedulerExit(kind=ExitKind.KILLED, reason=reason, source=CODE)
     if spoken is not None and (kernel is None or spoken.kind is kernel.kind):
         return spoken
-    if spoken is None and code and words.lstrip().startswith(_COMPLAINTS):
-        return SchedulerExit(kind=ExitKind.QUIT, reason=one_line(words), source=SCHEDULER)
+    if spoken is None and code and (said := complaint(words)):
+        return SchedulerExit(kind=ExitKind.QUIT, reason=said, source=SCHEDULER)
     if kernel is not None:
         return kernel
     if code is not None:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from asa.act import words
 from asa.act.portfolio import Opened
 from asa.act.urgency import Pace, set_pace
 from asa.core.errors import SchedulerError
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
-_LAST_WORDS = 300  # characters
-_TAIL_BYTES = 8192
+_TAIL_BYTES = 1 << 17  # a dump or a verifier's log may stand between the reason and the end
 _LOG_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -123,15 +123,13 @@ class SchedulerProcess:
                 os.truncate(self._log, 0)
 
     def last_words(self) -> str:
-        """The line that says why it ended (`EXIT: …`, `Error: …`), else its last line; "" when it said nothing."""
+        """The line that says why it ended, as `asa.act.words` finds it; "" when it said nothing."""
         try:
             start = max(0, os.fstat(self._log).st_size - _TAIL_BYTES)
             text = os.pread(self._log, _TAIL_BYTES, start).decode(errors="replace")
         except OSError:
             return ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        telling = [line for line in lines if line.startswith(("EXIT:", "Error:", "error:")) or "[SCX_BUG]" in line]
-        return (telling or lines or [""])[-1][:_LAST_WORDS]
+        return words.last_words(text)
 
     @staticmethod
     def _signal(send: Callable[[int], None], sign: int) -> None:
