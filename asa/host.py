@@ -102,22 +102,44 @@ def kernel_option(name: str, *, boot: Path = Path("/boot"), release: str | None 
 def battery_saver(sys: Path = Path("/sys")) -> bool | None:
     """Is energy to be saved now? None where neither a platform profile nor a preference of the CPUs can tell.
 
-    Yes with the profile `low-power` (Documentation/ABI/testing/sysfs-platform_profile), and on battery when every CPU
-    prefers `power` (energy_performance_preference of intel_pstate and amd_pstate): the two ways in which
-    power-profiles-daemon and TuneD carry out "power saver".
+    Yes with a profile below `balanced` (SAVING), and on battery when every CPU prefers `power`
+    (energy_performance_preference of intel_pstate and amd_pstate): the two ways in which power-profiles-daemon and
+    TuneD carry out "power saver". A laptop has `low-power`, `quiet` or `cool`, as its firmware has it.
     """
-    profile = _word(sys / "firmware/acpi/platform_profile")
+    profiles = _platform_profiles(sys)
     wishes = (
         wish
         for policy in _below(sys / "devices/system/cpu/cpufreq")
         if (wish := _word(policy / "energy_performance_preference")) is not None  # a CPU that is offline says EBUSY
     )
     first = next(wishes, None)  # nearly always something else, and then the others need not be read
-    if profile is None and first is None:
+    if not profiles and first is None:
         return None
-    if profile == "low-power":
+    if profiles and profiles <= SAVING:
         return True
-    return first == "power" and all(wish == "power" for wish in wishes) and bool(on_battery(sys))
+    return _saves(first) and all(map(_saves, wishes)) and bool(on_battery(sys))
+
+
+SAVING = frozenset({"low-power", "cool", "quiet"})
+"""Platform profiles below `balanced`. The others are balanced, balanced-performance, performance, max-power and custom
+(Documentation/ABI/testing/sysfs-platform_profile, sysfs-class-platform-profile)."""
+
+_CUSTOM = "custom"  # what the driver, or the drivers together, are set to has no name
+_BALANCE_POWER = 192  # intel_pstate's number for it; of numbers, which it takes too, 255 saves the most
+
+
+def _platform_profiles(sys: Path) -> set[str]:
+    """Of the machine, or of each driver where they differ (Linux 6.14 on, where the first says `custom`)."""
+    whole = _word(sys / "firmware/acpi/platform_profile")
+    if whole and whole != _CUSTOM:
+        return {whole}
+    each = {_word(handler / "profile") for handler in _below(sys / "class/platform-profile")}
+    named = {profile for profile in each if profile and profile != _CUSTOM}
+    return named or ({_CUSTOM} if whole or each - {None, ""} else set())
+
+
+def _saves(wish: str | None) -> bool:
+    return wish == "power" or (wish is not None and wish.isdecimal() and int(wish) > _BALANCE_POWER)
 
 
 def on_battery(sys: Path = Path("/sys")) -> bool | None:

@@ -45,6 +45,62 @@ def test_saving_the_battery(tmp_path, change, saver):
     assert battery_saver(grow(tmp_path, LAPTOP | change)) is saver
 
 
+@pytest.mark.parametrize("mains", ["0", "1"])
+@pytest.mark.parametrize(
+    ("profile", "saver"),
+    [
+        ("low-power", True),
+        ("cool", True),
+        ("quiet", True),
+        ("balanced", False),
+        ("balanced-performance", False),
+        ("performance", False),
+        ("max-power", False),
+        ("custom", False),
+        ("something-new", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["firmware/acpi/platform_profile", "class/platform-profile/platform-profile-0/profile"]
+)
+def test_every_profile_that_the_kernel_documents(tmp_path, place, profile, saver, mains):
+    files = {name: text for name, text in LAPTOP.items() if "cpufreq" not in name}
+    files |= {"class/power_supply/AC/online": mains, place: profile}
+    assert battery_saver(grow(tmp_path, files)) is saver
+
+
+@pytest.mark.parametrize(
+    ("each", "saver"),
+    [
+        (("quiet", "low-power"), True),
+        (("quiet", "balanced"), False),
+        (("custom", "cool"), True),
+        (("custom", "custom"), False),
+    ],
+)
+def test_drivers_that_differ_are_asked_each(tmp_path, each, saver):
+    files = {f"class/platform-profile/platform-profile-{number}/profile": text for number, text in enumerate(each)}
+    assert battery_saver(grow(tmp_path, files | {"firmware/acpi/platform_profile": "custom"})) is saver
+
+
+@pytest.mark.parametrize(
+    ("wish", "saver"),
+    [
+        ("power", True),
+        ("balance_power", False),
+        ("default", False),
+        ("balance_performance", False),
+        ("performance", False),
+        ("255", True),
+        ("192", False),
+        ("0", False),
+    ],
+)
+def test_every_preference_that_the_kernel_documents(tmp_path, wish, saver):
+    change = {f"devices/system/cpu/cpufreq/policy{cpu}/energy_performance_preference": wish for cpu in (0, 1)}
+    assert battery_saver(grow(tmp_path, LAPTOP | change)) is saver
+
+
 def test_a_desktop_has_no_battery_to_save(tmp_path):
     files = {name: text for name, text in LAPTOP.items() if "power_supply" not in name}
     assert battery_saver(grow(tmp_path, files)) is False
