@@ -28,6 +28,7 @@ _DEEPEST = 50  # a table goes 5 deep; the parser in C recurses until its stack e
 _MOST = 200_000  # parts, each alias counted with all that it repeats, and 100 letters as one
 _LETTERS = 100
 _LONGEST = 400  # letters of a value that an error shows
+_EXPECTED = re.compile(r"Invalid (enum )?value\b|Expected (`[^`]*`, got |`(int|float)`|array|object|str)")
 _BITS = 63  # of a whole number: what JSON's readers take, and no line is full of its digits
 
 
@@ -307,17 +308,19 @@ def _yaml_words(error: yaml.YAMLError) -> str:
 def _as_input_error(error: msgspec.ValidationError, data: object, into: type, name: str) -> InputError:
     # msgspec says "Expected `int`, got `str` - at `$.voting.window_s`"; take the path apart to show value and choices
     message, _, where = str(error).partition(" - at `")
-    key, value, target = _resolve(re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where), data, into)
+    key, value, whole = _resolve(re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where), data, into)
     unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
     if unknown:
+        target = _plain(whole, value)
         names = ", ".join(getattr(target, "__struct_fields__", ())) or "nothing"
         value = value.get(unknown[1]) if isinstance(value, dict) else value
         key = f"{key}.{unknown[1]}" if key else unknown[1]
         return InputError(path=name, key=key, value=brief(value), allowed=f"one of the keys {names}")
-    if message.startswith("Invalid enum value"):
-        choices = typing.get_args(target) or tuple(getattr(target, "__members__", ()))
-        return InputError(path=name, key=key, value=brief(value), allowed=", ".join(str(choice) for choice in choices))
-    return InputError(path=name, key=key, value=brief(value), allowed=message[0].lower() + message[1:])
+    from asa import accepted  # reads types at length, which only a fault asks for
+
+    said = _EXPECTED.match(message) is not None  # else by a check of the type's own, in its own words
+    allowed = (said and accepted.words(whole)) or message[0].lower() + message[1:]
+    return InputError(path=name, key=key, value=brief(value), allowed=allowed)
 
 
 def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str, object, Any]:
@@ -339,7 +342,7 @@ def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str,
             target = typing.get_type_hints(target, include_extras=True).get(field) if _is_struct(target) else None
         else:
             break
-    return key.lstrip("."), data, _plain(target, data)
+    return key.lstrip("."), data, target
 
 
 def _plain(target: Any, data: Any) -> Any:

@@ -15,6 +15,7 @@ PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
 LAYERS = {
     "asa.core": 0,
     "asa": 0,  # the package itself: the version
+    "asa.accepted": 1,
     "asa.bus": 1,
     "asa.config": 1,
     "asa.debian": 1,

@@ -23,11 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
     [
         ("intervall_s: 1", "intervall_s", 1, "interval_s"),
         ("voting: {windows_s: 6}", "voting.windows_s", 6, "window_s"),
-        ("voting: {window_s: long}", "voting.window_s", "long", "float"),
-        ("voting: {threshold: 1.5}", "voting.threshold", 1.5, "<= 1.0"),
-        ("interval_s: -1", "interval_s", -1, ">= 0.1"),
-        ("journal: [1]", "journal", [1], "object"),
-        ("- 1", "", [1], "object"),
+        ("voting: {window_s: long}", "voting.window_s", "long", "a number above 0, up to 600"),
+        ("voting: {threshold: 1.5}", "voting.threshold", 1.5, "a number from 0 to 1"),
+        ("interval_s: -1", "interval_s", -1, "a number from 0.1 to 5"),
+        ("journal: [1]", "journal", [1], "a mapping with the keys size_mb, "),
+        ("- 1", "", [1], "a mapping with the keys interval_s, "),
     ],
 )
 def test_wrong_settings(tmp_path, text, key, value, allowed):

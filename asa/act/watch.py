@@ -19,7 +19,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from asa.act.exits import KERNEL, one_line, read_reason
+from asa.act.exits import KERNEL, read_reason
+from asa.act.words import one_line
 from asa.core.decision import SchedulerExit
 
 _NETLINK_KOBJECT_UEVENT = 15  # include/uapi/linux/netlink.h

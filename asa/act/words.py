@@ -152,7 +152,8 @@ def _panic(lines: Sequence[str]) -> tuple[int, str] | None:
     """Where and how it panicked: the last time, unless that tells only of another thread that did so before."""
     found = [(place, _panic_at(lines, place)) for place, line in enumerate(lines) if _PANIC.match(line.strip())]
     own = [one for one in found if not any(word in one[1] for word in _SECOND_HAND)]
-    return (own or found or [None])[-1]
+    best = own or found
+    return best[-1] if best else None
 
 
 def _panic_at(lines: Sequence[str], start: int) -> str:

@@ -51,7 +51,9 @@ def register(commands: "Commands") -> None:
         description=_DESCRIPTION,
         epilog=_MORE,
     )
-    command.add_argument("shell", choices=tuple(Shell), metavar="bash|zsh|fish", help="whose script")
+    command.add_argument(
+        "shell", choices=[shell.value for shell in Shell], metavar="bash|zsh|fish", help="whose script"
+    )
     command.set_defaults(run=run)
 
 

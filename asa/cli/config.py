@@ -281,6 +281,8 @@ def _settings(
     import msgspec
     from msgspec import inspect
 
+    from asa import accepted
+
     hints = typing.get_type_hints(struct, include_extras=True)
     for field in msgspec.structs.fields(struct):
         key = f"{above}.{field.name}" if above else field.name
@@ -294,33 +296,8 @@ def _settings(
             comment = (kind.extra_json_schema or {}).get("description", comment)
             kind = kind.type
         yield Setting(
-            key=key, value=value, default=default, allowed=_allowed(kind), comment=comment, line=lines.get(key)
+            key=key, value=value, default=default, allowed=accepted.describe(kind), comment=comment, line=lines.get(key)
         )
-
-
-def _allowed(kind: "msgspec.inspect.Type") -> str:
-    from msgspec import inspect
-
-    if isinstance(kind, inspect.Metadata):
-        return _allowed(kind.type)
-    if isinstance(kind, inspect.BoolType):
-        return "true or false"
-    if isinstance(kind, inspect.EnumType):
-        return ", ".join(str(member.value) for member in kind.cls)
-    if isinstance(kind, inspect.LiteralType):
-        return ", ".join(str(value) for value in kind.values)
-    if isinstance(kind, inspect.IntType | inspect.FloatType):
-        lower = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}" if kind.ge is not None else ""
-        upper = f"below {kind.lt:g}" if kind.lt is not None else f"to {kind.le:.10g}" if kind.le is not None else ""
-        if kind.gt is not None and upper:
-            lower, upper = f"{lower},", upper.replace("to ", "up to ")
-        what = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-        return " ".join(part for part in (what, lower, upper) if part)
-    if isinstance(kind, inspect.VarTupleType):
-        return f"a list, each of them {_allowed(kind.item_type)}"
-    if isinstance(kind, inspect.UnionType):
-        return " or ".join(_allowed(one) for one in kind.types)
-    return {inspect.StrType: "text", inspect.NoneType: "null"}.get(type(kind), str(kind))
 
 
 def _yaml(value: object) -> str:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.act.exits import CODE, KERNEL, NOBODY, SCHEDULER, one_line, read_exit, read_reason
+from asa.act.exits import CODE, KERNEL, NOBODY, SCHEDULER, read_exit, read_reason
+from asa.act.words import one_line
 from asa.core.decision import ExitKind, SchedulerExit
 
 STALL = "runnable task stall (python[244] failed to run for 6.324s)"

@@ -288,7 +288,7 @@ def test_path_search(manifest, folder, portfolio, tmp_path, monkeypatch):
         ("ops: null", "ops: eevdf", r"schedulers\[0\].ops: 'eevdf'"),
         ("ops: one_more", "ops: null", r"schedulers\[2\].ops: None"),
         ("name: scx_gone", "name: ../../bin/sh", r"schedulers\[2\].name"),
-        ("version: 1.0.0", "version: 1.0", r"schedulers\[1\].source.version: 1.0 .* `str`"),
+        ("version: 1.0.0", "version: 1.0", r"schedulers\[1\].source.version: 1.0 .* text"),
         ("kind: host", "kind: magic", r"schedulers\[2\].source"),
         ("paper: false", "papers: false", r"schedulers\[2\]"),
         ("--loud, ", "[--loud], ", r"schedulers\[1\].modes"),

@@ -120,7 +120,7 @@ def test_what_only_saves_energy_never_serves_otherwise(name, workload):
             "why: 3}\n    - {scheduler: scx_flash",
             "classes.cpu[0].why",
             3,
-            "str",
+            "text",
         ),
         (
             "scheduler: scx_flash,",
@@ -129,7 +129,7 @@ def test_what_only_saves_energy_never_serves_otherwise(name, workload):
             "scx_lavd:performance",
             "once",
         ),
-        ("flash, why: measured", "flash, why: measured, efficient: 1", "classes.cpu[1].efficient", 1, "bool"),
+        ("flash, why: measured", "flash, why: measured, efficient: 1", "classes.cpu[1].efficient", 1, "true or false"),
     ],
 )
 def test_errors_name_file_key_value_and_what_is_allowed(tmp_path, old, new, key, value, allowed):
