@@ -14,55 +14,30 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
 
 
-class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From a distribution a tick to a class that stands: time-weighted voting (paper, Algorithm 1), or another way.
+class Method(StrEnum):
+    """How the current class is made of the ticks' probabilities."""
 
-    Which settings a method takes: `asa.decide.filters`.
-    """
+    TIME_WEIGHTED = "time-weighted"  # the paper's Algorithm 1: votes weighted by age
+    NONE = "none"  # the most probable class of each tick
+
+
+class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From the probabilities of a tick to the current class: the paper's voting (Algorithm 1), or none."""
 
     method: Annotated[
-        Literal["time-weighted", "none", "mean", "majority", "smoothing", "markov", "change-point"],
-        Meta(description="how the class that stands is made of the ticks' probabilities; time-weighted: the paper's"),
-    ] = "time-weighted"
+        Method,
+        Meta(description="how the current class is made of the ticks' probabilities; time-weighted: the paper's"),
+    ] = Method.TIME_WEIGHTED
     open_world: Annotated[
         bool,
         Meta(description="take what fits no class of the model for unknown; false: for the class that is nearest"),
     ] = True
 
-    # W, in which standbys follow what comes up, too; theta; alpha. The paper gives W alone, 6 s (5.5). What recorded
+    # W, in which standbys follow what comes up, too; theta. The paper gives W alone, 6 s (5.5). What recorded
     # sequences choose follows a change sooner and is less often right while nothing changes, and short of the goal
     # there (docs/voting.md, docs/recognition.md: the row "as shipped", accuracy_voted_28_pct); uses mostly last
     window_s: Annotated[float, Meta(gt=0.0, le=600.0, description="votes older than this no longer count")] = 6.0
-    threshold: Annotated[Share, Meta(description="share of the votes that a class must have to win")] = 0.3
-    decay: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            le=1.0,
-            description="weight of a vote, compared with the one a second after it; 1: all votes count the same",
-        ),
-    ] = 0.8
-    # of the other methods; first choices
-    memory_s: Annotated[
-        float, Meta(gt=0.0, le=600.0, description="smoothing: after so long a tick counts for 1/e of what it did")
-    ] = 3.0
-    dwell_s: Annotated[
-        float,
-        Meta(gt=0.0, le=86_400.0, description="markov: how long a class stays on average before another one comes"),
-    ] = 120.0
-    trust: Annotated[
-        float, Meta(gt=0.0, le=1.0, description="markov: how much of what a tick says is news; neighbours err together")
-    ] = 0.5
-    least: Annotated[
-        float, Meta(gt=0.0, lt=1.0, description="markov, change-point: the smallest probability taken seriously")
-    ] = 0.01
-    certainty: Annotated[Share, Meta(description="markov: how sure of a class it has to be")] = 0.8
-    bound: Annotated[
-        float, Meta(gt=0.0, le=1000.0, description="change-point: log odds against the standing class that end it")
-    ] = 6.0
-    drift: Annotated[
-        float, Meta(ge=0.0, le=100.0, description="change-point: log odds that a class has to gain in each tick")
-    ] = 0.5
+    threshold: Annotated[Share, Meta(description="probabilities up to this do not count as votes")] = 0.3
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,19 +18,16 @@ from asa.config import (
 from asa.core.decision import (
     EEVDF,
     Decision,
-    Judgement,
     Order,
     Probabilities,
     Reason,
     SchedulerName,
     SwitchEvent,
     Vote,
-    Workload,
 )
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
-from asa.decide import filters, guard, learning, policy, standbys
-from asa.decide.filters import Method
+from asa.decide import guard, learning, policy, standbys, voting
 from asa.decide.learning import Lessons
 from asa.decide.signals import Signals, of_rates
 from asa.decide.standing import Standing
@@ -68,7 +65,7 @@ class State:
 
     sample: RawSample | None = None
     seen: features.Window = field(default_factory=features.Window)
-    votes: filters.Memory = field(default_factory=filters.Memory)
+    votes: voting.FilterState = field(default_factory=voting.FilterState)
     memory: policy.PolicyState = field(default_factory=policy.PolicyState)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     standing: Standing = field(default_factory=Standing)
@@ -104,7 +101,8 @@ def step(
     seen = features.take(previous.seen, derived, sample)
     judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
-    votes = _vote(rules.voting, None if derived is None else previous.votes, sample, judged, memory.workload)
+    before = previous.votes if derived is not None else voting.FilterState()
+    votes = voting.take(before, rules.voting, sample.monotonic_ns, judged, current=memory.workload)
     signals = _signals(sample, derived)
     memory, standing, verdict = policy.decide(
         memory,
@@ -124,8 +122,7 @@ def step(
         readiness = standbys.weigh(readiness, sizes or {})
         readiness = _stand_by(rules, readiness, memory, standing, lessons, sample, derived)
     decision = _decision(sample, probabilities, votes.vote, memory, verdict, current)
-    if readiness.chosen:
-        decision = replace(decision, standbys=readiness.chosen)
+    decision = replace(decision, standbys=readiness.chosen) if readiness.chosen else decision
     return State(
         sample=sample,
         seen=seen,
@@ -142,20 +139,6 @@ def step(
 def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
     cpus = None if sample.cpu is None else len(sample.cpu.cores)  # those online
     return None if derived is None else of_rates(derived, cpus)
-
-
-def _vote(
-    settings: Voting,
-    before: filters.Memory | None,
-    sample: RawSample,
-    judged: Judgement | None,
-    standing: Workload | None,
-) -> filters.Memory:
-    before = before or filters.Memory()  # None: a gap, as with the features
-    # what fits no class takes part as the class `unknown`: where it wins, the standing class stays
-    fits = judged is not None and (judged.known or not settings.open_world)
-    seen = None if judged is None else filters.open_world(judged.probabilities, fits=fits)
-    return filters.of(Method(settings.method), settings).push(before, sample.monotonic_ns, seen, standing)
 
 
 def _stand_by(

@@ -8,7 +8,7 @@ import pytest
 
 from asa import paths
 from asa.act.portfolio import Portfolio
-from asa.config import GuardSettings, PolicySettings, Voting
+from asa.config import GuardSettings, Method, PolicySettings, Voting
 from asa.core.decision import (
     EEVDF,
     Judgement,
@@ -21,7 +21,6 @@ from asa.core.decision import (
 )
 from asa.core.sample import SchedExtState
 from asa.decide import table
-from asa.decide.filters import Method
 from asa.journal import Journal
 from asa.pipeline import Rules, State, step
 from models.runtime import Ensemble

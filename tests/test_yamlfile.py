@@ -63,9 +63,9 @@ def test_empty_means_defaults(tmp_path):
 
 
 def test_values_arrive(tmp_path):
-    (tmp_path / "asa.yaml").write_text("voting: {window_s: 4, decay: 0.5}\npolicy: {cooldown_s: 3}\n")
+    (tmp_path / "asa.yaml").write_text("voting: {window_s: 4, threshold: 0.5}\npolicy: {cooldown_s: 3}\n")
     settings = config.load(tmp_path / "asa.yaml")
-    assert (settings.voting.window_s, settings.voting.decay, settings.policy.cooldown_s) == (4.0, 0.5, 3.0)
+    assert (settings.voting.window_s, settings.voting.threshold, settings.policy.cooldown_s) == (4.0, 0.5, 3.0)
 
 
 def test_not_text_and_too_large(tmp_path):

@@ -105,12 +105,12 @@ def test_no_file(tmp_path):
 
 def test_a_file_that_is_its_own_part(tmp_path):
     assert examined(tmp_path, "voting: &a {window_s: *a}").faults
-    assert examined(tmp_path, "voting: &a {decay: 0.5}\npolicy: *a").faults[0].key == "policy.decay"
+    assert examined(tmp_path, "voting: &a {threshold: 0.5}\npolicy: *a").faults[0].key == "policy.threshold"
 
 
 values = st.none() | st.booleans() | st.integers(-2, 100) | st.floats() | st.sampled_from(["off", "auto", "core", "x"])
 sections = st.dictionaries(
-    st.sampled_from(["window_s", "decay", "gpu", "ebpf", "gate", "trusted_owners", "enabled", "alpha", "x", "1"]),
+    st.sampled_from(["window_s", "threshold", "gpu", "ebpf", "gate", "trusted_owners", "enabled", "alpha", "x", "1"]),
     values | st.lists(st.integers(-1, 3), max_size=3),
     max_size=3,
 )

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Time-weighted probability voting: the paper's Algorithm 1 over a sliding window. Pure.
+"""From a tick's probabilities to the current class: the paper's Algorithm 1 over a sliding window, or none. Pure.
 
 Each distribution in the window contributes its probabilities above the threshold, weighted by decay^(W - t), so the
 newest (t = W) counts fully. The class with the largest sum wins. What the paper leaves open is settled here:
 
 - nothing passed the threshold in the whole window: no winner, the vote's workload is None;
-- a tie: the standing class if it is among the tied, else the one more probable in the newest distribution, else the
+- a tie: the current class if it is among the tied, else the one more probable in the newest distribution, else the
   one the model lists first;
 - the window holds what is younger than W seconds: a gap (the agent was stopped, or starved) forgets instead of mixing;
-- a window that is not full yet is judged as it is, the newest again with weight 1.
+- a window that is not full yet is judged as it is, the newest again with weight 1;
+- a tick that fits no class of the model votes for the class `unknown`: where it wins, the current class stays.
+
+The other rules that were tried, and the benchmark that compares them, are in `calibration.voting` (docs/voting.md).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from asa.core.decision import Probabilities, Vote, Workload
+from asa.config import Method
+from asa.core.decision import Judgement, Probabilities, Vote, Workload
+
+UNKNOWN = Workload("unknown")
+"""No class of a model: the name of what fits none of them."""
+DECAY = 0.8
+"""Weight of a vote compared with the one a second after it: the paper's alpha (docs/voting.md swept it)."""
 
 _NOTHING = Vote(workload=None, confidence=0.0)
 
@@ -23,6 +34,65 @@ class Window:
     """Distributions with their times (CLOCK_MONOTONIC, ns), oldest first."""
 
     entries: tuple[tuple[int, Probabilities], ...] = ()
+
+
+class Rule(Protocol):
+    """The part of `asa.config.Voting` that is needed here."""
+
+    @property
+    def method(self) -> Method:
+        """By which rule."""
+        ...
+
+    @property
+    def open_world(self) -> bool:
+        """Whether what fits no class is unknown."""
+        ...
+
+    @property
+    def window_s(self) -> float:
+        """How long a distribution counts."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """Probabilities that are not larger do not count."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterState:
+    """What is kept from tick to tick, and the last tick's vote."""
+
+    window: Window = field(default_factory=Window)
+    vote: Vote = _NOTHING
+
+
+def take(
+    state: FilterState, rule: Rule, now_ns: int, judged: Judgement | None, *, current: Workload | None
+) -> FilterState:
+    """Take in what the model said of one tick (None: nothing). `current` is the class in force, None before the first.
+
+    To change the voting rule, change this function and what it calls.
+    """
+    fits = judged is not None and (judged.known or not rule.open_world)
+    seen = None if judged is None else open_world(judged.probabilities, fits=fits)
+    if rule.method is Method.NONE:
+        return replace(state, vote=newest(seen, current=current))
+    window = push(state.window, now_ns, seen, rule.window_s)
+    winner = vote(window, threshold=rule.threshold, decay=DECAY, current=current)
+    return FilterState(window=window, vote=known(winner))
+
+
+def open_world(probabilities: Probabilities, *, fits: bool) -> Probabilities:
+    """The same with the class `unknown` added, which has all of the mass when the tick fits no class."""
+    values = (*probabilities.values, 0.0) if fits else (*(0.0 for _ in probabilities.values), 1.0)
+    return Probabilities(classes=(*probabilities.classes, UNKNOWN), values=values)
+
+
+def newest(probabilities: Probabilities | None, *, current: Workload | None) -> Vote:
+    """No voting: the most probable class of one tick."""
+    return _NOTHING if probabilities is None else best(probabilities.classes, probabilities.values, current)
 
 
 def push(window: Window, now_ns: int, probabilities: Probabilities | None, window_s: float) -> Window:
@@ -37,7 +107,7 @@ def push(window: Window, now_ns: int, probabilities: Probabilities | None, windo
     return Window(entries=kept)
 
 
-def vote(window: Window, *, threshold: float, decay: float, standing: Workload | None) -> Vote:
+def vote(window: Window, *, threshold: float, decay: float, current: Workload | None) -> Vote:
     """The window's winner and its confidence: its sum as a share of what a certain class would have, 0..1."""
     if not window.entries:
         return _NOTHING
@@ -51,10 +121,22 @@ def vote(window: Window, *, threshold: float, decay: float, standing: Workload |
         for column, value in enumerate(probabilities.values):
             if value > threshold:
                 sums[column] += value * weight
-    best = max(sums)
-    if best <= 0.0:
+    most_votes = max(sums)
+    if most_votes <= 0.0:
         return _NOTHING
-    tied = [classes[column] for column, total in enumerate(sums) if total == best]
+    tied = [classes[column] for column, total in enumerate(sums) if total == most_votes]
     newest = window.entries[-1][1]
-    winner = standing if standing in tied else max(tied, key=newest.of)
-    return Vote(workload=winner, confidence=min(1.0, best / most))
+    winner = current if current in tied else max(tied, key=newest.of)
+    return Vote(workload=winner, confidence=min(1.0, most_votes / most))
+
+
+def best(classes: Sequence[Workload], values: Sequence[float], current: Workload | None) -> Vote:
+    """The class with the largest value; of several that are alike the current one, else the first."""
+    most = max(values)
+    tied = [name for name, value in zip(classes, values, strict=True) if value == most]
+    return known(Vote(workload=current if current in tied else tied[0], confidence=min(1.0, most)))
+
+
+def known(vote: Vote) -> Vote:
+    """The same, where `unknown` has won with no winner."""
+    return Vote(workload=None, confidence=vote.confidence, unknown=True) if vote.workload == UNKNOWN else vote

@@ -13,10 +13,11 @@ import numpy as np
 
 from asa.core.decision import Workload
 from asa.core.errors import ModelError
-from asa.decide.filters import UNKNOWN, Method
+from asa.decide.voting import UNKNOWN
 from calibration.recognition.figures import Name
 from calibration.voting import streams as voting_streams
 from calibration.voting import sweep as voting_sweep
+from calibration.voting.filters import Method
 from calibration.voting.streams import Stream
 from models.artefact import Array
 from models.train import evaluation

@@ -7,7 +7,7 @@ Takes a sweep, makes text. It measures nothing.
 import time
 from collections.abc import Iterator, Sequence
 
-from asa.decide.filters import Method
+from calibration.voting.filters import Method
 from calibration.voting.score import HOLD_S
 from calibration.voting.sweep import MOST_ERROR_PCT, MOST_MEDIAN_S, Chosen, Sweep
 

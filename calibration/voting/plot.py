@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from asa.core.errors import AsaError
-from asa.decide.filters import Method
+from calibration.voting.filters import Method
 from calibration.voting.sweep import MOST_ERROR_PCT, MOST_MEDIAN_S, Sweep, curve
 
 _DELAY, _ERROR = "#1f77b4", "#c0392b"

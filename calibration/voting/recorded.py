@@ -11,7 +11,7 @@ from typing import Protocol
 from asa.core.decision import FeatureFrame, Judgement, Probabilities
 from asa.core.errors import ModelError
 from asa.core.sample import RawSample
-from asa.decide.filters import open_world
+from asa.decide.voting import open_world
 from calibration.voting.streams import Stream, spans
 from models import features
 from models.train import recorded

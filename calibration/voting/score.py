@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from asa.core.decision import Workload
-from asa.decide import filters
-from asa.decide.filters import Filter
+from calibration.voting import filters
+from calibration.voting.filters import Filter
 from calibration.voting.streams import Span, Stream
 
 HOLD_S = 3.0

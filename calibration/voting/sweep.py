@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from asa.config import Voting
 from asa.core.errors import ModelError
-from asa.decide import filters
-from asa.decide.filters import Filter, Memory, Method
+from asa.decide import voting
+from calibration.voting import filters
 from calibration.voting import score as voting_score
+from calibration.voting.filters import Filter, Memory, Method
 from calibration.voting.score import ALLOWED_S, Key, Score, Tally
 from calibration.voting.streams import Stream, changes
 
@@ -147,9 +148,9 @@ def sweep(
 
 
 def shipped_parameters() -> dict[str, float]:
-    """Of the method that an agent without settings uses."""
+    """Of the paper's voting, as an agent without settings uses it."""
     settings = Voting()
-    return {name: getattr(settings, name) for name in filters.parameters(Method(settings.method))}
+    return {"window_s": settings.window_s, "threshold": settings.threshold, "decay": voting.DECAY}
 
 
 def choose(points: Sequence[Point]) -> Point:

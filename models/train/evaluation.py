@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from asa.config import Voting
-from asa.core.decision import Probabilities, Workload
+from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
-from asa.decide import filters
-from asa.decide.filters import Memory, Method
+from asa.decide import voting
 from models import features
 from models.artefact import MEMBERS, Array, Score
 from models.train import held_out
@@ -244,20 +243,18 @@ def voted_pct(
     `known` (bool (n,)): ticks of which the model knows what they are; None: all.
     """
     classes = tuple(Workload(name) for name in data.classes)
-    rule = filters.of(Method(settings.method), settings)
     right = []
     for number in np.unique(data.session).tolist():
-        memory, standing, truth, since_ns = Memory(), None, -1, 0
+        votes, current, truth, since_ns = voting.FilterState(), None, -1, 0
         for row in np.flatnonzero(data.session == number).tolist():
             now_ns = int(data.at_ns[row])
             if data.y[row] != truth:
                 truth, since_ns = int(data.y[row]), now_ns
             seen = Probabilities(classes=classes, values=tuple(probabilities[row].tolist()))
-            if known is not None:
-                seen = filters.open_world(seen, fits=bool(known[row]))
-            memory = rule.push(memory, now_ns, seen, standing)
-            standing = memory.vote.workload or standing
+            judged = Judgement(probabilities=seen, score=None, known=known is None or bool(known[row]))
+            votes = voting.take(votes, settings, now_ns, judged, current=current)
+            current = votes.vote.workload or current
             full = now_ns >= since_ns + int((settings.window_s - 1) * 1e9)
             if full and (use is None or use[row]):
-                right.append(standing == data.classes[truth])
+                right.append(current == data.classes[truth])
     return float(np.mean(right) * 100) if right else None

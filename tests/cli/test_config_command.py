@@ -77,7 +77,7 @@ def test_faults_for_programs(place, capsys):
 
 def test_a_right_file_and_none(place, tmp_path, capsys):
     assert asa(capsys, "check")[:2] == (0, f"{place} is not there: all settings have their defaults\n")
-    place.write_text("voting: {decay: 0.5}\ninterval_s: 2\n")
+    place.write_text("voting: {threshold: 0.5}\ninterval_s: 2\n")
     code, said, _ = asa(capsys, "check")
     assert code == 0
     assert said.startswith(f"{place} is right; it sets 2 of ")
@@ -150,7 +150,7 @@ def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
     assert code == 0
     assert f"  window_s: 4.0  # a number above 0, up to 600; {place}:3, default 6.0\n" in said
     assert f"  gate: 'off'  # auto, off; {place}:4, default auto\n" in said
-    assert "  decay: 0.8  # a number above 0, up to 1; default\n" in said
+    assert "  threshold: 0.3  # a number from 0 to 1; default\n" in said
     again = tmp_path / "again.yaml"
     again.write_text(said)
     assert config.load(again) == config.load(place)
@@ -165,10 +165,10 @@ def test_small_numbers_come_back(tmp_path, capsys):
 
 
 def test_settings_for_programs(place, capsys):
-    place.write_text("voting: {decay: 0.5}\n")
+    place.write_text("voting: {threshold: 0.5}\n")
     rows = {row["key"]: row for row in json.loads(asa(capsys, "show", "--json")[1])["settings"]}
-    row = rows["voting.decay"]
-    assert (row["value"], row["default"], row["source"], row["file"], row["line"]) == (0.5, 0.8, "file", str(place), 1)
+    row = rows["voting.threshold"]
+    assert (row["value"], row["default"], row["source"], row["file"], row["line"]) == (0.5, 0.3, "file", str(place), 1)
     assert (rows["interval_s"]["source"], rows["interval_s"]["line"]) == ("default", None)
 
 
@@ -184,8 +184,8 @@ def test_show_of_a_wrong_file_is_one_line(place, capsys):
     [
         ("voting.windows_s", "voting.window_s"),
         ("intervall_s", "interval_s"),
-        ("decay", "voting.decay"),
-        ("policy.decay", "voting.decay"),
+        ("threshold", "voting.threshold"),
+        ("policy.threshold", "voting.threshold"),
         ("standby.settle_s.x", None),
         ("guard.settl_s", "guard.settle_s"),
         ("voteing", "voting"),

@@ -52,7 +52,7 @@ def windows(draw):
 def test_winner_is_that_of_algorithm_1(rows, theta, alpha):
     sums = algorithm_1(rows, theta, alpha)
     best = max(sums.values())
-    result = vote(filled(*rows), threshold=theta, decay=alpha, standing=None)
+    result = vote(filled(*rows), threshold=theta, decay=alpha, current=None)
     if best <= 0.0:
         assert result.workload is None
         assert result.confidence == 0.0
@@ -63,35 +63,35 @@ def test_winner_is_that_of_algorithm_1(rows, theta, alpha):
 
 
 def test_nothing_above_the_threshold_is_no_winner():
-    assert vote(filled(distribution(0.4, 0.3, 0.3)), threshold=0.5, decay=0.8, standing=A).workload is None
+    assert vote(filled(distribution(0.4, 0.3, 0.3)), threshold=0.5, decay=0.8, current=A).workload is None
 
 
 def test_the_threshold_itself_does_not_pass():
-    assert vote(filled(distribution(0.5, 0.5, 0.0)), threshold=0.5, decay=0.8, standing=None).workload is None
+    assert vote(filled(distribution(0.5, 0.5, 0.0)), threshold=0.5, decay=0.8, current=None).workload is None
 
 
-def test_tie_goes_to_the_standing_class():
+def test_tie_goes_to_the_current_class():
     tied = filled(distribution(0.5, 0.5, 0.0))
-    assert vote(tied, threshold=0.3, decay=1.0, standing=B).workload == B
+    assert vote(tied, threshold=0.3, decay=1.0, current=B).workload == B
 
 
-def test_tie_without_a_standing_class_goes_to_the_newest():
+def test_tie_without_a_current_class_goes_to_the_newest():
     window = filled(distribution(0.6, 0.4, 0.0), distribution(0.4, 0.6, 0.0))
-    assert vote(window, threshold=0.3, decay=1.0, standing=C).workload == B
+    assert vote(window, threshold=0.3, decay=1.0, current=C).workload == B
 
 
 def test_full_tie_goes_to_the_models_order():
-    assert vote(filled(distribution(0.0, 0.5, 0.5)), threshold=0.3, decay=1.0, standing=None).workload == B
+    assert vote(filled(distribution(0.0, 0.5, 0.5)), threshold=0.3, decay=1.0, current=None).workload == B
 
 
 def test_the_newest_weighs_most():
     window = filled(distribution(0.9, 0.1, 0.0), distribution(0.1, 0.9, 0.0))
-    assert vote(window, threshold=0.3, decay=0.5, standing=A).workload == B
+    assert vote(window, threshold=0.3, decay=0.5, current=A).workload == B
 
 
 def test_one_outlier_does_not_win():
     rows = [distribution(0.9, 0.1, 0.0)] * 5 + [distribution(0.1, 0.9, 0.0)]
-    assert vote(filled(*rows), threshold=0.3, decay=0.9, standing=A).workload == A
+    assert vote(filled(*rows), threshold=0.3, decay=0.9, current=A).workload == A
 
 
 def test_the_window_holds_w_seconds():
@@ -102,7 +102,7 @@ def test_the_window_holds_w_seconds():
 def test_a_gap_forgets():
     window = push(filled(distribution(1.0, 0.0, 0.0)), 3600 * S, None, 6.0)
     assert window.entries == ()
-    assert vote(window, threshold=0.3, decay=0.8, standing=A).workload is None
+    assert vote(window, threshold=0.3, decay=0.8, current=A).workload is None
 
 
 def test_time_that_went_back_forgets():
@@ -125,5 +125,5 @@ def test_order_of_classes_does_not_matter_without_ties(rows, order):
         Probabilities(classes=tuple(row.classes[i] for i in order), values=tuple(row.values[i] for i in order))
         for row in rows
     ]
-    plain = vote(filled(*rows), threshold=0.3, decay=0.8, standing=None)
-    assert vote(filled(*mixed), threshold=0.3, decay=0.8, standing=None) == plain
+    plain = vote(filled(*rows), threshold=0.3, decay=0.8, current=None)
+    assert vote(filled(*mixed), threshold=0.3, decay=0.8, current=None) == plain

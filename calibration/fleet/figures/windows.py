@@ -12,12 +12,13 @@ import msgspec
 from asa import wire
 from asa.config import Voting
 from asa.core.errors import AsaError
-from asa.decide.filters import Method
+from asa.decide import voting
+from calibration.voting.filters import Method
 
 VOTING = "voting.jsonl"
 _WINDOW = "window_s"
 _SHIPPED = Voting()
-OTHERS = {"threshold": _SHIPPED.threshold, "decay": _SHIPPED.decay}
+OTHERS = {"threshold": _SHIPPED.threshold, "decay": voting.DECAY}
 """The other parameters, as shipped."""
 
 

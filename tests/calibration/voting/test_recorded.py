@@ -9,7 +9,7 @@ from asa import paths
 from asa.core.decision import Probabilities, Workload
 from asa.core.errors import JournalError, ModelError
 from asa.core.mark import Mark, Phase
-from asa.decide.filters import UNKNOWN
+from asa.decide.voting import UNKNOWN
 from asa.journal import Journal
 from calibration.voting.recorded import classify, read
 from models import features

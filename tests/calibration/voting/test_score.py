@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from asa.core.decision import Probabilities, Workload
 from asa.core.errors import ModelError
 from asa.core.mark import Mark, Phase
-from asa.decide.filters import Method, make
 from calibration.voting import score as voting_score
 from calibration.voting import streams as voting_streams
+from calibration.voting.filters import Method, make
 from calibration.voting.score import difference_pct, judge, tally
 from calibration.voting.streams import Span, Stream, deal, held_out, simulate, spans, splice
 

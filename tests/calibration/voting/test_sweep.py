@@ -5,8 +5,9 @@ import pytest
 
 from asa.config import Voting
 from asa.core.errors import AsaError, ModelError
-from asa.decide.filters import Method, make
+from asa.decide.voting import DECAY
 from calibration.voting import sweep as voting_sweep
+from calibration.voting.filters import Method, make
 from calibration.voting.page import rows
 from calibration.voting.score import Score, judge
 from calibration.voting.streams import deal, simulate
@@ -101,7 +102,11 @@ def test_what_is_shipped_is_judged_beside_them(found):
     _, others = deal(streams)
     default, shipped = Voting(), result.shipped
     assert shipped.point.method == default.method
-    assert shipped.point.parameters == {name: getattr(default, name) for name in ("window_s", "threshold", "decay")}
+    assert shipped.point.parameters == {
+        "window_s": default.window_s,
+        "threshold": default.threshold,
+        "decay": DECAY,
+    }
     assert shipped.reported == judge(shipped.point.make(), others)
     assert [row[0] for row in rows(result)] == [*result.chosen, "as shipped"]
 

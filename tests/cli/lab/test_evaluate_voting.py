@@ -9,8 +9,8 @@ import pytest
 
 from asa.cli.lab import evaluate_voting
 from asa.core.errors import AsaError, ModelError
-from asa.decide.filters import Method
 from calibration.voting import sweep as voting_sweep
+from calibration.voting.filters import Method
 
 
 def asa(*words):

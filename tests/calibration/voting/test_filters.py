@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asa import config
 from asa.config import Voting
-from asa.core.decision import Probabilities, Vote, Workload
-from asa.decide import filters, voting
-from asa.decide.filters import UNKNOWN, Memory, Method, make, open_world, parameters, run
+from asa.core.decision import Judgement, Probabilities, Vote, Workload
+from asa.decide import voting
+from asa.decide.voting import UNKNOWN, open_world
+from calibration.voting.filters import Memory, Method, make, parameters, run
 
 A, B, C = (Workload(name) for name in "abc")
 S = 1_000_000_000
@@ -175,7 +177,7 @@ def test_the_papers_voting_is_that_of_the_voting_module():
     for now_ns, one in seconds(SURE_A, DOUBT, SURE_B, DOUBT, SURE_B, SURE_A):
         window = voting.push(window, now_ns, one, 4.0)
         memory = rule.push(memory, now_ns, one, A)
-        assert memory.vote == voting.vote(window, threshold=0.2, decay=0.7, standing=A)
+        assert memory.vote == voting.vote(window, threshold=0.2, decay=0.7, current=A)
 
 
 def test_a_majority_counts_ticks_and_not_how_sure_they_are():
@@ -243,14 +245,26 @@ def test_parameters_are_named_with_their_defaults(method):
         make(method, nonsense=1.0)
 
 
-def test_the_daemons_settings_become_a_filter():
-    settings = Voting(window_s=4.0, decay=0.5)
-    assert filters.of(Method.TIME_WEIGHTED, settings) == make(Method.TIME_WEIGHTED, window_s=4.0, decay=0.5)
-    assert filters.of(Method.MAJORITY, settings) == make(Method.MAJORITY, window_s=4.0)
+@pytest.mark.parametrize("method", config.Method)
+@settings(max_examples=25, deadline=None)
+@given(ticks=streams(), fit=st.lists(st.booleans(), min_size=20, max_size=20))
+def test_what_the_agent_votes_is_what_the_benchmark_judges(method, ticks, fit):
+    """The agent's rule, by the settings that are shipped, against the filter of this name."""
+    rule, state, current, found = Voting(method=method), voting.FilterState(), None, []
+    told = [(now_ns, None if one is None else distribution(*one.values[:3])) for now_ns, one in ticks]
+    for (now_ns, one), fits in zip(told, fit, strict=False):
+        judged = None if one is None else Judgement(probabilities=one, score=None, known=fits)
+        state = voting.take(state, rule, now_ns, judged, current=current)
+        current = state.vote.workload or current
+        found.append(state.vote)
+    seen = [
+        (now_ns, None if one is None else open_world(one, fits=fits))
+        for (now_ns, one), fits in zip(told, fit, strict=False)
+    ]
+    assert found == votes(make(Method(method)), seen)
 
 
 def test_every_method_is_made():
     assert {type(make(method)).__name__ for method in Method} == {
         "Newest", "Mean", "Majority", "Smoothing", "TimeWeighted", "Markov", "ChangePoint"
     }  # fmt: skip
-    assert filters.UNKNOWN == "unknown"

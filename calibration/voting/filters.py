@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Steady classes out of a stream of distributions: the paper's voting and six alternatives behind one protocol. Pure.
+"""The paper's voting and six alternatives behind one protocol, for the benchmark that compares them. Pure.
 
-A filter is a rule without memory of its own; what it remembers is one immutable `Memory`, so that a replay comes to the
-same votes. A tick that fits no class carries its mass on the class `unknown` (`open_world`): it takes part as any other
-class, and where it wins nobody does, so that the standing class stays. A tick without a distribution (a sample was
-missing) says nothing; what is known gets older. Time is CLOCK_MONOTONIC in ns.
+The agent has the paper's alone, and none (`asa.decide.voting`); the two are the same here. A filter keeps nothing
+itself: what it remembers is one immutable `Memory`, so that a replay comes to the same votes. A tick that fits no class
+carries its mass on the class `unknown` (`open_world`): it takes part as any other class, and where it wins nobody does,
+so that the current class stays. A tick without a distribution says nothing. Time is CLOCK_MONOTONIC in ns.
 """
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from asa.core.decision import Probabilities, Vote, Workload
 from asa.decide import voting
-
-UNKNOWN = Workload("unknown")
-"""No class of a model: the name of what fits none of them."""
+from asa.decide.voting import UNKNOWN, best, known
 
 _NOTHING = Vote(workload=None, confidence=0.0)
 _FORGET_S = 10.0  # what a change-point test has gathered is worth nothing after so long without a tick
@@ -59,12 +56,6 @@ class Method(StrEnum):
     CHANGE_POINT = "change-point"
 
 
-def open_world(probabilities: Probabilities, *, fits: bool) -> Probabilities:
-    """The same with the class `unknown` added, which has all of the mass when the tick fits no class."""
-    values = (*probabilities.values, 0.0) if fits else (*(0.0 for _ in probabilities.values), 1.0)
-    return Probabilities(classes=(*probabilities.classes, UNKNOWN), values=values)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
     """No filter: the most probable class of the newest tick."""
@@ -77,9 +68,7 @@ class Newest:
         standing: Workload | None,
     ) -> Memory:
         """See `Filter`."""
-        if probabilities is None:
-            return replace(memory, vote=_NOTHING)
-        return replace(memory, vote=_best(probabilities.classes, probabilities.values, standing))
+        return replace(memory, vote=voting.newest(probabilities, current=standing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +84,8 @@ class TimeWeighted:
     ) -> Memory:
         """See `Filter`."""
         window = voting.push(memory.window, now_ns, probabilities, self.window_s)
-        vote = voting.vote(window, threshold=self.threshold, decay=self.decay, standing=standing)
-        return replace(memory, window=window, vote=_known(vote))
+        vote = voting.vote(window, threshold=self.threshold, decay=self.decay, current=standing)
+        return replace(memory, window=window, vote=known(vote))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +100,7 @@ class Mean:
         """See `Filter`."""
         window = voting.push(memory.window, now_ns, probabilities, self.window_s)
         return replace(
-            memory, window=window, vote=_known(voting.vote(window, threshold=0.0, decay=1.0, standing=standing))
+            memory, window=window, vote=known(voting.vote(window, threshold=0.0, decay=1.0, current=standing))
         )
 
 
@@ -134,7 +123,7 @@ class Majority:
         most = max(counts.values())
         tied = [name for name, count in counts.items() if count == most]
         winner = standing if standing is not None and standing in tied else tied[0]
-        return replace(memory, window=window, vote=_known(Vote(workload=winner, confidence=most / len(seen))))
+        return replace(memory, window=window, vote=known(Vote(workload=winner, confidence=most / len(seen))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +143,7 @@ class Smoothing:
         if elapsed_s is not None:
             new = -math.expm1(-elapsed_s / self.memory_s)
             values = tuple([old + new * (one - old) for old, one in zip(memory.values, values, strict=True)])
-        vote = _best(probabilities.classes, values, standing)
+        vote = best(probabilities.classes, values, standing)
         return Memory(rule=self, classes=probabilities.classes, values=values, at_ns=now_ns, vote=vote)
 
 
@@ -192,7 +181,7 @@ class Markov:
         ]
         total = sum(belief)
         values = tuple([one / total for one in belief])
-        vote = _best(classes, values, standing)
+        vote = best(classes, values, standing)
         if vote.confidence < self.certainty:
             vote = _stay(classes, values, standing)
         return Memory(rule=self, classes=classes, values=values, at_ns=now_ns, vote=vote)
@@ -240,7 +229,7 @@ class ChangePoint:
         winner = classes[reached.index(max(reached))]
         if winner != UNKNOWN:  # it stands from now on, so all are tested anew; unknown never stands
             values = (0.0,) * len(classes)
-        vote = _known(Vote(workload=winner, confidence=1.0))
+        vote = known(Vote(workload=winner, confidence=1.0))
         return Memory(rule=self, classes=classes, values=values, at_ns=now_ns, vote=vote)
 
 
@@ -267,12 +256,6 @@ def make(method: Method, **values: float) -> Filter:
     return _MADE[method](**values)
 
 
-@lru_cache(maxsize=8)
-def of(method: Method, settings: Hashable) -> Filter:
-    """The same with the parameters that `settings` (those of the configuration) have under these names."""
-    return make(method, **{name: getattr(settings, name) for name in parameters(method) if hasattr(settings, name)})
-
-
 def run(
     rule: Filter, ticks: Sequence[tuple[int, Probabilities | None]], standing: Workload | None = None
 ) -> list[Workload | None]:
@@ -292,17 +275,7 @@ def _elapsed_s(memory: Memory, rule: Filter, now_ns: int, classes: tuple[Workloa
     return (now_ns - memory.at_ns) / 1e9
 
 
-def _best(classes: Sequence[Workload], values: Sequence[float], standing: Workload | None) -> Vote:
-    most = max(values)
-    tied = [name for name, value in zip(classes, values, strict=True) if value == most]
-    return _known(Vote(workload=standing if standing in tied else tied[0], confidence=min(1.0, most)))
-
-
 def _stay(classes: Sequence[Workload], values: Sequence[float], standing: Workload | None) -> Vote:
     if standing is None or standing not in classes:
         return _NOTHING
     return Vote(workload=standing, confidence=min(1.0, values[classes.index(standing)]))
-
-
-def _known(vote: Vote) -> Vote:
-    return Vote(workload=None, confidence=vote.confidence, unknown=True) if vote.workload == UNKNOWN else vote
