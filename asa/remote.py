@@ -24,6 +24,7 @@ from asa.sleep import SleepWatch
 from asa.status import Status
 from collectors.ebpf.remote import RemoteProbes
 
+_SESSION_AGAIN_S = 300.0  # until the session's bus is tried again
 _LOAD_LIMIT_S = 120.0  # for a scheduler to load in the helper: lavd takes 59 s in an emulated guest (docs/lab.md)
 
 
@@ -35,8 +36,11 @@ class Remote:
     probes: RemoteProbes
     say: Callable[[str], None]
     _fetch: ProbeFetch
+    _clock: Clock
     _notifier: Notifier
-    _session: Bus | None
+    _session: Bus | None = None
+    _session_again_ns: int = 0
+    _told: str = ""
     _last: Status | None = None
     _sleep: SleepWatch | None = None
     _switcher: RemoteSwitcher | None = None
@@ -47,18 +51,14 @@ class Remote:
         link = HelperLink(Bus.system, clock, say, observe=observe)
         fetch = ProbeFetch(link)
         probes = RemoteProbes(fetch)
-        try:
-            session = Bus.session()
-        except BusError as error:
-            say(f"going on without notifications: {error}")
-            session = None
 
         def gone() -> None:
             fetch.lost()
             probes.lost()
 
         link.on_gone.append(gone)
-        made = cls(link=link, probes=probes, say=say, _fetch=fetch, _notifier=Notifier(session), _session=session)
+        made = cls(link=link, probes=probes, say=say, _fetch=fetch, _clock=clock, _notifier=Notifier(None))
+        made._open_session()
         link.on_connect.append(made._connected)
         return made
 
@@ -91,15 +91,38 @@ class Remote:
             self.probes.again()
         self._notifier.news(self._last, status)
         self._last = status
+        if self._sleep is not None:
+            try:
+                self._sleep.tick()
+            except BusError:  # the link will notice
+                return
+        self._look_after_session()
+
+    def _look_after_session(self) -> None:
         if self._session is None:
+            if self._clock.monotonic_ns() >= self._session_again_ns:
+                self._open_session()
             return
         try:
             self._session.advance()
         except BusError as error:
-            self.say(f"going on without notifications: {error}")
             self._session.close()
-            self._session = None
-            self._notifier = Notifier(None)
+            self._without_notifications(error)
+
+    def _open_session(self) -> None:
+        try:
+            self._session = Bus.session()
+        except BusError as error:
+            self._without_notifications(error)
+        else:
+            self._notifier, self._told = Notifier(self._session), ""
+
+    def _without_notifications(self, error: BusError) -> None:
+        if str(error) != self._told:
+            self._told = str(error)
+            self.say(f"going on without notifications: {error}")
+        self._session, self._notifier = None, Notifier(None)
+        self._session_again_ns = self._clock.monotonic_ns() + int(_SESSION_AGAIN_S * 1e9)
 
     def close(self) -> None:
         """Leave both buses."""
@@ -112,7 +135,7 @@ class Remote:
     def _connected(self, bus: Bus) -> None:
         if self._sleep is not None:
             self._sleep.close()
-        self._sleep = SleepWatch(bus, self._before_sleep, self._after_sleep, self.say)
+        self._sleep = SleepWatch(bus, self._before_sleep, self._after_sleep, self._clock, self.say)
 
     def _before_sleep(self) -> None:
         if self._switcher is not None:  # a parked scheduler would be frozen in its system call

@@ -84,6 +84,19 @@ class Logind:
             os.close(lock)
 
 
+class Clock:
+    """Two clocks that a test sets: awake since the start, and asleep since then."""
+
+    def __init__(self):
+        self.awake_s, self.asleep_s = 1_000.0, 50.0
+
+    def monotonic_ns(self):
+        return int(self.awake_s * 1e9)
+
+    def suspended_ns(self):
+        return None if self.asleep_s is None else int(self.asleep_s * 1e9)
+
+
 class Sleeper:
     """A daemon of which only the watch is there."""
 
@@ -91,7 +104,15 @@ class Sleeper:
         self.bus = Bus.open(address)
         self.did, self.said, self.held = [], [], []
         self.logind = logind
-        self.watch = SleepWatch(self.bus, self._before, lambda: self.did.append("after"), self.said.append)
+        self.clock = Clock()
+        self.watch = SleepWatch(self.bus, self._before, lambda: self.did.append("after"), self.clock, self.said.append)
+
+    def later(self, seconds, slept_s=0.0):
+        """Awake for so long, after so long a sleep."""
+        self.clock.awake_s += seconds
+        if slept_s:
+            self.clock.asleep_s += slept_s
+        self.watch.tick()
 
     def _before(self):
         self.did.append("before")
@@ -165,7 +186,7 @@ def test_what_fails_before_a_sleep_does_not_keep_the_machine_awake(address, logi
 
     sleeper = Sleeper(address)
     sleeper.watch.close()
-    sleeper.watch = SleepWatch(sleeper.bus, fails, lambda: None)
+    sleeper.watch = SleepWatch(sleeper.bus, fails, lambda: None, sleeper.clock)
     turn(logind, sleeper, until=lambda: sleeper.watch.locked)
     logind.says(True)
     with pytest.raises(RuntimeError, match="it fails"):
@@ -222,6 +243,62 @@ def test_a_logind_that_ends_while_the_machine_sleeps_does_not_leave_us_asleep(lo
     logind.bus.close()
     turn(sleeper, until=lambda: not sleeper.watch.asleep)
     assert sleeper.did == ["before", "after"]
+
+
+def test_a_sleep_whose_end_nobody_tells_ends_by_the_clocks(logind, sleeper):
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: sleeper.watch.asleep)
+    sleeper.later(2.0)
+    sleeper.later(0.5, slept_s=8 * 3600.0)  # a hibernation; no `false` follows
+    assert sleeper.watch.asleep
+    sleeper.later(11.0)
+    assert (sleeper.watch.asleep, sleeper.did) == (False, ["before", "after"])
+    turn(logind, sleeper, until=lambda: sleeper.watch.locked)  # for the next one
+    logind.says(False)  # late
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: sleeper.watch.asleep)
+    assert sleeper.did == ["before", "after", "before"]
+    sleeper.later(0.1, slept_s=60.0)
+    logind.says(False)
+    turn(logind, sleeper, until=lambda: not sleeper.watch.asleep)
+    assert sleeper.did == ["before", "after", "before", "after"]
+
+
+def test_between_a_suspend_and_the_hibernation_after_it_the_machine_still_sleeps(logind, sleeper):
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: sleeper.watch.asleep)
+    sleeper.later(1.0, slept_s=7200.0)
+    sleeper.later(9.0)
+    sleeper.later(0.5, slept_s=3600.0)
+    sleeper.later(9.0)
+    assert sleeper.watch.asleep
+    sleeper.later(2.0)
+    assert not sleeper.watch.asleep
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_sleep_that_never_comes_ends_too(logind, sleeper, tells):
+    if not tells:
+        sleeper.clock.asleep_s = None  # a system whose clocks do not say
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: sleeper.watch.asleep)
+    sleeper.later(120.0)  # hooks may take as long
+    assert sleeper.watch.asleep
+    sleeper.later(120.0)
+    assert (sleeper.watch.asleep, sleeper.did) == (False, ["before", "after"])
+
+
+def test_a_lock_that_was_refused_is_asked_for_again(address, logind):
+    logind.mood = "refuses"
+    sleeper = Sleeper(address)
+    turn(logind, sleeper, until=lambda: sleeper.said)
+    logind.mood = "gives"
+    sleeper.later(60.0)
+    assert len(logind.asked) == 1
+    sleeper.later(600.0)
+    turn(logind, sleeper, until=lambda: sleeper.watch.locked)
+    assert len(logind.asked) == 2
+    sleeper.close()
 
 
 def test_only_logind_is_believed(address, logind, sleeper):

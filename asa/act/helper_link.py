@@ -72,6 +72,9 @@ class HelperLink:
                 self._connect()
             elif due:
                 self._acquire()
+            elif self.facts is not None and self._clock.monotonic_ns() >= self._again_ns:
+                self._again_ns = self._clock.monotonic_ns() + int(_SELDOM_S * 1e9)
+                self._each(self.on_answer)  # what was refused once may be had now
         except BusError as error:
             self._disconnected(str(error))
 
@@ -85,8 +88,14 @@ class HelperLink:
         """Call the helper under the lease. Raises SchedulerError when there is none."""
         if self._bus is None or self.facts is None:
             raise SchedulerError(scheduler="the helper", reason=self.lacking)
+
+        def answered(answer: tuple[Any, ...] | CallError) -> None:
+            then(answer)
+            if isinstance(answer, CallError) and answer.name == Failure.NO_LEASE and self.facts is not None:
+                self._lost("the helper says that this lease has ended", _SOON_S)  # its signal did not come
+
         try:
-            self._send(self._bus, verb, body, then, limit_s)
+            self._send(self._bus, verb, body, answered, limit_s)
         except BusError as error:
             self._disconnected(str(error))
             raise SchedulerError(scheduler="the helper", reason=self.lacking) from error
@@ -168,6 +177,7 @@ class HelperLink:
         except msgspec.DecodeError as error:
             self._without(f"the helper speaks another version of asa: {error}; restart both", _SELDOM_S)
             return
+        self._again_ns = self._clock.monotonic_ns() + int(_SELDOM_S * 1e9)
         self.lacking = self._told = ""
         self._say(f"the helper switches for us ({self.facts.way})")
         self._each(self.on_lease)

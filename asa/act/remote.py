@@ -24,6 +24,7 @@ from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
 _STANDBYS_EVERY_S = 5.0
+_READY_AGAIN_S = 30.0  # until standbys that were refused are asked for again
 _LOSS_LIMIT_S = 60.0  # for a restarted helper to clear what its predecessor left (unit: RestartSec, then recovery)
 _LOOK_S, _POLL_S = 0.2, 0.02
 _OF_THE_SCHEDULER = frozenset({Failure.REFUSED, Failure.UNKNOWN_SCHEDULER})  # of all that the helper may answer
@@ -50,6 +51,7 @@ class RemoteSwitcher:
         self._events: deque[SwitchEvent] = deque()
         self._wanted: tuple[SchedulerName, ...] = ()
         self._standbys: tuple[Standby, ...] = ()
+        self._refused_ns: int | None = None  # when the helper refused what is wanted
         self._asked_ns = 0
         self._lost: tuple[str, int] | None = None  # why the lease ended while something of ours was in force, and when
         link.on_event.append(self._heard)
@@ -81,13 +83,18 @@ class RemoteSwitcher:
         wanted = () if self.asleep else wanted
         approved = self._link.facts.approved if self._link.facts is not None else ()
         wanted = tuple(name for name in wanted if name in approved)
-        if wanted == self._wanted or self._link.facts is None:
+        again = self._refused_ns is not None and self._age_ns(self._refused_ns) > int(_READY_AGAIN_S * 1e9)
+        if (wanted == self._wanted and not again) or self._link.facts is None:
             return
         try:
-            self._link.call(Verb.KEEP_READY, ([str(name) for name in wanted],), lambda _: None)
+            self._link.call(Verb.KEEP_READY, ([str(name) for name in wanted],), self._kept)
         except AsaError:
             return
-        self._wanted, self._asked_ns = wanted, 0
+        self._wanted, self._asked_ns, self._refused_ns = wanted, 0, None
+
+    def _kept(self, answer: tuple[Any, ...] | CallError) -> None:
+        if isinstance(answer, CallError):
+            self._refused_ns = self._clock.monotonic_ns()
 
     def standbys(self) -> tuple[Standby, ...]:
         """What waits at the helper, as it said a few seconds ago at most."""
