@@ -16,6 +16,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.book import Book, session_header
+from asa.clock import SystemClock
 from asa.core.decision import Decision, Order
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Switcher
@@ -28,7 +29,7 @@ from asa.model import Model
 from asa.pipeline import Rules, State
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 
 if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
     from asa.remote import Remote

@@ -14,6 +14,7 @@ from asa.act import rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
+from asa.clock import SystemClock
 from asa.core.errors import AsaError, InputError
 from asa.core.sample import RawSample
 from asa.decide import learning, table
@@ -21,7 +22,7 @@ from asa.decide.learning import LEARNING
 from asa.model import in_use
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.layout import PROGRAMS, lost_without
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 from models.runtime import Ensemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"

@@ -13,6 +13,7 @@ them.
 import os
 from pathlib import Path
 
+from asa import procstat
 from asa.core.errors import SourceError
 from asa.core.sample import FocusCounters
 from collectors import cgroups
@@ -31,10 +32,9 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _APPLICATIONS = "app.slice"
 _INNER_SLICES = {"app-graphical.slice"}  # between app.slice and the applications, where a session has it
 _CPU, _MEMORY, _PROCESSES = "cpu.stat", "memory.current", "cgroup.procs"
-# proc_pid_stat(5): places after the name, which may hold anything but ends with the last ")"
 _LINE_END = b"\n"  # a second read would have the kernel write the line anew
-_PARENT, _STARTED, _RESIDENT = 1, 19, 21
-_CPU_TIMES = slice(11, 15)  # its own in user and kernel mode, then those of its children that it has waited for
+# Its own in user and kernel mode, then those of its children that it has waited for.
+_CPU_TIMES = slice(procstat.USER, procstat.CHILDREN_SYSTEM + 1)
 
 
 class FocusTracker:
@@ -184,7 +184,7 @@ class _Parents:
         try:
             file = self.stat(pid)
             try:
-                return counters(_SOURCE, f"{pid}/stat", [fields_of(file.read(_LINE_END))[_PARENT]])[0]
+                return counters(_SOURCE, f"{pid}/stat", [fields_of(file.read(_LINE_END))[procstat.PARENT]])[0]
             finally:
                 file.close()
         except SourceError:
@@ -201,7 +201,7 @@ class _Tree:
         root = parents.stat(pid)
         self._members = {pid: root}  # in the order in which they were found
         try:
-            started = counters(_SOURCE, f"{pid}/stat", [fields_of(root.read(_LINE_END))[_STARTED]])[0]
+            started = counters(_SOURCE, f"{pid}/stat", [fields_of(root.read(_LINE_END))[procstat.STARTED]])[0]
         except SourceError:
             root.close()
             raise
@@ -225,7 +225,7 @@ class _Tree:
                 file.close()
             else:
                 ticks += fields[_CPU_TIMES]
-                pages.append(fields[_RESIDENT])
+                pages.append(fields[procstat.RESIDENT])
         cpu_ns = sum(counters(_SOURCE, "stat", ticks)) * _TICK_NS
         memory_bytes = sum(counters(_SOURCE, "stat", pages)) * _PAGE_BYTES
         if not self._parents.complete:
@@ -260,7 +260,7 @@ def _there(path: Path) -> bool:
 
 def fields_of(text: bytes) -> list[bytes]:
     """Fields of /proc/PID/stat from the state on, proc_pid_stat(5). Raises SourceError."""
-    fields = text[text.rfind(b")") + 1 :].split(None, _RESIDENT + 1)
-    if len(fields) <= _RESIDENT:
+    fields = procstat.fields(text, procstat.RESIDENT + 1)
+    if len(fields) <= procstat.RESIDENT:
         raise garbled(_SOURCE, "stat", text)
     return fields

@@ -5,7 +5,6 @@ Opens what works here and says once why the rest does not; reads a source that t
 values; it computes nothing out of them.
 """
 
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -107,31 +106,6 @@ def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector
 
         collectors.append(TimerCollector(proc, sys))
     return collectors
-
-
-class SystemClock:
-    """The Clock of this machine."""
-
-    def monotonic_ns(self) -> int:
-        """CLOCK_MONOTONIC in nanoseconds."""
-        return time.monotonic_ns()
-
-    def wall_ns(self) -> int:
-        """CLOCK_REALTIME in nanoseconds."""
-        return time.time_ns()
-
-    def suspended_ns(self) -> int | None:
-        """CLOCK_BOOTTIME less CLOCK_MONOTONIC in nanoseconds (clock_gettime(2)), to 0.1 ms unless often interrupted."""
-        for _ in range(_CLOCK_ATTEMPTS):
-            before_ns = time.monotonic_ns()
-            boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            if time.monotonic_ns() - before_ns <= _CLOCK_SKEW_NS:
-                break
-        return boot_ns - before_ns
-
-
-_CLOCK_ATTEMPTS = 3
-_CLOCK_SKEW_NS = 100_000
 
 
 @dataclass(slots=True, kw_only=True)

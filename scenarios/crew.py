@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from asa import procstat
 from asa.core.errors import AsaError
 
 MARK = "ASA_PLAYER"
@@ -83,12 +84,12 @@ class Crew:
             if not entry.name.isdecimal():
                 continue
             with suppress(OSError):  # it ended meanwhile, or is not ours to look into
-                state, parent, _group, session = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:4]
-                if state in b"ZX":
+                fields = procstat.fields((entry / "stat").read_bytes())
+                if fields[procstat.STATE] in b"ZX":
                     continue
                 pid = int(entry.name)
-                parents[pid] = int(parent)
-                if int(session) in sessions or mark in (entry / "environ").read_bytes().split(b"\0"):
+                parents[pid] = int(fields[procstat.PARENT])
+                if int(fields[procstat.SESSION]) in sessions or mark in (entry / "environ").read_bytes().split(b"\0"):
                     ours.add(pid)
         while more := {pid for pid, parent in parents.items() if parent in ours and pid not in ours}:
             ours |= more

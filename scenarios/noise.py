@@ -16,6 +16,8 @@ from typing import Self
 
 import msgspec
 
+from asa import procstat
+
 LIMIT_PCT = 10.0
 """What was measured beside more noise than this is measured again."""
 
@@ -78,7 +80,7 @@ class Scan:
             if entry.name.isdecimal():
                 with suppress(OSError):  # it ended meanwhile
                     pid = int(entry.name)
-                    started, task = _task(pid, (entry / "stat").read_text(errors="replace"))
+                    started, task = _task(pid, (entry / "stat").read_bytes())
                     tasks[pid, started] = task
         return cls(
             at_ns=time.monotonic_ns(),
@@ -144,13 +146,13 @@ def _descendants(roots: set[int], tasks: Mapping[tuple[int, int], Task]) -> froz
     return frozenset(found)
 
 
-def _task(pid: int, text: str) -> tuple[int, Task]:
-    name, _, rest = text.partition(" (")[2].rpartition(") ")
-    fields = rest.split()  # proc_pid_stat(5) from the third on
-    times = fields[11:13] if pid == 1 or name == "systemd" else fields[11:15]  # utime, stime, cutime, cstime
-    ticks = sum(int(field) for field in times)
-    task = Task(name=name, parent=int(fields[1]), ticks=ticks, kernel=bool(int(fields[6]) & _KERNEL_THREAD))
-    return int(fields[19]), task
+def _task(pid: int, text: bytes) -> tuple[int, Task]:
+    fields, name = procstat.fields(text), procstat.name(text).decode(errors="replace")
+    last = procstat.SYSTEM if pid == 1 or name == "systemd" else procstat.CHILDREN_SYSTEM
+    ticks = sum(int(field) for field in fields[procstat.USER : last + 1])
+    kernel = bool(int(fields[procstat.FLAGS]) & _KERNEL_THREAD)
+    task = Task(name=name, parent=int(fields[procstat.PARENT]), ticks=ticks, kernel=kernel)
+    return int(fields[procstat.STARTED]), task
 
 
 def _stalled_us(path: Path) -> int | None:

@@ -17,11 +17,11 @@ from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
 from asa.act.portfolio import Available, Portfolio
 from asa.act.undo import UndoJournal
+from asa.clock import SystemClock
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import SchedulerError
 from asa.core.ports import Switcher
 from asa.status import StatusFile
-from collectors.sampler import SystemClock
 
 _ATTACH_LIMIT_S = 120.0  # scx_lavd takes an emulated guest a minute
 _EXPLAIN_LIMIT_S = 30.0

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from asa import runfile, wire
+from asa import procstat, runfile, wire
 from asa.act import settings
 from asa.core.errors import AsaError
 
@@ -325,8 +325,7 @@ def _with(values: tuple[str, ...], value: str) -> tuple[str, ...]:
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
     """Start time of a process in ticks since boot (proc_pid_stat(5), field 22); None when it is gone or a zombie."""
     try:
-        text = (proc / str(pid) / "stat").read_text()
+        fields = procstat.fields((proc / str(pid) / "stat").read_bytes())
     except OSError:
         return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[procstat.STATE] in b"ZX" else int(fields[procstat.STARTED])

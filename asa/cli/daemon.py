@@ -69,9 +69,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.assembly import Assembly
     from asa.cli.run import Printer
+    from asa.clock import SystemClock
     from asa.remote import Remote
     from asa.sd_notify import ServiceManager
-    from collectors.sampler import SystemClock
 
     printer = Printer(as_json=arguments.json, lasting=True)
     places = paths.default()

@@ -85,10 +85,11 @@ def _now(seconds: float, ebpf: "Ebpf | None") -> "list[Reading]":
     from msgspec.structs import replace
 
     from asa import config, paths
+    from asa.clock import SystemClock
     from asa.core.errors import AsaError
     from collectors.metrics.reading import readings
     from collectors.rates import derive
-    from collectors.sampler import HostSampler, SystemClock, standard
+    from collectors.sampler import HostSampler, standard
 
     places = paths.default()
     collect = config.load(places.config).collect

@@ -21,12 +21,12 @@ from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.act.urgency import go_first
 from asa.bus import Bus
+from asa.clock import SystemClock
 from asa.core.decision import EEVDF, SchedulerName, Standby, SwitchEvent
 from asa.core.errors import AsaError
 from asa.core.helper_api import Failure
 from asa.core.ports import Switcher
 from asa.status import StatusFile
-from collectors.sampler import SystemClock
 
 _TICK_S = 1.0  # a switcher loads standbys one after the other, one each time that it is told what to keep
 _SHOWN = 80  # characters of a name that is none

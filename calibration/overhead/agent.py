@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from asa import paths, status
+from asa import paths, procstat, status
 from asa.core.errors import AsaError, SourceError
 from asa.core.sample import CpuCounters
 from asa.status import Status
@@ -35,7 +35,6 @@ _END_LIMIT_S = 30.0
 _LOOK_S = 0.2
 _KIB = 1024
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # places in CpuTicks
-_PARENT = 1  # place among the fields of /proc/PID/stat from the state on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +228,7 @@ def children(pid: int, proc: Path) -> list[int]:
     found = []
     for path in proc.glob("[0-9]*/stat"):
         with suppress(OSError, SourceError):  # it ended meanwhile
-            if int(fields_of(path.read_bytes())[_PARENT]) == pid:
+            if int(fields_of(path.read_bytes())[procstat.PARENT]) == pid:
                 found.append(int(path.parent.name))
     return found
 

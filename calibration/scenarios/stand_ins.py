@@ -12,11 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings
 from asa.core.ports import Sampler
 from asa.paths import Places
 from collectors.rates import Rates, derive
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 from scenarios.application import Application, ApplicationError, Tier
 from scenarios.session import Session, default_folder, place_for
 

@@ -16,13 +16,14 @@ from typing import Self
 
 import asa
 from asa import config, paths
+from asa.clock import SystemClock
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from asa.core.mark import Mark, Phase
 from asa.core.ports import Clock, Sampler
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 from scenarios.application import Tier
 from scenarios.recorder import Machine, Rhythm, machine
 from scenarios.runner_plan import Trial

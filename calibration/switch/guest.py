@@ -24,6 +24,7 @@ from asa.act.plain import PlainSwitcher
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.act.urgency import go_first
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import SchedulerName, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError
@@ -32,7 +33,6 @@ from calibration.switch import external_change
 from calibration.switch.programs import Floor, Seen, beside
 from calibration.switch.samples import ROTA, External, Found, Kind, Lateness, Step, Swap, Switch, write
 from calibration.switch.waiting import Waiting
-from collectors.sampler import SystemClock
 
 _SYS = Path("/sys")
 _SIMPLE = SchedulerName("scx_simple")

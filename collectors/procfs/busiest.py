@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from asa import procstat
 from asa.core.errors import SourceError
 from asa.core.sample import BusiestProcesses, ProcessUsage
 from collectors.procfs.reader import KernelFile, bounded, counters, garbled, reason_of
@@ -35,7 +36,16 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _LINE_END = b"\n"  # a second read would have the kernel write the line anew
 _LONGEST_LINE = 4096  # 52 numbers, most of them below 2**64
 # proc_pid_stat(5): places after the name, which may hold anything but ends with the last ")"
-_PLACES = (6, 7, 9, 11, 12, 17, 19, 21)  # flags, minflt, majflt, utime, stime, num_threads, starttime, rss
+_PLACES = (
+    procstat.FLAGS,
+    procstat.MINOR_FAULTS,
+    procstat.MAJOR_FAULTS,
+    procstat.USER,
+    procstat.SYSTEM,
+    procstat.THREADS,
+    procstat.STARTED,
+    procstat.RESIDENT,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -233,9 +243,8 @@ class BusiestCollector:
 
 def parse_stat(pid: int, text: bytes) -> tuple[int, ProcessUsage]:
     """(flags, usage) of the text of /proc/`pid`/stat, proc_pid_stat(5). Raises SourceError."""
-    name_end = text.rfind(b")")
-    fields = text[name_end + 1 :].split(None, _PLACES[-1] + 1)
-    if name_end < 0 or len(fields) <= _PLACES[-1] or not text.endswith(_LINE_END):
+    fields = procstat.fields(text, _PLACES[-1] + 1)
+    if len(fields) <= _PLACES[-1] or not text.endswith(_LINE_END):
         raise garbled(_SOURCE, _FILE, text)
     flags, minor, major, user, system, threads, started, pages = counters(
         _SOURCE, _FILE, [fields[place] for place in _PLACES]

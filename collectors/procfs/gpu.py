@@ -21,6 +21,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
+from asa import procstat
 from asa.core.errors import SourceError
 from asa.core.sample import GpuCounters
 from collectors.procfs.drm import DrmClient, parse_fdinfo
@@ -39,7 +40,6 @@ _LINKS_A_PROCESS = 1024  # descriptors count from 0, and the GPU is opened early
 _MOST_CLIENTS = 256
 _MOST_HOLDERS = 256  # whose CPU time is counted
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_USER, _SYSTEM = 11, 12  # proc_pid_stat(5): places after the name, which ends with the last ")"
 
 
 class _Client:
@@ -307,10 +307,10 @@ class GpuCollector:
 
 def used_ns(text: bytes) -> int:
     """utime + stime of the text of /proc/PID/stat, in nanoseconds. Raises SourceError."""
-    fields = text.rpartition(b")")[2].split(None, _SYSTEM + 1)
-    if len(fields) <= _SYSTEM + 1:
+    fields = procstat.fields(text, procstat.SYSTEM + 1)
+    if len(fields) <= procstat.SYSTEM + 1:
         raise garbled(_SOURCE, "stat", text)
-    return sum(counters(_SOURCE, "stat", [fields[_USER], fields[_SYSTEM]])) * _TICK_NS
+    return sum(counters(_SOURCE, "stat", [fields[procstat.USER], fields[procstat.SYSTEM]])) * _TICK_NS
 
 
 def _next_few(pids: set[int], start: int, count: int) -> tuple[list[int], int]:

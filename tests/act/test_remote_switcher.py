@@ -18,10 +18,10 @@ from asa.act.helper_link import HelperLink
 from asa.act.remote import RemoteSwitcher
 from asa.act.remote_probes import ProbeFetch
 from asa.bus import Bus, BusError, Method, Object, Property
+from asa.clock import SystemClock
 from asa.core.decision import EEVDF, ExitKind, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import SchedulerError, SourceError
 from asa.core.helper_api import BUS_NAME, INTERFACE, PATH, Failure, LeaseFacts, ProbeFacts, Verb
-from collectors.sampler import SystemClock
 
 P2DQ, FLASH = SchedulerName("scx_p2dq"), SchedulerName("scx_flash")
 FACTS = LeaseFacts(way="gated", no_gate="", approved=("scx_p2dq", "scx_flash:server"))

@@ -17,10 +17,10 @@ from asa.act.gate import Stage, launch
 from asa.act.portfolio import Opened
 from asa.act.shadow import ShadowSwitcher
 from asa.act.undo import UndoJournal, start_ticks
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
-from collectors.sampler import SystemClock
 
 GOOD, OTHER = SchedulerName("scx_good"), SchedulerName("scx_other:server")
 QOS = "devices/system/cpu/cpu0/power/pm_qos_resume_latency_us"

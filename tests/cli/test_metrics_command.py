@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from asa import paths
+from asa import clock, paths
 from asa.cli import metrics
 from asa.core.errors import AsaError
-from collectors import sampler
 from collectors.ebpf.build import build
 from collectors.metrics import METRICS, TABLE_1
 
@@ -118,7 +117,7 @@ def test_times_that_are_none_are_refused(text, capsys):
 
 def test_a_suspend_in_between_is_said(settings, monkeypatch):
     slept_ns = iter((0, 10**9))
-    monkeypatch.setattr(sampler.SystemClock, "suspended_ns", lambda self: next(slept_ns))
+    monkeypatch.setattr(clock.SystemClock, "suspended_ns", lambda self: next(slept_ns))
     with pytest.raises(AsaError, match="suspended between the two samples"):
         asa("--seconds", "0.1")
 

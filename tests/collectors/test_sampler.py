@@ -15,10 +15,11 @@ import proc_tree
 import pytest
 from sampler_bench import Hand
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.ports import Clock, Sampler
 from asa.core.sample import RawSample
-from collectors.sampler import COLLECTORS, HostSampler, SystemClock, standard
+from collectors.sampler import COLLECTORS, HostSampler, standard
 
 PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)
 
@@ -201,7 +202,8 @@ OPENING = """
 import json, sys
 from pathlib import Path
 from asa.config import CollectSettings
-from collectors.sampler import HostSampler, SystemClock, standard
+from asa.clock import SystemClock
+from collectors.sampler import HostSampler, standard
 sampler = HostSampler(standard(Path("/proc"), Path(sys.argv[1]), CollectSettings()), SystemClock())
 sampler.open()
 print(json.dumps(sampler.missing))

@@ -4,8 +4,9 @@
 import gc
 from pathlib import Path
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 
 
 def test_sampling_this_host_leaves_no_garbage(monkeypatch, tmp_path):

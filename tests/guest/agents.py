@@ -20,10 +20,10 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
 from asa.cli import main
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import SwitchOutcome
 from asa.status import read as read_status
-from collectors.sampler import SystemClock
 from models.runtime import Ensemble
 
 SYS = Path("/sys")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings
 from collectors.metrics import METRICS, Unit
 from collectors.rates import derive
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 
 ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
 LIMIT_S = 120.0  # emulated, on a shared host

@@ -28,9 +28,9 @@ from asa.act.loader_bus import LoaderBus
 from asa.act.rivals import Harm, found, masters
 from asa.act.undo import UndoJournal
 from asa.bus import Bus, BusError
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome
-from collectors.sampler import SystemClock
 
 BPFLAND, FLASH = SchedulerName("scx_bpfland"), SchedulerName("scx_flash")
 PROC = Path("/proc")

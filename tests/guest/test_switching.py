@@ -32,9 +32,9 @@ from asa import paths
 from asa.act.kernel import sched_ext_state
 from asa.act.plain import PlainSwitcher
 from asa.act.undo import UndoJournal, start_ticks
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome
-from collectors.sampler import SystemClock
 
 ROTA = ["scx_simple", "scx_flash", "scx_bpfland", "scx_rusty", "scx_p2dq"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from asa.clock import SystemClock
 from asa.core.decision import Workload
-from collectors.sampler import SystemClock
 from scenarios import crew, workloads
 from scenarios.player import Moment, Phase, Player, PlayerError, Stage, find_stage, play_script
 from scenarios.workloads import WORKLOADS, Entry, Program, Variant

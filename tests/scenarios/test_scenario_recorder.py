@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from playing import busy, no_orphans
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.decision import Workload
 from asa.core.mark import Phase
 from asa.journal import Journal
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 from scenarios import noise
 from scenarios.application import Application, Failure, Place, Role, Tier
 from scenarios.catalogue import Scenario

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playing import no_orphans
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.mark import SEQUENCE, Phase
 from asa.journal import Journal
 from calibration.voting.streams import spans
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 from scenarios.application import Application, Failure, Place, Role, Tier
 from scenarios.catalogue import SCENARIOS, Scenario
 from scenarios.recorder import Machine, Result

@@ -18,6 +18,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
+from asa import procstat
 from asa.act.gate.seccomp import BPF_STRUCT_OPS, Call, Listener, check_readable, install
 from asa.act.portfolio import Opened
 from asa.act.process import SchedulerProcess
@@ -176,8 +177,8 @@ def _check(result: int, what: str) -> None:
 def _cost(pid: int, wall_ns: int) -> LoadCost:
     user, system, memory_kib = 0, 0, 0
     with suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        user, system = int(fields[11]), int(fields[12])  # proc_pid_stat(5): utime, stime
+        fields = procstat.fields(Path(f"/proc/{pid}/stat").read_bytes())
+        user, system = int(fields[procstat.USER]), int(fields[procstat.SYSTEM])
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 memory_kib = int(line.split()[1])

@@ -119,8 +119,8 @@ def _stage(seed: int, *, owner: int) -> int:
 
     from asa import host, paths, wire
     from asa.act.portfolio import Portfolio
+    from asa.clock import SystemClock
     from asa.decide import table
-    from collectors.sampler import SystemClock
     from scenarios.demo import Demonstration, Event
     from scenarios.player import find_stage
 

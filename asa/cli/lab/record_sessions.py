@@ -41,7 +41,7 @@ def under(scheduler: str | None) -> Iterator[None]:
 def of_workloads(journal: "Journal", ebpf: "Ebpf | None") -> "Iterator[Recorder]":
     """Opens the collectors; inside, an ordinary kill is as Ctrl-C."""
     from asa import paths
-    from collectors.sampler import SystemClock
+    from asa.clock import SystemClock
     from scenarios.player import Player, find_stage
     from scenarios.recorder import Recorder, machine
 
@@ -66,8 +66,8 @@ def of_scenarios(
     `drawn`: to record sequences of these labels instead of single ones.
     """
     from asa import paths
+    from asa.clock import SystemClock
     from asa.core.errors import InputError
-    from collectors.sampler import SystemClock
     from scenarios import catalogue
     from scenarios.application import Tier
     from scenarios.player import find_stage
@@ -109,7 +109,8 @@ def _sampler(ebpf: "Ebpf | None") -> "Iterator[HostSampler]":
 
     from asa import config, paths
     from asa.act.urgency import go_first
-    from collectors.sampler import HostSampler, SystemClock, standard
+    from asa.clock import SystemClock
+    from collectors.sampler import HostSampler, standard
 
     places = paths.default()
     settings = config.load(places.config)

@@ -16,10 +16,10 @@ from asa.act.gated import leaving
 from asa.act.gated.switcher import GatedSwitcher
 from asa.act.portfolio import Opened
 from asa.act.undo import UndoJournal
+from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import SchedulerName, SwitchOutcome
 from asa.core.errors import SchedulerError
-from collectors.sampler import SystemClock
 
 GOOD, OTHER = SchedulerName("scx_good"), SchedulerName("scx_other")
 BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]

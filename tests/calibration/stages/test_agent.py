@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from asa import paths, status
+from asa.clock import SystemClock
 from asa.core.decision import EEVDF, LoadCost, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import SchedulerError
 from asa.core.mark import Phase
@@ -20,7 +21,6 @@ from calibration.controllers.columns import Given
 from calibration.stages import agent as stages_agent
 from calibration.stages.agent import Stages, shadowed, write_table
 from calibration.stages.record import Recording
-from collectors.sampler import SystemClock
 from models import versions
 from models.train import recorded
 from scenarios.application import Tier

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from collectors.procfs.process import ProcessCollector
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 
 PROC, SYS = Path("/proc"), Path("/sys")
 PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)

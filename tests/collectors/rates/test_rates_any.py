@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_samples import NEW, OLD
 
+from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.sample import (
     BurstCounters,
@@ -37,7 +38,7 @@ from asa.core.sample import (
 from collectors.ebpf.layout import LATENCY_STARTS_NS
 from collectors.metrics import METRICS, Unit
 from collectors.rates import Rates, _made, derive
-from collectors.sampler import HostSampler, SystemClock, standard
+from collectors.sampler import HostSampler, standard
 
 NAMES = [field.name for field in dataclasses.fields(Rates)]
 
