@@ -17,7 +17,10 @@ LAYERS = {
     "asa": 0,  # the package itself: the version
     "asa.accepted": 1,
     "asa.bus": 1,
+    "asa.clock": 1,
     "asa.config": 1,
+    "asa.files": 1,
+    "asa.procstat": 1,
     "asa.debian": 1,
     "asa.host": 1,
     "asa.inbox": 1,
