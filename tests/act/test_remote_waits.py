@@ -7,9 +7,9 @@ from asa.act.helper_link import HelperLink
 from asa.act.remote import RemoteSwitcher
 from asa.act.remote_probes import ProbeFetch
 from asa.bus import CallError
+from asa.clock import SystemClock
 from asa.core.decision import SchedulerName
 from asa.core.helper_api import PROBES_LIMIT_S, Failure, LeaseFacts
-from asa.clock import SystemClock
 
 
 def test_orders_and_probes_wait_as_long_as_the_probes_may_take(tmp_path):
