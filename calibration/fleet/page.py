@@ -4,7 +4,6 @@
 Takes machines that were read, makes text. Every number comes from there; it measures nothing.
 """
 
-import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,17 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asa.core.decision import EEVDF
+from calibration import goals
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import tables
 from calibration.fleet.figures.blocks import Block, Machine, named
-from calibration.fleet.figures.goals import GOALS, Figure
 from calibration.fleet.figures.named import controlled, figures, latencies, phases, steady
 from calibration.fleet.figures.pairs import LEAST_SCORE, MARGIN
 from calibration.fleet.figures.sums import Estimate, Share
 from calibration.fleet.figures.tables import Line, Loss
 from calibration.fleet.figures.windows import OTHERS, Window
 from calibration.fleet.machines import MACHINES
+from calibration.goals import Figure, described, markdown
 from calibration.paired import LEVEL
 from calibration.switch.figures import percentile
 
@@ -51,13 +51,7 @@ class Made:
 
 def as_json(figure: Figure) -> str:
     """One line; what is not known is null."""
-    goal = GOALS[figure.name]
-    body: dict[str, object] = {"name": figure.name, "value": _rounded(figure.value)}
-    body |= {"low": _rounded(figure.low), "high": _rounded(figure.high), "unit": goal.unit}
-    body |= {"goal": goal.bound, "sign": goal.sign or None, "ok": figure.ok, "sure": figure.sure}
-    body |= {"what": goal.what}
-    body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
-    return json.dumps(body)
+    return goals.as_json(figure, "low", "high", "sign", "sure", "what")
 
 
 HEAD = ("figure", "value", "95 %", "goal", "met", "")
@@ -66,30 +60,26 @@ HEAD = ("figure", "value", "95 %", "goal", "met", "")
 
 def cells(figure: Figure) -> tuple[str, ...]:
     """A figure as name, value, interval, goal, met, and the words beside it."""
-    goal = GOALS[figure.name]
-    value = "unknown" if figure.value is None else f"{figure.value:.3g} {goal.unit}"
+    name, value, *others = goals.cells(figure)
     between = "" if figure.low is None or figure.high is None else f"{figure.low:.3g} to {figure.high:.3g}"
-    bound = "" if goal.bound is None else f"{goal.sign} {goal.bound:g} {goal.unit}"
-    met = {None: "", True: "yes", False: "no"}[figure.ok]
-    met += "" if figure.sure is not False else ", not sure"
-    return figure.name, value, between, bound, met, figure.detail or figure.reason
+    return name, value, between, *others
 
 
 def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made) -> str:
     """The whole of docs/evaluation.md."""
     found, fixed, changing = figures(machines), steady(machines), phases(machines)
     losses = tables.losses([*fixed, *changing])
-    goals = [figure for figure in found if GOALS[figure.name].bound is not None]
-    others = [figure for figure in found if GOALS[figure.name].bound is None]
+    aimed = [figure for figure in found if figure.goal.bound is not None]
+    others = [figure for figure in found if figure.goal.bound is None]
     text = [
         *("# The evaluation", "", "Written by `asa lab evaluate fleet --page` itself; do not edit.", ""),
         *_made(machines, made),
-        *("", "## Goals", "", *_table(HEAD, [cells(figure) for figure in goals])),
-        *("", *(f"- `{figure.name}`: {GOALS[figure.name].what}." for figure in goals)),
+        *("", "## Goals", "", *markdown(HEAD, [cells(figure) for figure in aimed])),
+        *("", *described(figure.name for figure in aimed)),
         *("", "## Where it loses", "", *_losses(losses, fixed, changing)),
         *(("", "## What was tried", "", made.notes) if made.notes else ()),
-        *("", "## Other figures", "", *_table(HEAD, [cells(figure) for figure in others])),
-        *("", *(f"- `{figure.name}`: {GOALS[figure.name].what}." for figure in others)),
+        *("", "## Other figures", "", *markdown(HEAD, [cells(figure) for figure in others])),
+        *("", *described(figure.name for figure in others)),
     ]
     for path, shows in made.pictures:
         text += ["", f"![{path.rpartition('/')[2]}]({path})", "", shows]
@@ -173,7 +163,7 @@ def _losses(losses: Sequence[Loss], fixed: Sequence[Block], changing: Sequence[B
         return
     yield ""
     head = ("machine", "scenario", "agent", "EEVDF", "best", "held", "why")
-    yield from _table(head, [_loss(one) for one in losses])
+    yield from markdown(head, [_loss(one) for one in losses])
 
 
 def _loss(one: Loss) -> tuple[str, ...]:
@@ -187,7 +177,7 @@ def _lines(lines: Sequence[Line], first: str, none: str) -> Iterator[str]:
         yield f"Not known: {none}."
         return
     head = (first, "blocks", "runs", "ahead, %", "not worse, %", "gain, %", "geometric, %", "points", "d", "p (Holm)")
-    yield from _table(head, [_line(line) for line in lines])
+    yield from markdown(head, [_line(line) for line in lines])
 
 
 def _line(line: Line) -> tuple[str, ...]:
@@ -213,7 +203,7 @@ def _machines(machines: Sequence[Machine]) -> Iterator[str]:
                 *(f"{machine.trials}{of}", str(machine.failed), str(machine.disturbed), facts.note),
             )
         )
-    yield from _table(head, rows)
+    yield from markdown(head, rows)
     again, ours = (sum(counts) for counts in zip(*(machine.again for machine in machines), strict=True))
     if again:
         yield ""
@@ -236,7 +226,7 @@ def _groups(machines: Sequence[Machine]) -> Iterator[str]:
             (one.line.name, _share(one.top1), _share(one.top3), _estimate(one.regret), _share(one.significant))
             for one in found
         ]
-        yield from _table(head, rows)
+        yield from markdown(head, rows)
 
 
 def _scenarios(blocks: Sequence[Block]) -> Iterator[str]:
@@ -258,7 +248,7 @@ def _scenarios(blocks: Sequence[Block]) -> Iterator[str]:
     yield "Mean scores over all machines and repeats that a column has a score of; with a star where it lacks one of"
     yield "the agent's repeats, so that it is another mean, and to be compared by pairs alone:"
     yield ""
-    yield from _table(("scenario", *columns), rows)
+    yield from markdown(("scenario", *columns), rows)
 
 
 def _column(blocks: Sequence[Block], column: str) -> str:
@@ -286,10 +276,10 @@ def _distribution(blocks: Sequence[Block]) -> Iterator[str]:
     yield "Of all runs, the agent less EEVDF, each column in its own order:"
     yield ""
     rows = [(f"{share:.0%}", f"{points:+.1f}", f"{ratio:+.1f}") for share, points, ratio in found]
-    yield from _table(("quantile", "points", "%"), rows)
+    yield from markdown(("quantile", "points", "%"), rows)
     yield ""
     rows = [(f"{margin:g}", _share(ours), _share(itself)) for margin, ours, itself in tables.margins(blocks)]
-    yield from _table(("margin", "agent not worse, %", "EEVDF's second copy not worse, %"), rows)
+    yield from markdown(("margin", "agent not worse, %", "EEVDF's second copy not worse, %"), rows)
 
 
 def _windows(windows: Sequence[Window]) -> Iterator[str]:
@@ -308,7 +298,7 @@ def _windows(windows: Sequence[Window]) -> Iterator[str]:
         )
         for one in windows
     ]
-    yield from _table(("W, s", "median delay, s", "P95 delay, s", "error, %"), rows)
+    yield from markdown(("W, s", "median delay, s", "P95 delay, s", "error, %"), rows)
 
 
 def _latencies(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:
@@ -326,18 +316,7 @@ def _latencies(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[st
             found = [f"{statistics.fmean(values):.3f}"] if values else [""]
             found += [f"{percentile(values, part):.3f}" for part in (0.9, 0.95, 0.99)] if values else [""] * 3
             rows.append((name, str(len(values)), *found, " / ".join(f"{value:g}" for value in _PAPER[name])))
-        yield from _table(("", "decisions", "mean", "P90", "P95", "P99", "the paper's: mean / P90 / P95 / P99"), rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield _row(head)
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield _row(row)
-
-
-def _row(values: Sequence[str]) -> str:
-    return "| " + " | ".join(value.replace("|", "\\|").replace("\n", " ") for value in values) + " |"
+        yield from markdown(("", "decisions", "mean", "P90", "P95", "P99", "the paper's: mean / P90 / P95 / P99"), rows)
 
 
 def _share(found: Share | None) -> str:
@@ -353,10 +332,6 @@ def _estimate(found: Estimate | None) -> str:
 
 def _score(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def _distinct(values: Iterable[Sequence[str]]) -> list[str]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asa.core.errors import AsaError
+from calibration.goals import Figure, Named
 from calibration.laptop import guest as laptop_guest
 from calibration.laptop import probes as laptop_probes
-from calibration.laptop.figures import Figure, Name
+from calibration.laptop.figures import LaptopFigure
 from calibration.laptop.guest import Found, Fuzzed
 from scenarios.lab import guest
 from scenarios.lab.box import installed as box_asa
@@ -32,8 +33,8 @@ _MEMORY_MB = 3072
 _LIMIT_S = 1500.0  # of the guest, beside the calls
 _LIMIT_PER_CALL_S = 0.1
 _GUESTS_SHARE = 10  # one call of so many: 40 ms each there, under 1 ms here
-_IN_GUEST = frozenset({Name.RELEASE, Name.FUZZED, Name.DAEMON_RSS, Name.HELPER_RSS})
-_READS = frozenset({Name.READ, Name.READ_MAPPED, Name.READ_BUS})
+_IN_GUEST = frozenset({LaptopFigure.RELEASE, LaptopFigure.FUZZED, LaptopFigure.DAEMON_RSS, LaptopFigure.HELPER_RSS})
+_READS = frozenset({LaptopFigure.READ, LaptopFigure.READ_MAPPED, LaptopFigure.READ_BUS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Options:
     calls: int = 10_000
     rounds: int = 3  # clients that are killed
     reads: int = 2000
-    only: frozenset[Name] = frozenset(Name)
+    only: frozenset[LaptopFigure] = frozenset(LaptopFigure)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,9 +61,9 @@ def measure(options: Options, cache: Path, out: Path, tell: Tell) -> Result:
     """All figures that are asked for. `out` is shared with the guest."""
     began_s = time.monotonic()
     result = Result(began_s=time.time())
-    found: dict[Name, Figure] = {}
+    found: dict[Named, Figure] = {}
 
-    def part(names: frozenset[Name], made: Callable[[], list[Figure]]) -> None:
+    def part(names: frozenset[LaptopFigure], made: Callable[[], list[Figure]]) -> None:
         wanted = names & options.only
         if not wanted:
             return
@@ -75,16 +76,16 @@ def measure(options: Options, cache: Path, out: Path, tell: Tell) -> Result:
     tell("the probes are read", 0.0)
     part(_READS, lambda: _reads(options.reads))
     tell("the unit is judged", 0.05)
-    part(frozenset({Name.SCORE}), _score)
+    part(frozenset({LaptopFigure.SCORE}), _score)
     tell("ASA is installed and removed in a box", 0.06)
-    part(frozenset({Name.LEFT}), _left)
+    part(frozenset({LaptopFigure.LEFT}), _left)
 
     def lab() -> list[Figure]:
         here = _fuzzed_here(options.calls - options.calls // _GUESTS_SHARE, tell)
         return of_guest(_in_guest(options, cache, out, tell, result), here)
 
     part(_IN_GUEST, lab)
-    result.figures = [found[name] for name in Name if name in found]
+    result.figures = [found[name] for name in LaptopFigure if name in found]
     result.took_s = time.monotonic() - began_s
     return result
 
@@ -95,9 +96,9 @@ def _reads(reads: int) -> list[Figure]:
     return [
         Figure(name=name, value=statistics.median(times), detail=laptop_probes.told(times) + more)
         for name, times, more in (
-            (Name.READ, made.descriptor, ""),
-            (Name.READ_MAPPED, made.mapped, ""),
-            (Name.READ_BUS, made.bus, sample),
+            (LaptopFigure.READ, made.descriptor, ""),
+            (LaptopFigure.READ_MAPPED, made.mapped, ""),
+            (LaptopFigure.READ_BUS, made.bus, sample),
         )
     ]
 
@@ -105,13 +106,13 @@ def _reads(reads: int) -> list[Figure]:
 def _score() -> list[Figure]:
     from calibration.laptop.installation import helper_security_score
 
-    return [Figure(name=Name.SCORE, value=helper_security_score())]
+    return [Figure(name=LaptopFigure.SCORE, value=helper_security_score())]
 
 
 def _left() -> list[Figure]:
     from calibration.laptop.installation import uninstall_leftover_files
 
-    return [Figure(name=Name.LEFT, value=float(uninstall_leftover_files()))]
+    return [Figure(name=LaptopFigure.LEFT, value=float(uninstall_leftover_files()))]
 
 
 def _fuzzed_here(calls: int, tell: Tell) -> Fuzzed:
@@ -154,13 +155,13 @@ def of_guest(found: Found, here: Fuzzed) -> list[Figure]:
     crashes, switches = sum(one.crashes for one in both), sum(one.switches for one in both)
     detail = f"crashes={crashes}, switches={switches}; {found.fuzzed.calls} with sched_ext; {answers}"
     calls = float(found.fuzzed.calls + here.calls)
-    figures = [Figure(name=Name.FUZZED, value=calls, detail=detail, spoiled=bool(crashes or switches))]
+    figures = [Figure(name=LaptopFigure.FUZZED, value=calls, detail=detail, spoiled=bool(crashes or switches))]
     released = ", ".join(f"{one:.3f}" for one in found.released_s)
     return [
         *figures,
-        Figure(name=Name.RELEASE, value=max(found.released_s), detail=f"{released}; guest's wall clock"),
-        Figure(name=Name.DAEMON_RSS, value=found.daemon_rss_bytes / 1e6),
-        Figure(name=Name.HELPER_RSS, value=found.helper_rss_bytes / 1e6),
+        Figure(name=LaptopFigure.RELEASE, value=max(found.released_s), detail=f"{released}; guest's wall clock"),
+        Figure(name=LaptopFigure.DAEMON_RSS, value=found.daemon_rss_bytes / 1e6),
+        Figure(name=LaptopFigure.HELPER_RSS, value=found.helper_rss_bytes / 1e6),
     ]
 
 

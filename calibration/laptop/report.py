@@ -4,42 +4,27 @@
 Takes a `Result`, makes text. Every number comes from there; it measures nothing.
 """
 
-import json
 import time
 from collections.abc import Iterator
 
+from calibration import goals
+from calibration.goals import HEAD, Figure, Host, described, markdown
 from calibration.laptop.benchmark import Result
-from calibration.laptop.figures import GOALS, Figure, Name
-from calibration.overhead.report import Machine
+from calibration.laptop.figures import LaptopFigure
 
 
 def as_json(figure: Figure) -> str:
     """One line; goal and ok are null where there is no goal."""
-    goal = GOALS[figure.name]
-    body: dict[str, object] = {
-        "name": figure.name,
-        "value": None if figure.value is None else round(figure.value, 4),
-        "unit": goal.unit,
-        "goal": goal.bound,
-        "at_least": goal.at_least,
-        "ok": figure.ok,
-    }
-    body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
-    return json.dumps(body)
+    return goals.as_json(figure, "at_least")
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str]:
+def cells(figure: Figure) -> tuple[str, ...]:
     """A figure as name, value, goal, met, and the words beside it."""
-    goal = GOALS[figure.name]
-    value = "unknown" if figure.value is None else f"{figure.value:.4g} {goal.unit}"
-    if figure.value is not None and figure.value == int(figure.value):
-        value = f"{figure.value:.0f} {goal.unit}"
-    bound = "" if goal.bound is None else f"{'>=' if goal.at_least else '<='} {goal.bound:g} {goal.unit}"
-    met = {None: "", True: "yes", False: "no"}[figure.ok]
-    return figure.name, value, bound, met, figure.detail or figure.reason
+    whole = figure.value is not None and figure.value == int(figure.value)
+    return goals.cells(figure, ".0f" if whole else ".4g")
 
 
-def document(result: Result, machine: Machine) -> str:
+def document(result: Result, machine: Host) -> str:
     """The whole of docs/laptop-figures.md."""
     lines = [
         "# On a laptop: what daemon and helper cost, and keep",
@@ -47,10 +32,9 @@ def document(result: Result, machine: Machine) -> str:
         "Written by `make bench-laptop` (`asa lab bench laptop`) itself; do not edit.",
         "",
         *_when(result, machine),
-        *("", "## Figures", "", _row("figure", "value", "goal", "met", ""), "|---|---|---|---|---|"),
-        *(_row(*cells(figure)) for figure in result.figures),
+        *("", "## Figures", "", *markdown(HEAD, map(cells, result.figures))),
         "",
-        *(_described(name) for name in Name),
+        *described(LaptopFigure),
         *("", "## How", "", *_HOW, "", "```", *(as_json(figure) for figure in result.figures), "```"),
     ]
     return "\n".join([*lines, ""])
@@ -73,18 +57,9 @@ _HOW = (
 )
 
 
-def _when(result: Result, machine: Machine) -> Iterator[str]:
+def _when(result: Result, machine: Host) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     yield f"- when: {when}, for {result.took_s / 60.0:.1f} minutes"
     emulator = f"; {result.emulator}" if result.emulator else ""
     yield f"- machine: {machine.cpu}, {machine.cpus} CPUs, Linux {machine.kernel}{emulator}"
     yield f"- asa {machine.version}, `{machine.command}`"
-
-
-def _described(name: Name) -> str:
-    goal = GOALS[name]
-    return f"- `{name}`: {goal.what}.{f' Goal: {goal.why}.' if goal.why else ''}"
-
-
-def _row(*values: object) -> str:
-    return "| " + " | ".join(str(value).replace("|", "\\|") for value in values) + " |"

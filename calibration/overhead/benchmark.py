@@ -17,11 +17,12 @@ from typing import NamedTuple
 from asa import paths
 from asa.core.errors import AsaError
 from asa.status import Status
+from calibration.goals import Figure
 from calibration.overhead import agent as overhead_agent
 from calibration.overhead import probes as overhead_probes
 from calibration.overhead.agent import Agent, Window
 from calibration.overhead.estimates import Slope, Spread, slope, spread
-from calibration.overhead.figures import GOALS, PAPER_CPU_PCT, PAPER_MB, RATE, Figure, Name
+from calibration.overhead.figures import PAPER_CPU_PCT, PAPER_MB, RATE, SLOPE_KB_PER_MIN, OverheadFigure
 from calibration.overhead.load import PingPong, build, last_cpu, ping_pong, switches_per_s
 from calibration.overhead.probes import Way
 
@@ -55,7 +56,7 @@ class Options:
     rounds: int = 7
     idle_s: float = 60.0
     slope_min: float = 30.0  # 0: no slope
-    only: frozenset[Name] = frozenset(Name)
+    only: frozenset[OverheadFigure] = frozenset(OverheadFigure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +121,27 @@ CORE_ALL, BCC_ALL = "core, all timed", "bcc, all timed"
 class _Beside(NamedTuple):
     """What is put beside a bare wakeup and switch, and for which figure."""
 
-    figure: Name
+    figure: OverheadFigure
     backend: str | None  # None: the agent's
     way: Way
 
 
 _KINDS = {
-    CORE: _Beside(Name.PROBE_NS, CORE, Way.READ),
-    BCC: _Beside(Name.PROBE_NS_BCC, BCC, Way.READ),
-    CORE_ALL: _Beside(Name.PROBE_NS_ALL, CORE, Way.STILL),
-    BCC_ALL: _Beside(Name.PROBE_NS_BCC_ALL, BCC, Way.STILL),
-    PACED: _Beside(Name.AGENT_CPU_20K, None, Way.PACED),
+    CORE: _Beside(OverheadFigure.PROBE_NS, CORE, Way.READ),
+    BCC: _Beside(OverheadFigure.PROBE_NS_BCC, BCC, Way.READ),
+    CORE_ALL: _Beside(OverheadFigure.PROBE_NS_ALL, CORE, Way.STILL),
+    BCC_ALL: _Beside(OverheadFigure.PROBE_NS_BCC_ALL, BCC, Way.STILL),
+    PACED: _Beside(OverheadFigure.AGENT_CPU_20K, None, Way.PACED),
 }
-_AGENT = frozenset({Name.AGENT_CPU, Name.AGENT_RSS, Name.AGENT_CPU_20K, Name.RSS_SLOPE, Name.OVERRUNS})
+_AGENT = frozenset(
+    {
+        OverheadFigure.AGENT_CPU,
+        OverheadFigure.AGENT_RSS,
+        OverheadFigure.AGENT_CPU_20K,
+        OverheadFigure.RSS_SLOPE,
+        OverheadFigure.OVERRUNS,
+    }
+)
 _COSTS = frozenset(one.figure for one in _KINDS.values())
 
 
@@ -151,17 +160,17 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
                 _watch(agent, program, options, result, steps, places)
         if options.only & _COSTS:
             result.costs = _probe_costs(program, options.rounds, _kinds(options.only), result.backend, steps)
-    made: dict[Name, Callable[[], Figure]]
+    made: dict[OverheadFigure, Callable[[], Figure]]
     made = {one.figure: partial(_cost_figure, one.figure, kind, result) for kind, one in _KINDS.items()}
     made |= {
-        Name.PROBES_RSS: lambda: _probes_rss(options, places, steps),
-        Name.AGENT_CPU: lambda: _idle_cpu(result),
-        Name.AGENT_RSS: lambda: _idle_rss(result),
-        Name.AGENT_CPU_20K: lambda: _loaded_cpu(result),
-        Name.RSS_SLOPE: lambda: _slope(options, result),
-        Name.OVERRUNS: lambda: _overruns(result),
+        OverheadFigure.PROBES_RSS: lambda: _probes_rss(options, places, steps),
+        OverheadFigure.AGENT_CPU: lambda: _idle_cpu(result),
+        OverheadFigure.AGENT_RSS: lambda: _idle_rss(result),
+        OverheadFigure.AGENT_CPU_20K: lambda: _loaded_cpu(result),
+        OverheadFigure.RSS_SLOPE: lambda: _slope(options, result),
+        OverheadFigure.OVERRUNS: lambda: _overruns(result),
     }
-    result.figures = [made[name]() for name in Name if name in options.only]
+    result.figures = [made[name]() for name in OverheadFigure if name in options.only]
     result.took_s = time.monotonic() - began_s
     return result
 
@@ -186,18 +195,18 @@ class _Steps:
 
 def _expected_s(options: Options) -> float:
     window_s = _window_s(options) if options.only & _AGENT else 0.0
-    loaded_s = options.idle_s + min(_CHECK_S, options.idle_s) if Name.AGENT_CPU_20K in options.only else 0.0
+    loaded_s = options.idle_s + min(_CHECK_S, options.idle_s) if OverheadFigure.AGENT_CPU_20K in options.only else 0.0
     rounds_s = options.rounds * _ROUND_S if options.only & _COSTS else 0.0
-    rss_s = _RSS_READS_S if Name.PROBES_RSS in options.only else 0.0
+    rss_s = _RSS_READS_S if OverheadFigure.PROBES_RSS in options.only else 0.0
     return window_s + loaded_s + rounds_s + rss_s
 
 
 def _window_s(options: Options) -> float:
-    slope_s = options.slope_min * 60.0 if Name.RSS_SLOPE in options.only else 0.0
+    slope_s = options.slope_min * 60.0 if OverheadFigure.RSS_SLOPE in options.only else 0.0
     return max(options.idle_s, slope_s)
 
 
-def _kinds(only: Collection[Name]) -> list[str]:
+def _kinds(only: Collection[OverheadFigure]) -> list[str]:
     return [kind for kind, one in _KINDS.items() if one.figure in only]
 
 
@@ -212,7 +221,7 @@ def _watch(agent: Agent, program: Path, options: Options, result: Result, steps:
         later = [((look.monotonic_ns - start_ns) / 60e9, look.memory) for look in result.idle.looks]
         held = [(at_min, (memory.resident_bytes + memory.swapped_bytes) / 1024) for at_min, memory in later]
         result.growth = slope([point for point in held if point[0] * 60.0 >= _DROPPED_S])
-    if Name.AGENT_CPU_20K not in options.only:
+    if OverheadFigure.AGENT_CPU_20K not in options.only:
         return
     with switches_per_s(program, last_cpu(), RATE):
         steps.begin(f"the agent beside {RATE:,} switches a second")
@@ -269,7 +278,7 @@ def _with_probes(pair: PingPong, kind: str, agents: str, costs: Costs) -> float 
         return None
 
 
-def _cost_figure(name: Name, kind: str, result: Result) -> Figure:
+def _cost_figure(name: OverheadFigure, kind: str, result: Result) -> Figure:
     assert result.costs is not None  # noqa: S101  # measured whenever one of these figures is asked for
     found, bare = result.costs.added(kind), result.costs.bare(kind)
     if found is None or bare is None:
@@ -302,8 +311,8 @@ def _probes_rss(options: Options, places: paths.Places, steps: _Steps) -> Figure
                 most = max(most, overhead_agent.memory(probes.pid, places.proc).resident_bytes)
                 steps.passed(1.0)
     except overhead_probes.ProbesError as error:
-        return Figure(name=Name.PROBES_RSS, value=None, reason=str(error))
-    return Figure(name=Name.PROBES_RSS, value=most / 1e6)
+        return Figure(name=OverheadFigure.PROBES_RSS, value=None, reason=str(error))
+    return Figure(name=OverheadFigure.PROBES_RSS, value=most / 1e6)
 
 
 def _not_whole(result: Result) -> str:
@@ -332,11 +341,11 @@ def _absent(result: Result) -> str:
 def _idle_cpu(result: Result) -> Figure:
     assert result.idle is not None  # noqa: S101  # as below: the agent was watched if its figure is made
     if result.idle.ticks == 0:
-        return Figure(name=Name.AGENT_CPU, value=None, reason=_NO_TICK)
+        return Figure(name=OverheadFigure.AGENT_CPU, value=None, reason=_NO_TICK)
     ratio = PAPER_CPU_PCT / result.idle.cpu_pct
     detail = f"over {result.idle.seconds:.0f} s; {ratio:.1f} times less than the paper's {PAPER_CPU_PCT} %"
     detail += _absent(result)
-    return Figure(name=Name.AGENT_CPU, value=result.idle.cpu_pct, detail=detail, reason=_not_whole(result))
+    return Figure(name=OverheadFigure.AGENT_CPU, value=result.idle.cpu_pct, detail=detail, reason=_not_whole(result))
 
 
 def _idle_rss(result: Result) -> Figure:
@@ -344,7 +353,9 @@ def _idle_rss(result: Result) -> Figure:
     detail = f"{PAPER_MB / result.idle.resident_mb:.1f} times less than the paper's {PAPER_MB:.0f} MB"
     detail += f"; {result.idle.kept_mb:.1f} MB more in the process of its timer" if result.idle.kept_mb else ""
     detail += _absent(result)
-    return Figure(name=Name.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_not_whole(result))
+    return Figure(
+        name=OverheadFigure.AGENT_RSS, value=result.idle.resident_mb, detail=detail, reason=_not_whole(result)
+    )
 
 
 def _loaded_cpu(result: Result) -> Figure:
@@ -353,33 +364,35 @@ def _loaded_cpu(result: Result) -> Figure:
     added = result.costs.added(PACED)
     if added is None:
         reason = f"its kernel side is unknown: {result.costs.refused[PACED]}"
-        return Figure(name=Name.AGENT_CPU_20K, value=None, reason=reason)
+        return Figure(name=OverheadFigure.AGENT_CPU_20K, value=None, reason=reason)
     own_pct, kernel_pct = result.loaded.cpu_pct, added.median * RATE / 1e7
     detail = f"{own_pct:.3f} the process, {kernel_pct:.3f} the kernel side{_absent(result)}"
     spoilt = _spoilt_cost(result.costs, PACED)
     reason = "; ".join(text for text in (_not_whole(result), f"its kernel side: {spoilt}" if spoilt else "") if text)
-    return Figure(name=Name.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=reason)
+    return Figure(name=OverheadFigure.AGENT_CPU_20K, value=own_pct + kernel_pct, detail=detail, reason=reason)
 
 
 def _slope(options: Options, result: Result) -> Figure:
     if result.growth is None:
         reason = f"{options.slope_min:g} minutes are too short: the first is dropped, and three looks are needed"
-        return Figure(name=Name.RSS_SLOPE, value=None, reason=reason)
+        return Figure(name=OverheadFigure.RSS_SLOPE, value=None, reason=reason)
     assert result.idle is not None  # noqa: S101  # a growth is that of the idle window
     found, long_min = result.growth, result.idle.seconds / 60.0
     detail = f"standard error {found.error:.3f}, over {long_min:.1f} minutes less the first"
     spoilt = [_not_whole(result)]
     if long_min < _SHORT_SLOPE_MIN:
         spoilt.append(f"{long_min:.1f} minutes are too short to tell a leak; give --slope-minutes 30")
-    if found.error > GOALS[Name.RSS_SLOPE].value:
+    if found.error > SLOPE_KB_PER_MIN:
         spoilt.append("its standard error exceeds the goal; give --slope-minutes more")
     reason = "; ".join(text for text in spoilt if text)
-    return Figure(name=Name.RSS_SLOPE, value=found.value, detail=detail, reason=reason, error=found.error)
+    return Figure(name=OverheadFigure.RSS_SLOPE, value=found.value, detail=detail, reason=reason, error=found.error)
 
 
 def _overruns(result: Result) -> Figure:
     assert result.idle is not None  # noqa: S101
     if result.idle.ticks == 0:
-        return Figure(name=Name.OVERRUNS, value=None, reason=_NO_TICK)
+        return Figure(name=OverheadFigure.OVERRUNS, value=None, reason=_NO_TICK)
     value = 100.0 * result.idle.overruns / result.idle.ticks
-    return Figure(name=Name.OVERRUNS, value=value, detail=f"{result.idle.overruns} of {result.idle.ticks} ticks")
+    return Figure(
+        name=OverheadFigure.OVERRUNS, value=value, detail=f"{result.idle.overruns} of {result.idle.ticks} ticks"
+    )

@@ -4,14 +4,14 @@
 Takes a `Result`, makes text. Every number comes from there; it measures nothing.
 """
 
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from calibration import goals
+from calibration.goals import Figure, Host, as_json, described, doubtful, row, rule
 from calibration.overhead.agent import COMMAND, Window
 from calibration.overhead.benchmark import BCC, BCC_ALL, CORE, CORE_ALL, PACED, Pair, Result
-from calibration.overhead.figures import GOALS, PAPER_CPU_PCT, PAPER_MB, RATE, Figure
+from calibration.overhead.figures import PAPER_CPU_PCT, PAPER_MB, RATE
 
 _BUSY_PCT = 5.0  # of one core: what others may take of a host that is called idle; ten times the agent's own budget
 _STEAL_PCT = 1.0  # of one core: more than this and the hypervisor's other guests show in the nanoseconds
@@ -24,31 +24,6 @@ _TITLES = {
     BCC_ALL: "BCC, all timed",
     PACED: f"the agent's, as many timed as at {RATE:,} switches/s",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What was measured on, and by which command."""
-
-    cpu: str
-    cpus: int
-    kernel: str
-    version: str  # of asa
-    command: str
-
-
-def as_json(figure: Figure) -> str:
-    """One line: name, value, unit, goal, ok; and detail and reason when there are such."""
-    goal = GOALS[figure.name]
-    body: dict[str, object] = {
-        "name": figure.name,
-        "value": None if figure.value is None else round(figure.value, 4),
-        "unit": goal.unit,
-        "goal": goal.value,
-        "ok": figure.ok,
-    }
-    body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
-    return json.dumps(body)
 
 
 def warnings(result: Result) -> list[str]:
@@ -73,28 +48,24 @@ def warnings(result: Result) -> list[str]:
     return found
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str]:
+def cells(figure: Figure) -> tuple[str, ...]:
     """A figure as name, value, goal, met, and the words beside it."""
-    goal = GOALS[figure.name]
-    value = "unknown" if figure.value is None else f"{figure.value:.3f} {goal.unit}"
-    words = "; ".join(text for text in (figure.detail, figure.reason) if text)
-    return figure.name, value, f"<= {goal.value:g} {goal.unit}", "yes" if figure.ok else "no", words
+    return goals.cells(figure, ".3f")
 
 
-def document(result: Result, machine: Machine, *, image: str | None) -> str:
+def document(result: Result, machine: Host, *, image: str | None) -> str:
     """The whole of docs/overhead.md. `image` is the picture's path beside it, None without one."""
-    names = [figure.name for figure in result.figures]
     lines = [
         "# What ASA costs",
         "",
         "Written by `make bench-overhead` (`asa lab bench overhead`) itself; do not edit.",
         "",
         *_when(result, machine),
-        *("", "## Figures", "", _row("figure", "value", "goal", "met", ""), _rule(5)),
-        *(_row(*cells(figure)) for figure in result.figures),
+        *("", "## Figures", "", row("figure", "value", "goal", "met", ""), rule(5)),
+        *(row(*cells(figure)) for figure in result.figures),
         "",
-        *(f"- `{name}`: {GOALS[name].what}. Goal: {GOALS[name].why}." for name in names),
-        *_warned(result),
+        *described(figure.name for figure in result.figures),
+        *doubtful(warnings(result)),
         *_paper(result),
         *_probes(result),
         *_agent(result, image),
@@ -124,7 +95,7 @@ _HOW = (
 )
 
 
-def _when(result: Result, machine: Machine) -> list[str]:
+def _when(result: Result, machine: Host) -> list[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     return [
         f"- when: {when}, for {result.took_s / 60.0:.1f} minutes",
@@ -142,11 +113,6 @@ def _beside(window: Window) -> str:
     )
 
 
-def _warned(result: Result) -> list[str]:
-    found = warnings(result)
-    return ["", *(f"**Doubtful**: {text}." for text in found)] if found else []
-
-
 def _paper(result: Result) -> Iterator[str]:
     if result.idle is None:
         return
@@ -156,12 +122,12 @@ def _paper(result: Result) -> Iterator[str]:
     whole_pct = result.idle.cpu_pct + kernel_pct
     yield from ("", "## Against the paper", "")
     yield from ("Paper, 5.6, System Overhead: agent and kernel components together.", "")
-    yield from (_row("", "paper", "here", "ratio"), _rule(4))
+    yield from (row("", "paper", "here", "ratio"), rule(4))
     kernel = f"{kernel_pct:.4f} of it in the kernel" if added is not None else "the kernel side not measured"
     ratio = f"{PAPER_CPU_PCT / whole_pct:.1f}" if whole_pct > 0.0 else ""
-    yield _row("CPU, % of one core", f"{PAPER_CPU_PCT}", f"{whole_pct:.4f} ({kernel})", ratio)
+    yield row("CPU, % of one core", f"{PAPER_CPU_PCT}", f"{whole_pct:.4f} ({kernel})", ratio)
     resident_mb = result.idle.resident_mb
-    yield _row("memory, MB", f"{PAPER_MB:.0f}", f"{resident_mb:.1f}", f"{PAPER_MB / resident_mb:.1f}")
+    yield row("memory, MB", f"{PAPER_MB:.0f}", f"{resident_mb:.1f}", f"{PAPER_MB / resident_mb:.1f}")
     yield from ("", "The paper averages over its test loads on its own machine; here the host is left alone.")
 
 
@@ -172,12 +138,12 @@ def _probes(result: Result) -> Iterator[str]:
     yield from ("", "## A wakeup and a switch, ns", "")
     if costs.pairs:
         kinds = [kind for kind in _TITLES if kind in costs.pairs]
-        yield from (_row("round", *(_TITLES[kind] for kind in kinds)), _rule(len(kinds) + 1))
+        yield from (row("round", *(_TITLES[kind] for kind in kinds)), rule(len(kinds) + 1))
         rounds = max(len(costs.pairs[kind]) for kind in kinds)
         for number in range(rounds):
-            yield _row(number + 1, *(_pair(costs.pairs[kind][number : number + 1]) for kind in kinds))
+            yield row(number + 1, *(_pair(costs.pairs[kind][number : number + 1]) for kind in kinds))
         medians = [found.median for kind in kinds if (found := costs.added(kind)) is not None]
-        yield _row("median", *(f"**{median:+.0f}**" for median in medians))
+        yield row("median", *(f"**{median:+.0f}**" for median in medians))
         yield ""
     for kind, title in _TITLES.items():
         if kind in costs.refused:
@@ -196,9 +162,9 @@ def _agent(result: Result, image: str | None) -> Iterator[str]:
     yield from ("", "## The agent, host left alone", "")
     if image is not None:
         yield from (f"![CPU time and resident memory over time]({image})", "")
-    yield from (_row("source", "microseconds a read (median of the last)"), _rule(2))
+    yield from (row("source", "microseconds a read (median of the last)"), rule(2))
     for source, cost_us in sorted(result.status.cost_us.items(), key=lambda item: -item[1]):
-        yield _row(source, f"{cost_us:.0f}")
+        yield row(source, f"{cost_us:.0f}")
     yield ""
     for source, way in result.status.backends.items():
         yield f"- `{source}` by {way}"
@@ -224,11 +190,3 @@ def _loaded(result: Result) -> Iterator[str]:
         f"- the kernel's own account of the programs: {check.cpu_pct:.3f} % of a core, {check.ns_per_switch:.0f} ns a "
         f"switch in {check.runs_per_s:,.0f} runs a second"
     )
-
-
-def _row(*values: object) -> str:
-    return "| " + " | ".join(str(value).replace("|", "\\|") for value in values) + " |"
-
-
-def _rule(columns: int) -> str:
-    return "|" + "---|" * columns

@@ -21,7 +21,7 @@ from asa.core.errors import ModelError
 from calibration.recognition import figures as evaluate_model_figures
 from calibration.recognition import following as evaluate_model_voting
 from calibration.recognition import tuned as evaluate_model_tuned
-from calibration.recognition.figures import Curve, Name, Place, Result
+from calibration.recognition.figures import Curve, Place, RecognitionFigure, Result
 from calibration.recognition.runtimes import KEPT
 from models import features
 from models.artefact import Array
@@ -92,17 +92,19 @@ def evaluate(data: Dataset, options: Options, tell: Tell) -> Result:
     timed = evaluate_model_figures.runtime(options.model, quick=options.quick, tell=tell)
     found = _judged(data, splits)
     found |= {
-        Name.RANDOM: _accuracy(done[0].blended, data, random.test, _scenarios(data)),
-        Name.TUNED: tuned,
-        Name.VOTED: evaluation.voted_pct(
+        RecognitionFigure.RANDOM: _accuracy(done[0].blended, data, random.test, _scenarios(data)),
+        RecognitionFigure.TUNED: tuned,
+        RecognitionFigure.VOTED: evaluation.voted_pct(
             data, splits.base.blended, Voting(), use=_scenarios(data, splits.base), known=known
         ),
-        Name.UNKNOWN: new.false_accept_pct,
+        RecognitionFigure.UNKNOWN: new.false_accept_pct,
         **timed,
         **voting,
     }
     by_place = _places(data, splits.base, places, by_task)
-    found[Name.PLACE_DROP] = max((one.drop_points for one in by_place if one.drop_points is not None), default=None)
+    found[RecognitionFigure.PLACE_DROP] = max(
+        (one.drop_points for one in by_place if one.drop_points is not None), default=None
+    )
     return _result(data, options, splits, kind, found, by_place, _curve(data, curve, by_task), new, began_s)
 
 
@@ -175,27 +177,27 @@ def _splits(data: Dataset, options: Options, tell: Tell) -> Splits:
     return Splits(base=base, sessions=sessions, words="whole seeds", seeds=True)
 
 
-def _judged(data: Dataset, splits: Splits) -> dict[Name, float | None]:
+def _judged(data: Dataset, splits: Splits) -> dict[RecognitionFigure, float | None]:
     base, pairs, all_pairs = splits.base, _scenarios(data, splits.base), _pairs(data, splits.base)
     all_of = evaluation.judged(data) & (base.fold >= 0)
     lab = evaluation.in_place(data, lambda session: session.in_lab)
     table = evaluation.confusion(data, base.blended, all_of)
     ece = evaluation.reliability(base.blended[all_of], data.y[all_of]).error
     return {
-        Name.BASE: _accuracy(base.blended, data, pairs),
-        Name.BASE_SESSIONS: _accuracy(splits.sessions.blended, data, _scenarios(data, splits.sessions)),
-        Name.BASE_40: _accuracy(base.blended, data, all_of),
-        Name.HOST: _accuracy(base.blended, data, all_pairs & ~lab),
-        Name.LAB: _accuracy(base.blended, data, all_pairs & lab),
-        Name.FLAT: _accuracy(base.of.get(Kind.FLAT), data, pairs),
-        Name.FACTORED: _accuracy(base.of.get(Kind.FACTORED), data, pairs),
-        Name.WITHOUT_EBPF: _accuracy(base.hidden.get("ebpf"), data, pairs),
-        Name.WITHOUT_GNOME: _accuracy(base.hidden.get("gnome"), data, pairs),
-        Name.WITHOUT_PSI: _accuracy(base.hidden.get("psi"), data, pairs),
-        Name.WITHOUT_PROCESSES: _accuracy(base.hidden.get("processes"), data, pairs),
-        Name.OLDER: _accuracy(base.blended, data, all_pairs & ~lab & ~data.knows_processes()),
-        Name.WORST: float(np.nanmin(evaluation.recall_pct(table))) if all_of.any() else None,
-        Name.ECE: ece if all_of.any() else None,
+        RecognitionFigure.BASE: _accuracy(base.blended, data, pairs),
+        RecognitionFigure.BASE_SESSIONS: _accuracy(splits.sessions.blended, data, _scenarios(data, splits.sessions)),
+        RecognitionFigure.BASE_40: _accuracy(base.blended, data, all_of),
+        RecognitionFigure.HOST: _accuracy(base.blended, data, all_pairs & ~lab),
+        RecognitionFigure.LAB: _accuracy(base.blended, data, all_pairs & lab),
+        RecognitionFigure.FLAT: _accuracy(base.of.get(Kind.FLAT), data, pairs),
+        RecognitionFigure.FACTORED: _accuracy(base.of.get(Kind.FACTORED), data, pairs),
+        RecognitionFigure.WITHOUT_EBPF: _accuracy(base.hidden.get("ebpf"), data, pairs),
+        RecognitionFigure.WITHOUT_GNOME: _accuracy(base.hidden.get("gnome"), data, pairs),
+        RecognitionFigure.WITHOUT_PSI: _accuracy(base.hidden.get("psi"), data, pairs),
+        RecognitionFigure.WITHOUT_PROCESSES: _accuracy(base.hidden.get("processes"), data, pairs),
+        RecognitionFigure.OLDER: _accuracy(base.blended, data, all_pairs & ~lab & ~data.knows_processes()),
+        RecognitionFigure.WORST: float(np.nanmin(evaluation.recall_pct(table))) if all_of.any() else None,
+        RecognitionFigure.ECE: ece if all_of.any() else None,
     }
 
 
@@ -204,7 +206,7 @@ def _result(
     options: Options,
     splits: Splits,
     kind: Kind,
-    found: Mapping[Name, float | None],
+    found: Mapping[RecognitionFigure, float | None],
     places: tuple[Place, ...],
     curve: tuple[Curve, ...],
     new: Novelty,
@@ -254,23 +256,26 @@ def _worst(data: Dataset, table: Array) -> list[tuple[str, str, int]]:
     return [(data.classes[int(i)], data.classes[int(j)], int(apart[i, j])) for i, j in cells if apart[i, j]]
 
 
-def _reasons(data: Dataset, found: Mapping[Name, float | None]) -> dict[Name, str]:
+def _reasons(data: Dataset, found: Mapping[RecognitionFigure, float | None]) -> dict[RecognitionFigure, str]:
     # of figures without a value: what the data lack
     pairs = "no row of two programs was held out"
     parts = "no label has both something in front and something behind"
     why = {
-        Name.TUNED: evaluate_model_tuned.WHY,
-        Name.VOTED: "no session is as long as the voting's window",
-        Name.UNKNOWN: "too few labels to keep a program out",
-        Name.PLACE_DROP: f"all recordings are of {data.places()[0]!r}",
-        Name.HOST: "no recordings of two programs on the host",
-        Name.OLDER: "no recordings of two programs on the host from before single processes were told",
-        Name.LAB: "no recordings of two programs in the lab",
-        Name.FACTORED: parts,
-        Name.REACTION: "too few sessions, or no sound model, to make sequences of",
-        **dict.fromkeys((Name.MEAN, Name.P99, Name.RSS), f"no model, no {KEPT} evaluator or no recording to time"),
+        RecognitionFigure.TUNED: evaluate_model_tuned.WHY,
+        RecognitionFigure.VOTED: "no session is as long as the voting's window",
+        RecognitionFigure.UNKNOWN: "too few labels to keep a program out",
+        RecognitionFigure.PLACE_DROP: f"all recordings are of {data.places()[0]!r}",
+        RecognitionFigure.HOST: "no recordings of two programs on the host",
+        RecognitionFigure.OLDER: "no recordings of two programs on the host from before single processes were told",
+        RecognitionFigure.LAB: "no recordings of two programs in the lab",
+        RecognitionFigure.FACTORED: parts,
+        RecognitionFigure.REACTION: "too few sessions, or no sound model, to make sequences of",
+        **dict.fromkeys(
+            (RecognitionFigure.MEAN, RecognitionFigure.P99, RecognitionFigure.RSS),
+            f"no model, no {KEPT} evaluator or no recording to time",
+        ),
     }
-    why[Name.VOTING_ERROR] = why[Name.REACTION]
+    why[RecognitionFigure.VOTING_ERROR] = why[RecognitionFigure.REACTION]
     return {name: why.get(name, pairs) for name, value in found.items() if value is None}
 
 

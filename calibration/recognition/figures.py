@@ -7,10 +7,8 @@ Makes figures of a kept result and a mapping table; trains nothing. Times the mo
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -18,6 +16,7 @@ import numpy as np
 
 from asa import wire
 from asa.core.errors import AsaError, ModelError
+from calibration.goals import Figure, Named, cells
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import runtimes_report as recognition_report
 from models import features
@@ -30,82 +29,50 @@ RESULT = 2
 """Of `Result`: what was kept of another number is not read."""
 
 
-class Name(StrEnum):
-    """The figures, by the names that issue trackers and JSON lines use."""
+class RecognitionFigure(Named):
+    """The figures, each with its goal."""
 
-    BASE = "accuracy_base_28_pct"
-    BY_SCHEDULER = "accuracy_by_scheduler_pct"
-    RANDOM = "accuracy_random_rows_28_pct"
-    TUNED = "accuracy_tuned_28_pct"
-    VOTED = "accuracy_voted_28_pct"
-    BASE_40 = "accuracy_base_40_pct"
-    WORST = "worst_class_recall_pct"
-    ECE = "ece"
-    UNKNOWN = "unknown_false_accept_pct"
-    MEAN = "inference_mean_ms"
-    P99 = "inference_p99_ms"
-    RSS = "runtime_rss_mb"
-    REACTION = "reaction_median_s"
-    VOTING_ERROR = "voting_error_pct"
-    BASE_SESSIONS = "accuracy_sessions_28_pct"
-    HOST = "accuracy_host_28_pct"
-    LAB = "accuracy_lab_28_pct"
-    PLACE_DROP = "place_drop_points"
-    FLAT = "accuracy_flat_28_pct"
-    FACTORED = "accuracy_factored_28_pct"
-    WITHOUT_EBPF = "accuracy_without_ebpf_28_pct"
-    WITHOUT_GNOME = "accuracy_without_gnome_28_pct"
-    WITHOUT_PSI = "accuracy_without_psi_28_pct"
-    WITHOUT_PROCESSES = "accuracy_without_processes_28_pct"
-    OLDER = "accuracy_older_recordings_28_pct"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """What a figure is, and its bound; None: it is there to be compared with."""
-
-    unit: str
-    what: str
-    bound: float | None = None
-    least: bool = True
-
-    @property
-    def sign(self) -> str:
-        """The side of the bound that is wanted."""
-        return ">=" if self.least else "<="
-
-
-GOALS: Mapping[Name, Goal] = {
-    Name.BASE: Goal(
-        unit="%", what="28 scenarios, real programs whose recordings tell processes, whole seeds held out", bound=97.0
-    ),
-    Name.BY_SCHEDULER: Goal(unit="%", what="the same; classes that the mapping table serves alike count as one"),
-    Name.RANDOM: Goal(unit="%", what="a third of the rows at random: what flatters"),
-    Name.TUNED: Goal(unit="%", what="after fine-tuning with two sessions a label of what was held out", bound=99.5),
-    Name.VOTED: Goal(unit="%", what="after voting, ticks whose class has stood for a window", bound=99.0),
-    Name.BASE_40: Goal(unit="%", what="all 40 labels, per tick, whole seeds held out"),
-    Name.WORST: Goal(unit="%", what="recall of the label that is recognised least"),
-    Name.ECE: Goal(unit="", what="expected calibration error, 0 to 1"),
-    Name.UNKNOWN: Goal(unit="%", what="ticks of a program kept out of training that are taken for a known use"),
-    Name.MEAN: Goal(unit="ms", what="from sample to probabilities, mean", bound=0.2, least=False),
-    Name.P99: Goal(unit="ms", what="the same, 99th percentile", bound=0.5, least=False),
-    Name.RSS: Goal(unit="MB", what="resident memory that the model and its runtime add"),
-    Name.REACTION: Goal(unit="s", what="from a true change to the right decision, median", bound=3.5, least=False),
-    Name.VOTING_ERROR: Goal(unit="%", what="ticks on a wrong class after voting", bound=3.0, least=False),
-    Name.BASE_SESSIONS: Goal(unit="%", what="as the first, whole sessions held out by one kind of model", bound=97.0),
-    Name.HOST: Goal(unit="%", what="as the first, all recordings of the host"),
-    Name.LAB: Goal(unit="%", what="as the first, stand-ins in the lab's guests"),
-    Name.PLACE_DROP: Goal(
-        unit="points", what="lost in a place that was not learnt from, the most", bound=5, least=False
-    ),
-    Name.FLAT: Goal(unit="%", what="as the first, by a model of whole labels"),
-    Name.FACTORED: Goal(unit="%", what="as the first, by a model of what is in front and what works behind"),
-    Name.WITHOUT_EBPF: Goal(unit="%", what="as the first, where no eBPF is to be had"),
-    Name.WITHOUT_GNOME: Goal(unit="%", what="as the first, where no desktop tells its focus"),
-    Name.WITHOUT_PSI: Goal(unit="%", what="as the first, on a kernel without pressure stall information"),
-    Name.WITHOUT_PROCESSES: Goal(unit="%", what="as the first, where single processes are not read"),
-    Name.OLDER: Goal(unit="%", what="as the first, recordings of before single processes were read"),
-}
+    BASE = (
+        "accuracy_base_28_pct",
+        "%",
+        "28 scenarios, real programs whose recordings tell processes, whole seeds held out",
+        ">=",
+        97.0,
+    )
+    BY_SCHEDULER = (
+        "accuracy_by_scheduler_pct",
+        "%",
+        "the same; classes that the mapping table serves alike count as one",
+    )
+    RANDOM = "accuracy_random_rows_28_pct", "%", "a third of the rows at random: what flatters"
+    TUNED = "accuracy_tuned_28_pct", "%", "after fine-tuning with two sessions a label of what was held out", ">=", 99.5
+    VOTED = "accuracy_voted_28_pct", "%", "after voting, ticks whose class has stood for a window", ">=", 99.0
+    BASE_40 = "accuracy_base_40_pct", "%", "all 40 labels, per tick, whole seeds held out"
+    WORST = "worst_class_recall_pct", "%", "recall of the label that is recognised least"
+    ECE = "ece", "", "expected calibration error, 0 to 1"
+    UNKNOWN = "unknown_false_accept_pct", "%", "ticks of a program kept out of training that are taken for a known use"
+    MEAN = "inference_mean_ms", "ms", "from sample to probabilities, mean", "<=", 0.2
+    P99 = "inference_p99_ms", "ms", "the same, 99th percentile", "<=", 0.5
+    RSS = "runtime_rss_mb", "MB", "resident memory that the model and its runtime add"
+    REACTION = "reaction_median_s", "s", "from a true change to the right decision, median", "<=", 3.5
+    VOTING_ERROR = "voting_error_pct", "%", "ticks on a wrong class after voting", "<=", 3.0
+    BASE_SESSIONS = (
+        "accuracy_sessions_28_pct",
+        "%",
+        "as the first, whole sessions held out by one kind of model",
+        ">=",
+        97.0,
+    )
+    HOST = "accuracy_host_28_pct", "%", "as the first, all recordings of the host"
+    LAB = "accuracy_lab_28_pct", "%", "as the first, stand-ins in the lab's guests"
+    PLACE_DROP = "place_drop_points", "points", "lost in a place that was not learnt from, the most", "<=", 5
+    FLAT = "accuracy_flat_28_pct", "%", "as the first, by a model of whole labels"
+    FACTORED = "accuracy_factored_28_pct", "%", "as the first, by a model of what is in front and what works behind"
+    WITHOUT_EBPF = "accuracy_without_ebpf_28_pct", "%", "as the first, where no eBPF is to be had"
+    WITHOUT_GNOME = "accuracy_without_gnome_28_pct", "%", "as the first, where no desktop tells its focus"
+    WITHOUT_PSI = "accuracy_without_psi_28_pct", "%", "as the first, on a kernel without pressure stall information"
+    WITHOUT_PROCESSES = "accuracy_without_processes_28_pct", "%", "as the first, where single processes are not read"
+    OLDER = "accuracy_older_recordings_28_pct", "%", "as the first, recordings of before single processes were read"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,38 +125,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unknown_score: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure; `reason` says why it has no value."""
-
-    name: Name
-    value: float | None
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool | None:
-        """Whether it meets its goal; None where it has none."""
-        goal = GOALS[self.name]
-        if goal.bound is None:
-            return None
-        if self.value is None:
-            return False
-        return self.value >= goal.bound if goal.least else self.value <= goal.bound
-
-    def plain(self) -> dict[str, object]:
-        """As a JSON line has it."""
-        goal = GOALS[self.name]
-        value = None if self.value is None else round(self.value, 4)
-        body: dict[str, object] = {"name": str(self.name), "value": value, "unit": goal.unit, "goal": goal.bound}
-        return body | {"ok": self.ok} | ({"reason": self.reason} if self.reason else {})
-
-
 def figures(result: Result, served: Mapping[str, str] | None, why: str = "") -> list[Figure]:
     """All of them. `served`: class -> the scheduler that the mapping table has first for it; None: `why`."""
     made = []
-    for name in Name:
+    for name in RecognitionFigure:
         value, reason = result.figures.get(name), result.reasons.get(name, "not measured")
-        if name is Name.BY_SCHEDULER:
+        if name is RecognitionFigure.BY_SCHEDULER:
             value, reason = by_scheduler(result, served, why)
         made.append(Figure(name=name, value=value, reason="" if value is not None else reason))
     return made
@@ -223,7 +164,7 @@ def recall_pct(result: Result) -> list[tuple[str, float, int]]:
     return sorted(found, key=lambda one: one[1])
 
 
-def runtime(model: Path, *, quick: bool, tell: Tell) -> dict[Name, float | None]:
+def runtime(model: Path, *, quick: bool, tell: Tell) -> dict[RecognitionFigure, float | None]:
     """What a tick costs from its sample to probabilities, and memory; None where it cannot be measured."""
     options = recognition.Options(
         model=model,
@@ -232,7 +173,7 @@ def runtime(model: Path, *, quick: bool, tell: Tell) -> dict[Name, float | None]
         rounds=1 if quick else 3,
         samples=recognition.recording(),
     )
-    names = {str(name): name for name in (Name.MEAN, Name.P99, Name.RSS)}
+    names = {str(name): name for name in (RecognitionFigure.MEAN, RecognitionFigure.P99, RecognitionFigure.RSS)}
     try:
         found = recognition_report.figures(recognition.measure(options, tell))
     except AsaError:
@@ -271,11 +212,6 @@ def file_name(dataset_sha256: str, seed: int, *, quick: bool, given: str = "") -
     return f"{dataset_sha256[:16]}-{code}-{seed}{'-quick' if quick else ''}{given and f'-{given[:16]}'}.json"
 
 
-def rows(found: list[Figure]) -> Iterator[tuple[str, str, str, str, str]]:
+def rows(found: Iterable[Figure]) -> Iterator[tuple[str, ...]]:
     """For people: name, value, goal, whether it is met, what it is or why it is not there."""
-    for figure in found:
-        goal = GOALS[figure.name]
-        value = "unknown" if figure.value is None else f"{figure.value:.4g} {goal.unit}".strip()
-        bound = "" if goal.bound is None else f"{goal.sign} {goal.bound:g} {goal.unit}"
-        met = {True: "yes", False: "no", None: ""}[figure.ok]
-        yield str(figure.name), value, bound, met, figure.reason or goal.what
+    return (cells(figure, ".4g", figure.goal.what) for figure in found)

@@ -14,7 +14,7 @@ import numpy as np
 from asa.core.decision import Workload
 from asa.core.errors import ModelError
 from asa.decide.voting import UNKNOWN
-from calibration.recognition.figures import Name
+from calibration.recognition.figures import RecognitionFigure
 from calibration.voting import streams as voting_streams
 from calibration.voting import sweep as voting_sweep
 from calibration.voting.filters import Method
@@ -39,7 +39,7 @@ def figures(
     sequences: Sequence[Path],
     quick: bool,
     tell: Tell,
-) -> dict[Name, float | None]:
+) -> dict[RecognitionFigure, float | None]:
     """Median delay in s and error rate in per cent of the voting that is shipped; None where there are too few sessions
     to make sequences of.
     """
@@ -53,9 +53,9 @@ def figures(
             *voting_streams.deal(streams), methods=methods, say=lambda line: tell(f"voting: {line}", 0.5)
         )
     except ModelError:
-        return {Name.REACTION: None, Name.VOTING_ERROR: None}
+        return {RecognitionFigure.REACTION: None, RecognitionFigure.VOTING_ERROR: None}
     reported = swept.shipped.reported
-    return {Name.REACTION: reported.median_s, Name.VOTING_ERROR: reported.error_pct}
+    return {RecognitionFigure.REACTION: reported.median_s, RecognitionFigure.VOTING_ERROR: reported.error_pct}
 
 
 def spliced(data: Dataset, found: HeldOut, known: Array, count: int) -> list[Stream]:

@@ -6,8 +6,9 @@ Takes a result and its figures, makes Markdown. It measures nothing.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from calibration.goals import HEAD, Figure
 from calibration.recognition import figures as evaluate_model_figures
-from calibration.recognition.figures import Figure, Result
+from calibration.recognition.figures import Result
 
 _WORST_SHOWN = 12
 
@@ -16,7 +17,7 @@ def page(result: Result, found: Sequence[Figure], pictures: Mapping[str, str], *
     """The page. `pictures`: file names by what they show."""
     blocks = [
         _intro(result, command),
-        ["## Figures", "", *_table(("figure", "value", "goal", "met", ""), evaluate_model_figures.rows(list(found)))],
+        ["## Figures", "", *_table(HEAD, evaluate_model_figures.rows(list(found)))],
         _places(result),
         _confusions(result, pictures),
         _unknown(result),

@@ -8,69 +8,29 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
+from calibration.goals import Figure, Host, Named, as_json, cells, rounded
 from calibration.recognition.candidates import NEEDS, Candidate
 from calibration.recognition.runtimes import FALLBACK, KEPT, Measured, Result, Spent, Turn, differences
 
 _SAME = 1e-5  # the issue's bound on how far a runtime's probabilities may be from the training library's
 
 
-class Name(StrEnum):
-    """The figures, by the names that issue trackers and JSON lines use."""
+class RuntimeFigure(Named):
+    """The figures, each with its goal."""
 
-    MEAN = "inference_mean_ms"
-    P99 = "inference_p99_ms"
-    RSS = "runtime_rss_mb"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """What a figure is, and the bound that it has to stay under; None: it is there to be compared with."""
-
-    unit: str
-    what: str
-    bound: float | None = None
-
-
-GOALS: dict[Name, Goal] = {
-    Name.MEAN: Goal(unit="ms", what="from sample to probabilities: rates, features, the whole model; mean", bound=0.2),
-    Name.P99: Goal(unit="ms", what="the same, 99th percentile", bound=0.5),
-    Name.RSS: Goal(unit="MB", what="resident memory that the model and its runtime add"),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure of what is kept."""
-
-    name: Name
-    value: float | None
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool | None:
-        """Whether it meets its bound; None where it has none."""
-        bound = GOALS[self.name].bound
-        return None if bound is None else self.value is not None and self.value <= bound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What was measured on, and by which command."""
-
-    cpu: str
-    cpus: int
-    kernel: str
-    version: str  # of asa
-    command: str
+    MEAN = "inference_mean_ms", "ms", "from sample to probabilities: rates, features, the whole model; mean", "<=", 0.2
+    P99 = "inference_p99_ms", "ms", "the same, 99th percentile", "<=", 0.5
+    RSS = "runtime_rss_mb", "MB", "resident memory that the model and its runtime add"
 
 
 def figures(result: Result) -> list[Figure]:
     """Times of the whole way; memory of the candidate that is kept, the median over its processes."""
     whole = next((cost for cost in result.way if cost.step == "all"), None)
-    times = (Name.MEAN, None if whole is None else whole.mean_us), (Name.P99, None if whole is None else whole.p99_us)
+    times = (
+        (RuntimeFigure.MEAN, None if whole is None else whole.mean_us),
+        (RuntimeFigure.P99, None if whole is None else whole.p99_us),
+    )
     kept = result.of(KEPT)
     lacking = "" if kept is not None and kept.turns else f"{KEPT}: {'not asked for' if kept is None else kept.missing}"
     return [
@@ -78,17 +38,17 @@ def figures(result: Result) -> list[Figure]:
             Figure(name=name, value=None if took_us is None else took_us / 1e3, reason="" if whole else result.way_of)
             for name, took_us in times
         ),
-        Figure(name=Name.RSS, value=None if kept is None else kept.median(lambda turn: turn.rss_mb), reason=lacking),
+        Figure(
+            name=RuntimeFigure.RSS,
+            value=None if kept is None else kept.median(lambda turn: turn.rss_mb),
+            reason=lacking,
+        ),
     ]
 
 
 def lines(result: Result) -> Iterator[str]:
     """The figures, then one object a candidate, with its ratio to NumPy."""
-    for figure in figures(result):
-        goal = GOALS[figure.name]
-        body: dict[str, object] = {"name": figure.name, "value": _rounded(figure.value), "unit": goal.unit}
-        body |= {"goal": goal.bound, "ok": figure.ok}
-        yield json.dumps(body | ({"reason": figure.reason} if figure.reason else {}))
+    yield from map(as_json, figures(result))
     apart = differences(result.measured)
     for one in result.measured:
         values = {
@@ -104,7 +64,7 @@ def lines(result: Result) -> Iterator[str]:
             "install_mb": one.median(lambda turn: turn.install_mb),
             "prepare_s": one.prepare_s,
         }
-        shown = {key: _rounded(value) for key, value in values.items()}
+        shown = {key: rounded(value) for key, value in values.items()}
         found = {"candidate": one.candidate, **shown, "difference": apart.get(one.candidate)}
         yield json.dumps(found | ({"missing": one.missing} if one.missing else {}))
 
@@ -124,16 +84,9 @@ def _whole(one: Measured, of: Callable[[Spent], float]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def figure_rows(result: Result) -> list[tuple[str, str, str, str, str]]:
+def figure_rows(result: Result) -> list[tuple[str, ...]]:
     """For people: figure, value, goal, met, words."""
-    found = []
-    for figure in figures(result):
-        goal = GOALS[figure.name]
-        bound = "" if goal.bound is None else f"{goal.bound:g} {goal.unit}"
-        met = {True: "yes", False: "no", None: ""}[figure.ok]
-        value = "unknown" if figure.value is None else f"{figure.value:.3g} {goal.unit}"
-        found.append((str(figure.name), value, bound, met, figure.reason or goal.what))
-    return found
+    return [cells(figure, words=figure.goal.what) for figure in figures(result)]
 
 
 TITLES = ("candidate", "trees", "P99", "ratio", "whole", "P99", "ratio", "memory", "import", "load", "install")
@@ -186,7 +139,7 @@ def warnings(result: Result) -> list[str]:
     return found
 
 
-def document(result: Result, machine: Machine) -> str:
+def document(result: Result, machine: Host) -> str:
     """The whole of docs/runtime.md."""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     text = [
@@ -254,7 +207,3 @@ _KEPT = (
     "time and memory depends on which of them runs. The evaluator knows no model: trees and vectors are arrays that",
     "were checked when the artefact was loaded, and a foreign artefact can make it misjudge, not run something.",
 )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

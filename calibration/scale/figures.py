@@ -20,7 +20,7 @@ _T = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Average:
     """A metric of one scheduler in one guest, in the metric's base unit. None is unknown."""
 
     metric: Metric
@@ -46,7 +46,7 @@ def schedulers(found: Iterable[Found]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in found for name in one.versions))
 
 
-def figures(found: Sequence[Found]) -> list[Figure]:
+def figures(found: Sequence[Found]) -> list[Average]:
     """All of them, metric by metric."""
     return [
         _figure(metric, one, scheduler)
@@ -57,21 +57,21 @@ def figures(found: Sequence[Found]) -> list[Figure]:
     ]
 
 
-def _figure(metric: Metric, found: Found, scheduler: str) -> Figure:
+def _figure(metric: Metric, found: Found, scheduler: str) -> Average:
     readings = [turn.readings.get(metric.mode, {}) for turn in found.turns if turn.scheduler == scheduler]
     values = [value for reading in readings if (value := metric.value(reading)) is not None]
     value, error = mean(values)
-    return Figure(metric=metric, cpus=found.cpus, scheduler=scheduler, value=value, error=error, turns=len(values))
+    return Average(metric=metric, cpus=found.cpus, scheduler=scheduler, value=value, error=error, turns=len(values))
 
 
-def differs(one: Figure, other: Figure) -> bool:
+def differs(one: Average, other: Average) -> bool:
     """Do their intervals lie apart? A stricter question than a test of the difference at 5 %."""
     if one.value is None or one.error is None or other.value is None or other.error is None:
         return False
     return abs(one.value - other.value) > one.error + other.error
 
 
-def better(one: Figure, other: Figure) -> bool:
+def better(one: Average, other: Average) -> bool:
     """Is the first one's value on the better side of the other's?"""
     if one.value is None or other.value is None:
         return False

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
-from calibration.scale.figures import Figure
+from calibration.scale.figures import Average
 from calibration.scale.samples import METRICS, Metric
 
 _COLUMNS, _WIDTH, _HEIGHT = 2, 440, 220  # a panel's, in pixels
@@ -22,7 +22,7 @@ _PER_LINE = 5  # schedulers
 _SPREAD = 0.7  # of a core count's width that its schedulers take
 
 
-def picture(made: Sequence[Figure]) -> str:
+def picture(made: Sequence[Average]) -> str:
     """The SVG document."""
     names = list(dict.fromkeys(figure.scheduler for figure in made))
     head = _LEGEND * (-(-len(names) // _PER_LINE)) + 8
@@ -42,7 +42,7 @@ def picture(made: Sequence[Figure]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(metric: Metric, made: Sequence[Figure], names: Sequence[str], left: int, top: int) -> Iterator[str]:
+def _panel(metric: Metric, made: Sequence[Average], names: Sequence[str], left: int, top: int) -> Iterator[str]:
     known = [figure for figure in made if figure.value is not None]
     counts = sorted({figure.cpus for figure in made})
     begin, end, floor = left + _LEFT, left + _WIDTH - _RIGHT, top + _HEIGHT - _BOTTOM
@@ -69,7 +69,7 @@ def _panel(metric: Metric, made: Sequence[Figure], names: Sequence[str], left: i
 
 
 def _scale(
-    metric: Metric, known: Sequence[Figure], ceiling: int, floor: int
+    metric: Metric, known: Sequence[Average], ceiling: int, floor: int
 ) -> tuple[Callable[[float], float], list[float]]:
     """Where a value lies (what is beyond an end lies on it), and the values to name."""
     values = [value * metric.factor for figure in known if (value := figure.value) is not None]

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from asa.core.decision import EEVDF
-from calibration.overhead.report import Machine
+from calibration.goals import Host, row
 from calibration.scale.benchmark import Result
-from calibration.scale.figures import Figure, better, differs, figures, schedulers
+from calibration.scale.figures import Average, better, differs, figures, schedulers
 from calibration.scale.samples import METRICS, Metric
 
 _HOW = (
@@ -35,7 +35,7 @@ _HOW = (
 )
 
 
-def as_json(figure: Figure) -> str:
+def as_json(figure: Average) -> str:
     """One line, in the unit that people see. There are no goals: it compares."""
     metric = figure.metric
     body: dict[str, object] = {
@@ -58,7 +58,7 @@ def failures_as_json(result: Result) -> str:
     return json.dumps({"name": "scale_failures", "value": failed, "unit": "failures", "goal": 0, "ok": failed == 0})
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str]:
+def cells(figure: Average) -> tuple[str, str, str, str, str]:
     """A figure as metric, CPUs, scheduler, value and its confidence interval's half width."""
     value, error = _shown(figure)
     value = f"{value} {figure.metric.unit}" if value else "unknown"
@@ -71,7 +71,7 @@ def warnings(result: Result) -> list[str]:
     return turns + result.troubles
 
 
-def prometheus(made: Sequence[Figure]) -> str:
+def prometheus(made: Sequence[Average]) -> str:
     """Gauges in base units, each with the half width of its interval (prometheus.io, "Exposition formats")."""
     lines: list[str] = []
     for metric in METRICS:
@@ -84,7 +84,7 @@ def prometheus(made: Sequence[Figure]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def document(result: Result, machine: Machine, *, image: str, gauges: str) -> str:
+def document(result: Result, machine: Host, *, image: str, gauges: str) -> str:
     """The whole of docs/scale.md. `image` and `gauges` are the paths of the picture and the text file beside it."""
     made = figures(result.found)
     troubles = warnings(result)
@@ -106,7 +106,7 @@ def document(result: Result, machine: Machine, *, image: str, gauges: str) -> st
     return "\n".join([*lines, ""])
 
 
-def _when(result: Result, machine: Machine) -> Iterator[str]:
+def _when(result: Result, machine: Host) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     options = result.options
     yield f"- when: {when}, for {result.took_s / 60.0:.1f} minutes"
@@ -118,7 +118,7 @@ def _when(result: Result, machine: Machine) -> Iterator[str]:
     yield f"- asa {machine.version}, `{machine.command}`"
 
 
-def _section(metric: Metric, made: Sequence[Figure], result: Result) -> Iterator[str]:
+def _section(metric: Metric, made: Sequence[Average], result: Result) -> Iterator[str]:
     counts = [found.cpus for found in result.found]
     side = "more" if metric.more_is_better else "less"
     yield from (
@@ -127,13 +127,13 @@ def _section(metric: Metric, made: Sequence[Figure], result: Result) -> Iterator
         "",
         f"{metric.what[0].upper()}{metric.what[1:]}; {side} is better.",
     )
-    yield from ("", _row("scheduler", *(f"{cpus} CPUs" for cpus in counts)), "|---|" + "---:|" * len(counts))
+    yield from ("", row("scheduler", *(f"{cpus} CPUs" for cpus in counts)), "|---|" + "---:|" * len(counts))
     places = {(figure.scheduler, figure.cpus): figure for figure in made}
     for name in schedulers(result.found):
-        yield _row(name, *(_cell(places.get((name, cpus)), places.get((EEVDF, cpus))) for cpus in counts))
+        yield row(name, *(_cell(places.get((name, cpus)), places.get((EEVDF, cpus))) for cpus in counts))
 
 
-def _cell(figure: Figure | None, own: Figure | None) -> str:
+def _cell(figure: Average | None, own: Average | None) -> str:
     """`own` is EEVDF's."""
     if figure is None or figure.value is None:
         return "unknown"
@@ -143,7 +143,7 @@ def _cell(figure: Figure | None, own: Figure | None) -> str:
     return f"**{text}**" if better(figure, own) else f"_{text}_"
 
 
-def _gauge(name: str, what: str, values: Sequence[tuple[Figure, float | None]]) -> Iterator[str]:
+def _gauge(name: str, what: str, values: Sequence[tuple[Average, float | None]]) -> Iterator[str]:
     known = [(figure, value) for figure, value in values if value is not None]
     if not known:
         return
@@ -157,7 +157,7 @@ def _rounded(value: float | None, metric: Metric) -> float | None:
     return None if value is None else round(value * metric.factor, 6)
 
 
-def _shown(figure: Figure) -> tuple[str, str]:
+def _shown(figure: Average) -> tuple[str, str]:
     """Value, with three digits that count, and what it may be off by, with as many decimals; "" where not known."""
     if figure.value is None:
         return "", ""
@@ -165,7 +165,3 @@ def _shown(figure: Figure) -> tuple[str, str]:
     decimals = min(4, max(1, 2 - math.floor(math.log10(value)))) if value > 0.0 else 1
     error = "" if figure.error is None else f"± {figure.error * figure.metric.factor:.{decimals}f}"
     return f"{value:.{decimals}f}", error
-
-
-def _row(*values: str) -> str:
-    return "| " + " | ".join(values) + " |"

@@ -9,9 +9,9 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from asa.core.decision import EEVDF
+from calibration.goals import Figure, Named
 from calibration.paired import LEAST_PAIRS, LEVEL, Paired, benjamini_hochberg, holm, overall, paired
 from calibration.scenarios import kept as evaluate_results
 from calibration.scenarios import scores as bench_scores
@@ -31,69 +31,31 @@ _OUT = "calibration/results"
 _RUN = "asa lab bench run --tier {tier} --scenario all {more} --out {out}/{name}"
 
 
-class Name(StrEnum):
-    """The figures, by the names that issue trackers and JSON lines use."""
-
-    REPEAT = "lab_repeat_throughput_diff_pct"
-    AA = "aa_significant_share_pct"
-    AB = "ab_simple_significant_share_pct"
-    REAL = "scenarios_completed_real"
-    LAB = "scenarios_completed_lab"
-    SESSIONS = "dataset_sessions"
-    LABELS = "dataset_labels"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """What a figure is and the bound that it has to meet: `least`, `most` or `above`."""
-
-    unit: str
-    what: str
-    sign: str
-    bound: float
-
-
 _SHARE = "of 28 scenarios whose score differs at 5 % (t test of pairs, Holm)"
-GOALS: Mapping[Name, Goal] = {
-    Name.REPEAT: Goal(
-        unit="%",
-        what="between two lab runs of one seed: of each metric of throughput the sum over all trials; the largest",
-        sign="<",
-        bound=3.0,
-    ),
-    Name.AA: Goal(unit="%", what=f"EEVDF against itself, {_SHARE}", sign="<=", bound=0.0),
-    Name.AB: Goal(unit="%", what=f"EEVDF against {SIMPLE}, {_SHARE}", sign=">", bound=0.0),
-    Name.REAL: Goal(unit="scenarios", what="played with real programs, both measured", sign=">=", bound=28.0),
-    Name.LAB: Goal(
-        unit="scenarios",
-        what=f"played with stand-ins under {FEWEST_SCHEDULERS} schedulers, both measured",
-        sign=">=",
-        bound=28.0,
-    ),
-    Name.SESSIONS: Goal(unit="sessions", what="recorded, of 60 s and more", sign=">=", bound=120.0),
-    Name.LABELS: Goal(
-        unit="labels", what=f"recorded in {LEAST_SESSIONS} sessions of different seeds", sign=">=", bound=40.0
-    ),
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One number. `value` is None when it is not known; `reason` says then which command makes it."""
+class BenchmarkFigure(Named):
+    """The figures, each with its goal."""
 
-    name: Name
-    value: float | None
-    detail: str = ""
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Does it meet its goal?"""
-        goal = GOALS[self.name]
-        if self.value is None:
-            return False
-        met = {"<": self.value < goal.bound, "<=": self.value <= goal.bound}
-        return (met | {">": self.value > goal.bound, ">=": self.value >= goal.bound})[goal.sign]
+    REPEAT = (
+        "lab_repeat_throughput_diff_pct",
+        "%",
+        "between two lab runs of one seed: of each metric of throughput the sum over all trials; the largest",
+        "<",
+        3.0,
+    )
+    AA = "aa_significant_share_pct", "%", f"EEVDF against itself, {_SHARE}", "<=", 0.0
+    AB = "ab_simple_significant_share_pct", "%", f"EEVDF against {SIMPLE}, {_SHARE}", ">", 0.0
+    REAL = "scenarios_completed_real", "scenarios", "played with real programs, both measured", ">=", 28.0
+    LAB = (
+        "scenarios_completed_lab",
+        "scenarios",
+        f"played with stand-ins under {FEWEST_SCHEDULERS} schedulers, both measured",
+        ">=",
+        28.0,
+    )
+    SESSIONS = "dataset_sessions", "sessions", "recorded, of 60 s and more", ">=", 120.0
+    LABELS = "dataset_labels", "labels", f"recorded in {LEAST_SESSIONS} sessions of different seeds", ">=", 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +79,15 @@ class Compared:
 
 
 def figures(runs: Sequence[Run], facts: Sequence[Facts] | None) -> list[Figure]:
-    """All of them, in the order of Name. `facts` is None without a dataset."""
+    """All of them, in the order of BenchmarkFigure. `facts` is None without a dataset."""
     lab = [run for run in runs if run.tier == Tier.LAB]
     return [
         _repeat(runs),
-        _share(Name.AA, compare(lab, (EEVDF, 1), (EEVDF, 2)), f"--scheduler {EEVDF},{EEVDF},{SIMPLE}"),
-        _share(Name.AB, compare(lab, (EEVDF, 1), (SIMPLE, 1)), f"--scheduler {EEVDF},{EEVDF},{SIMPLE}"),
-        _completed(Name.REAL, runs, Tier.REAL, 1, "--repeat 1 --seconds 10"),
+        _share(BenchmarkFigure.AA, compare(lab, (EEVDF, 1), (EEVDF, 2)), f"--scheduler {EEVDF},{EEVDF},{SIMPLE}"),
+        _share(BenchmarkFigure.AB, compare(lab, (EEVDF, 1), (SIMPLE, 1)), f"--scheduler {EEVDF},{EEVDF},{SIMPLE}"),
+        _completed(BenchmarkFigure.REAL, runs, Tier.REAL, 1, "--repeat 1 --seconds 10"),
         _completed(
-            Name.LAB,
+            BenchmarkFigure.LAB,
             runs,
             Tier.LAB,
             FEWEST_SCHEDULERS,
@@ -205,7 +167,7 @@ def _differing(tests: Mapping[tuple[str, str], Paired]) -> dict[str, tuple[tuple
     return found
 
 
-def _share(name: Name, compared: Sequence[Compared], schedulers: str) -> Figure:
+def _share(name: BenchmarkFigure, compared: Sequence[Compared], schedulers: str) -> Figure:
     tested = [one for one in compared if one.adjusted is not None]
     more = f"{schedulers} --repeat 4"
     if not tested:
@@ -228,7 +190,7 @@ def _repeat(runs: Sequence[Run]) -> Figure:
     pair = twins(runs, Tier.LAB)
     if pair is None:
         return _unknown(
-            Name.REPEAT,
+            BenchmarkFigure.REPEAT,
             "no two runs of one seed are kept",
             Tier.LAB,
             f"--scheduler {EEVDF} --seed 1",
@@ -243,7 +205,9 @@ def _repeat(runs: Sequence[Run]) -> Figure:
         sums[str(metric)][1] += second[key]
         single[f"{metric} of {label}"] = _difference_pct(first[key], second[key])
     if not single:
-        return Figure(name=Name.REPEAT, value=None, reason="the two runs of one seed share no metric of throughput")
+        return Figure(
+            name=BenchmarkFigure.REPEAT, value=None, reason="the two runs of one seed share no metric of throughput"
+        )
     by_metric = {metric: _difference_pct(*both) for metric, both in sums.items()}
     worst, most = max(by_metric, key=by_metric.__getitem__), max(single, key=single.__getitem__)
     detail = (
@@ -251,7 +215,7 @@ def _repeat(runs: Sequence[Run]) -> Figure:
         f"single figures the median {statistics.median(single.values()):.2f} %, the largest {single[most]:.1f} % "
         f"({most}); {pair[0].name} and {pair[1].name}"
     )
-    return Figure(name=Name.REPEAT, value=by_metric[worst], detail=detail)
+    return Figure(name=BenchmarkFigure.REPEAT, value=by_metric[worst], detail=detail)
 
 
 def _throughputs(run: Run) -> dict[tuple[str | int, ...], float]:
@@ -270,7 +234,7 @@ def _difference_pct(one: float, other: float) -> float:
     return 100.0 * abs(one - other) / mean if mean else 0.0
 
 
-def _completed(name: Name, runs: Sequence[Run], tier: Tier, schedulers: int, more: str) -> Figure:
+def _completed(name: BenchmarkFigure, runs: Sequence[Run], tier: Tier, schedulers: int, more: str) -> Figure:
     chosen = [run for run in runs if run.tier == tier]
     if not chosen:
         return _unknown(name, f"no run of the {tier} tier is kept", tier, more, f"{tier}-all")
@@ -294,20 +258,27 @@ def _completed(name: Name, runs: Sequence[Run], tier: Tier, schedulers: int, mor
 def _dataset(facts: Sequence[Facts] | None) -> list[Figure]:
     if facts is None:
         reason = "no recordings are kept; run: asa lab record --scenario everything --pack FILE.journal.xz"
-        return [Figure(name=name, value=None, reason=reason) for name in (Name.SESSIONS, Name.LABELS)]
+        return [
+            Figure(name=name, value=None, reason=reason) for name in (BenchmarkFigure.SESSIONS, BenchmarkFigure.LABELS)
+        ]
     good = whole(facts)
     labels = set(complete(good)) & {scenario.label for scenario in PAPER}
     by_tier = ", ".join(f"{sum(one.tier == tier for one in good)} {tier}" for tier in Tier)
     others = sum(one.tier == Tier.LAB and one.scheduler != EEVDF for one in good)
     detail = f"{by_tier}, of these {others} under other schedulers; {sum(one.rows for one in good)} rows"
-    sessions = Figure(name=Name.SESSIONS, value=float(len(good)), detail=detail)
+    sessions = Figure(name=BenchmarkFigure.SESSIONS, value=float(len(good)), detail=detail)
     left = [scenario.label for scenario in PAPER if scenario.label not in labels]
     return [
         sessions,
-        replace(sessions, name=Name.LABELS, value=float(len(labels)), detail=f"not {', '.join(left)}" if left else ""),
+        replace(
+            sessions,
+            name=BenchmarkFigure.LABELS,
+            value=float(len(labels)),
+            detail=f"not {', '.join(left)}" if left else "",
+        ),
     ]
 
 
-def _unknown(name: Name, why: str, tier: Tier, more: str, folder: str) -> Figure:
+def _unknown(name: BenchmarkFigure, why: str, tier: Tier, more: str, folder: str) -> Figure:
     command = _RUN.format(tier=tier, more=more, out=_OUT, name=folder)
     return Figure(name=name, value=None, reason=f"{why}; run: {command}")

@@ -7,21 +7,10 @@ Takes a `Result`, makes text; it measures nothing.
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from calibration.goals import Host, rounded
 from calibration.scenarios.stand_ins import FAR, QUANTITIES, Half, Pair, Quantity, Result, quiet
 from calibration.scoring.table import APPLICATIONS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What was measured on, and by which command."""
-
-    cpu: str
-    cpus: int
-    kernel: str
-    version: str  # of asa
-    command: str
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -31,9 +20,9 @@ def lines(result: Result) -> Iterator[str]:
             body = {
                 "application": pair.name,
                 "quantity": quantity.name,
-                "real": _rounded(pair.real.values.get(quantity.name)),
-                "lab": _rounded(pair.lab.values.get(quantity.name)),
-                "ratio": _rounded(pair.ratio(quantity)),
+                "real": rounded(pair.real.values.get(quantity.name)),
+                "lab": rounded(pair.lab.values.get(quantity.name)),
+                "ratio": rounded(pair.ratio(quantity)),
                 "far": quantity in pair.far(),
                 **{f"{key}_reason": half.reason for key, half in _halves(pair) if half.reason},
             }
@@ -62,7 +51,7 @@ def warnings(result: Result) -> list[str]:
     return found
 
 
-def document(result: Result, machine: Machine) -> str:
+def document(result: Result, machine: Host) -> str:
     """The whole of docs/stand-ins.md."""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     text = [
@@ -128,7 +117,3 @@ def _text(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

@@ -15,7 +15,7 @@ from pathlib import Path
 from asa.core.errors import AsaError
 from calibration.switch import programs as switch_programs
 from calibration.switch import samples as switch_samples
-from calibration.switch.figures import Figure, figures
+from calibration.switch.figures import ClockedFigure, figures
 from calibration.switch.samples import ROTA, Found
 from scenarios.lab import guest
 from scenarios.lab.emulator import Clock
@@ -50,7 +50,7 @@ class Result:
     found: dict[Clock, Found] = field(default_factory=dict)
     took_s: float = 0.0
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[ClockedFigure]:
         """All figures of all clocks."""
         return [figure for clock, found in self.found.items() for figure in figures(found, clock)]
 

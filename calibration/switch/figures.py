@@ -7,141 +7,116 @@ Pure arithmetic over `Found`; with some twenty values a 99th percentile is the l
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
+from calibration.goals import Figure, Goal, Named
 from calibration.switch.samples import Found, Kind, Swap, Switch
 from scenarios.lab.emulator import Clock
 
-
-class Name(StrEnum):
-    """The figures, by the names that issue trackers and JSON lines use."""
-
-    GAP_MEDIAN = "gap_ratio_median"
-    GAP_P99 = "gap_ratio_p99"
-    STANDBY_P99 = "standby_switch_p99_ms"
-    FLOOR_P99 = "switch_floor_p99_ms"
-    OVER_FLOOR = "standby_over_floor_ratio"
-    OVER_KERNEL = "standby_over_kernel_ratio"
-    OWN = "standby_own_ms"
-    LOADED_OVER_FLOOR = "gated_less_load_over_floor_ratio"
-    RSS = "standby_rss_mb"
-    IDLE_CPU = "standby_cpu_ms"
-    WORST_GATED = "probe_worst_gated_ms"
-    WORST_STANDBY = "probe_worst_standby_ms"
-    WORST_PLAIN = "probe_worst_plain_ms"
-    WORST_NONE = "probe_worst_none_ms"
-    EXTERNAL = "external_change_seen_ms"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """What a figure is, and the bound that it has to meet; `bound` None: it is there to be looked at."""
-
-    unit: str
-    what: str
-    why: str = ""
-    bound: float | None = None
-    at_least: bool = False
-    clocks: frozenset[Clock] = frozenset(Clock)  # under which the bound holds
-
-
 _BUDGET = "the project's budget"
-_ICOUNT = frozenset({Clock.ICOUNT})
-GOALS: dict[Name, Goal] = {
-    Name.GAP_MEDIAN: Goal(
-        unit="times",
-        what="gap of stop-then-start over that of the gate, both medians; a gap is the time in which neither the old "
-        "nor the new scheduler is in force, and both ways load the new one within the switch",
-        why=_BUDGET,
-        bound=200.0,
-        at_least=True,
-    ),
-    Name.GAP_P99: Goal(unit="times", what="the same, of the 99th percentiles", why=_BUDGET, bound=100.0, at_least=True),
-    Name.STANDBY_P99: Goal(
-        unit="ms",
-        what="from the order of a switch to a scheduler that waits until it is confirmed; 99th percentile",
-        why=f"{_BUDGET}, of guest time under icount",
-        bound=20.0,
-        clocks=_ICOUNT,
-    ),
-    Name.FLOOR_P99: Goal(
-        unit="ms",
-        what="the kernel's own floor: a C program puts one loaded scx_simple in another's place; 99th percentile",
-    ),
-    Name.OVER_FLOOR: Goal(unit="times", what="the first of these two over the second", why=_BUDGET, bound=1.5),
-    Name.OVER_KERNEL: Goal(
-        unit="times",
-        what="the same, but over what the kernel takes for these very schedulers (the C program with the rota's pairs)",
-    ),
-    Name.OWN: Goal(
-        unit="ms",
-        what="what a switch to a scheduler that waits takes more than the kernel does, pair by pair; median of pairs",
-    ),
-    Name.LOADED_OVER_FLOOR: Goal(
-        unit="times",
-        what="a gated switch without standby, from when the new one is loaded: 99th percentile, over the floor's",
-        why=_BUDGET,
-        bound=1.5,
-    ),
-    Name.RSS: Goal(
-        unit="MB",
-        what="resident memory of the largest scheduler that waits (10^6 bytes, shared pages counted)",
-        why="half of the budget of 48 MB, so that two fit",
-        bound=24.0,
-    ),
-    Name.IDLE_CPU: Goal(
-        unit="ms",
-        what="processor time of all that wait, over ten seconds",
-        why="none, by the project's budget; this is a ten-thousandth of one core",
-        bound=1.0,
-    ),
-    Name.WORST_GATED: Goal(
-        unit="ms",
-        what="latest wakeup of an ordinary task with a 1 ms timer, from the order of a gated switch (with its load) to "
-        "its confirmation",
-    ),
-    Name.WORST_STANDBY: Goal(unit="ms", what="the same, to a scheduler that waits"),
-    Name.WORST_PLAIN: Goal(unit="ms", what="the same, stop-then-start"),
-    Name.WORST_NONE: Goal(unit="ms", what="the same beside a running scheduler and no switch"),
-    Name.EXTERNAL: Goal(
-        unit="ms",
-        what="until a change made by others (attached, evicted, killed) is seen by the kernel's event, the largest",
-        why=_BUDGET,
-        bound=100.0,
-    ),
-}
+
+
+class SwitchFigure(Named):
+    """The figures, each with its goal."""
+
+    GAP_MEDIAN = (
+        "gap_ratio_median",
+        "times",
+        (
+            "gap of stop-then-start over that of the gate, both medians; a gap is the time in which neither the "
+            "old nor the new scheduler is in force, and both ways load the new one within the switch"
+        ),
+        ">=",
+        200.0,
+        _BUDGET,
+    )
+    GAP_P99 = ("gap_ratio_p99", "times", "the same, of the 99th percentiles", ">=", 100.0, _BUDGET)
+    STANDBY_P99 = (
+        "standby_switch_p99_ms",
+        "ms",
+        "from the order of a switch to a scheduler that waits until it is confirmed; 99th percentile",
+        "<=",
+        20.0,
+        f"{_BUDGET}, of guest time under icount",
+    )
+    FLOOR_P99 = (
+        "switch_floor_p99_ms",
+        "ms",
+        "the kernel's own floor: a C program puts one loaded scx_simple in another's place; 99th percentile",
+    )
+    OVER_FLOOR = ("standby_over_floor_ratio", "times", "the first of these two over the second", "<=", 1.5, _BUDGET)
+    OVER_KERNEL = (
+        "standby_over_kernel_ratio",
+        "times",
+        ("the same, but over what the kernel takes for these very schedulers (the C program with the rota's pairs)"),
+    )
+    OWN = (
+        "standby_own_ms",
+        "ms",
+        "what a switch to a scheduler that waits takes more than the kernel does, pair by pair; median of pairs",
+    )
+    LOADED_OVER_FLOOR = (
+        "gated_less_load_over_floor_ratio",
+        "times",
+        "a gated switch without standby, from when the new one is loaded: 99th percentile, over the floor's",
+        "<=",
+        1.5,
+        _BUDGET,
+    )
+    RSS = (
+        "standby_rss_mb",
+        "MB",
+        "resident memory of the largest scheduler that waits (10^6 bytes, shared pages counted)",
+        "<=",
+        24.0,
+        "half of the budget of 48 MB, so that two fit",
+    )
+    IDLE_CPU = (
+        "standby_cpu_ms",
+        "ms",
+        "processor time of all that wait, over ten seconds",
+        "<=",
+        1.0,
+        "none, by the project's budget; this is a ten-thousandth of one core",
+    )
+    WORST_GATED = (
+        "probe_worst_gated_ms",
+        "ms",
+        (
+            "latest wakeup of an ordinary task with a 1 ms timer, from the order of a gated switch (with its "
+            "load) to its confirmation"
+        ),
+    )
+    WORST_STANDBY = ("probe_worst_standby_ms", "ms", "the same, to a scheduler that waits")
+    WORST_PLAIN = ("probe_worst_plain_ms", "ms", "the same, stop-then-start")
+    WORST_NONE = ("probe_worst_none_ms", "ms", "the same beside a running scheduler and no switch")
+    EXTERNAL = (
+        "external_change_seen_ms",
+        "ms",
+        "until a change made by others (attached, evicted, killed) is seen by the kernel's event, the largest",
+        "<=",
+        100.0,
+        _BUDGET,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One number under one clock. `value` is None when it could not be measured; `reason` tells why."""
+class ClockedFigure(Figure):
+    """One number under one clock: the goal of `standby_switch_p99_ms` is of guest time alone."""
 
-    name: Name
     clock: Clock
-    value: float | None
-    detail: str = ""
-    reason: str = ""
 
     @property
-    def bound(self) -> float | None:
-        """The goal's, None where there is none under this clock."""
-        goal = GOALS[self.name]
-        return goal.bound if self.clock in goal.clocks else None
-
-    @property
-    def ok(self) -> bool | None:
-        """Does it meet the goal? None without one."""
-        if self.bound is None:
-            return None
-        if self.value is None:
-            return False
-        return self.value >= self.bound if GOALS[self.name].at_least else self.value <= self.bound
+    def goal(self) -> Goal:
+        """The name's, without a bound where it does not hold under this clock."""
+        if self.name is SwitchFigure.STANDBY_P99 and self.clock is not Clock.ICOUNT:
+            return replace(self.name.goal, bound=None)
+        return self.name.goal
 
 
-def figures(found: Found, clock: Clock) -> list[Figure]:
+def figures(found: Found, clock: Clock) -> list[ClockedFigure]:
     """All figures of one guest, in the order of their names."""
-    return [_figure(name, found, clock) for name in Name]
+    return [_figure(name, found, clock) for name in SwitchFigure]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -169,12 +144,12 @@ def confirmed_ms(swaps: Sequence[Swap]) -> list[float]:
     return [swap.confirmed_ns / 1e6 for swap in swaps]
 
 
-def _figure(name: Name, found: Found, clock: Clock) -> Figure:
+def _figure(name: SwitchFigure, found: Found, clock: Clock) -> ClockedFigure:
     try:
         value, detail = _MADE[name](found)
     except _LackError as lack:
-        return Figure(name=name, clock=clock, value=None, reason=str(lack))
-    return Figure(name=name, clock=clock, value=value, detail=detail)
+        return ClockedFigure(name=name, clock=clock, value=None, reason=str(lack))
+    return ClockedFigure(name=name, clock=clock, value=value, detail=detail)
 
 
 class _LackError(Exception):
@@ -280,20 +255,20 @@ def _external(found: Found) -> tuple[float, str]:
     return max(values), f"{_spread(values)}; by looks each 50 ms at most {looks:.1f}"
 
 
-_MADE: dict[Name, Callable[[Found], tuple[float, str]]] = {
-    Name.GAP_MEDIAN: lambda found: _gap_ratio(found, statistics.median),
-    Name.GAP_P99: lambda found: _gap_ratio(found, _p99),
-    Name.STANDBY_P99: _standby_p99,
-    Name.FLOOR_P99: _floor_p99,
-    Name.OVER_FLOOR: _over_floor,
-    Name.OVER_KERNEL: _over_kernel,
-    Name.OWN: _own,
-    Name.LOADED_OVER_FLOOR: _loaded_over_floor,
-    Name.RSS: _rss,
-    Name.IDLE_CPU: _idle_cpu,
-    Name.WORST_GATED: _worst(Kind.GATED),
-    Name.WORST_STANDBY: _worst(Kind.STANDBY),
-    Name.WORST_PLAIN: _worst(Kind.PLAIN),
-    Name.WORST_NONE: _worst(Kind.QUIET),
-    Name.EXTERNAL: _external,
+_MADE: dict[SwitchFigure, Callable[[Found], tuple[float, str]]] = {
+    SwitchFigure.GAP_MEDIAN: lambda found: _gap_ratio(found, statistics.median),
+    SwitchFigure.GAP_P99: lambda found: _gap_ratio(found, _p99),
+    SwitchFigure.STANDBY_P99: _standby_p99,
+    SwitchFigure.FLOOR_P99: _floor_p99,
+    SwitchFigure.OVER_FLOOR: _over_floor,
+    SwitchFigure.OVER_KERNEL: _over_kernel,
+    SwitchFigure.OWN: _own,
+    SwitchFigure.LOADED_OVER_FLOOR: _loaded_over_floor,
+    SwitchFigure.RSS: _rss,
+    SwitchFigure.IDLE_CPU: _idle_cpu,
+    SwitchFigure.WORST_GATED: _worst(Kind.GATED),
+    SwitchFigure.WORST_STANDBY: _worst(Kind.STANDBY),
+    SwitchFigure.WORST_PLAIN: _worst(Kind.PLAIN),
+    SwitchFigure.WORST_NONE: _worst(Kind.QUIET),
+    SwitchFigure.EXTERNAL: _external,
 }

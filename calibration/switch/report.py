@@ -4,55 +4,30 @@
 Takes a `Result`, makes text. Every number comes from there; it measures nothing.
 """
 
-import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from calibration import goals
+from calibration.goals import Host, described, doubtful, row, rule
 from calibration.switch.benchmark import Result
-from calibration.switch.figures import GOALS, Figure, Name, percentile, timed
+from calibration.switch.figures import ClockedFigure, SwitchFigure, percentile, timed
 from calibration.switch.samples import Found, Kind, Swap, Switch
 from scenarios.lab.emulator import Clock
 
 _KINDS = {Kind.PLAIN: "stop-then-start", Kind.GATED: "gated", Kind.STANDBY: "from a standby"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What was measured on, and by which command."""
-
-    cpu: str
-    cpus: int
-    kernel: str
-    version: str  # of asa
-    command: str
-
-
-def as_json(figure: Figure) -> str:
+def as_json(figure: ClockedFigure) -> str:
     """One line. Under the wall clock the name has `_wall` at its end; goal and ok are null where there is no goal."""
-    goal = GOALS[figure.name]
     name = figure.name if figure.clock is Clock.ICOUNT else f"{figure.name}_{figure.clock}"
-    body: dict[str, object] = {
-        "name": name,
-        "value": None if figure.value is None else round(figure.value, 4),
-        "unit": goal.unit,
-        "goal": figure.bound,
-        "at_least": goal.at_least,
-        "ok": figure.ok,
-        "clock": figure.clock,
-    }
-    body |= {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}
-    return json.dumps(body)
+    return goals.as_json(figure, "at_least", name=name, clock=figure.clock)
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
+def cells(figure: ClockedFigure) -> tuple[str, ...]:
     """A figure as name, clock, value, goal, met, and the words beside it."""
-    goal = GOALS[figure.name]
-    value = "unknown" if figure.value is None else f"{figure.value:.3f} {goal.unit}"
-    bound = "" if figure.bound is None else f"{'>=' if goal.at_least else '<='} {figure.bound:g} {goal.unit}"
-    met = {None: "", True: "yes", False: "no"}[figure.ok]
-    return figure.name, figure.clock, value, bound, met, figure.detail or figure.reason
+    name, *others = goals.cells(figure, ".3f")
+    return name, figure.clock, *others
 
 
 def warnings(result: Result) -> list[str]:
@@ -66,7 +41,7 @@ def warnings(result: Result) -> list[str]:
     return found
 
 
-def document(result: Result, machine: Machine, *, image: str) -> str:
+def document(result: Result, machine: Host, *, image: str) -> str:
     """The whole of docs/switching-figures.md. `image` is the picture's path beside it."""
     made = result.figures()
     lines = [
@@ -75,11 +50,11 @@ def document(result: Result, machine: Machine, *, image: str) -> str:
         "Written by `make bench-switch` (`asa lab bench switch`) itself; do not edit.",
         "",
         *_when(result, machine),
-        *("", "## Figures", "", _row("figure", "clock", "value", "goal", "met", ""), _rule(6)),
-        *(_row(*cells(figure)) for figure in made),
+        *("", "## Figures", "", row("figure", "clock", "value", "goal", "met", ""), rule(6)),
+        *(row(*cells(figure)) for figure in made),
         "",
-        *(_described(name) for name in Name),
-        *_warned(result),
+        *described(SwitchFigure),
+        *doubtful(warnings(result)),
         *("", f"![Switches of each kind, and their gaps]({image})"),
     ]
     for clock, found in result.found.items():
@@ -112,7 +87,7 @@ _HOW = (
 )
 
 
-def _when(result: Result, machine: Machine) -> Iterator[str]:
+def _when(result: Result, machine: Host) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     yield f"- when: {when}, for {result.took_s / 60.0:.1f} minutes"
     yield f"- machine: {machine.cpu}, {machine.cpus} CPUs, Linux {machine.kernel}; {result.emulator}"
@@ -121,26 +96,16 @@ def _when(result: Result, machine: Machine) -> Iterator[str]:
     yield f"- asa {machine.version}, `{machine.command}`"
 
 
-def _described(name: Name) -> str:
-    goal = GOALS[name]
-    return f"- `{name}`: {goal.what}.{f' Goal: {goal.why}.' if goal.why else ''}"
-
-
-def _warned(result: Result) -> list[str]:
-    found = warnings(result)
-    return ["", *(f"**Doubtful**: {text}." for text in found)] if found else []
-
-
 def _pairs(found: Found) -> Iterator[str]:
     yield from ("", "Order to confirmation, and in brackets the gap, ms; medians:", "")
-    yield from (_row("from", "to", *_KINDS.values(), "the kernel alone"), _rule(6))
+    yield from (row("from", "to", *_KINDS.values(), "the kernel alone"), rule(6))
     pairs = [(old, found.rota[(place + 1) % len(found.rota)]) for place, old in enumerate(found.rota)]
     for old, new in pairs:
         cells_of = [
             _medians([one for one in timed(found, kind) if (one.old, one.new) == (old, new)]) for kind in _KINDS
         ]
         kernel = [swap.confirmed_ns / 1e6 for swap in found.kernels if (swap.old, swap.new) == (old, new)]
-        yield _row(old, new, *cells_of, f"{statistics.median(kernel):.2f}" if kernel else "")
+        yield row(old, new, *cells_of, f"{statistics.median(kernel):.2f}" if kernel else "")
 
 
 def _medians(switches: Sequence[Switch]) -> str:
@@ -157,19 +122,19 @@ def _steps(found: Found) -> Iterator[str]:
     if not names:
         return
     yield from ("", "Steps of a switch to a standby, ms since the order:", "")
-    yield from (_row("step", "median", "largest"), _rule(3))
+    yield from (row("step", "median", "largest"), rule(3))
     for name in names:
-        yield _row(name, *_two(step.at_ns for switch in switches for step in switch.steps if step.name == name))
-    yield _row("confirmed", *_two(switch.took_ns for switch in switches))
-    yield _row("the loop has the event", *_two(switch.told_ns for switch in switches))
+        yield row(name, *_two(step.at_ns for switch in switches for step in switch.steps if step.name == name))
+    yield row("confirmed", *_two(switch.took_ns for switch in switches))
+    yield row("the loop has the event", *_two(switch.told_ns for switch in switches))
 
 
 def _floor(found: Found) -> Iterator[str]:
     yield from ("", "The kernel alone, ms:", "")
-    yield from (_row("", "detach", "attach", "in all", "99th percentile", "exchanges"), _rule(6))
+    yield from (row("", "detach", "attach", "in all", "99th percentile", "exchanges"), rule(6))
     for title, swaps in (("scx_simple with scx_simple", found.floor), ("the rota's pairs", found.kernels)):
         if swaps:
-            yield _row(title, *_swap_medians(swaps), len(swaps))
+            yield row(title, *_swap_medians(swaps), len(swaps))
 
 
 def _swap_medians(swaps: Sequence[Swap]) -> Iterator[str]:
@@ -182,11 +147,11 @@ def _swap_medians(swaps: Sequence[Swap]) -> Iterator[str]:
 def _waiting(found: Found) -> Iterator[str]:
     yield from ("", "Schedulers that wait:", "")
     yield from (
-        _row("", "load, s", "resident, MB", "proportional share, MB", "processor time, ms", "over, s"),
-        _rule(6),
+        row("", "load, s", "resident, MB", "proportional share, MB", "processor time, ms", "over, s"),
+        rule(6),
     )
     for one in found.parked:
-        yield _row(
+        yield row(
             one.scheduler,
             f"{one.load_ns / 1e9:.2f}",
             f"{one.rss_bytes / 1e6:.1f}",
@@ -201,27 +166,19 @@ def _witnessed(found: Found) -> Iterator[str]:
     if not switches:
         return
     yield from ("", "Witnessed switches, the probes beside them:", "")
-    yield from (_row("kind", "from", "to", "in all, ms", "gap as told, ms", "gap as seen, ms"), _rule(6))
+    yield from (row("kind", "from", "to", "in all, ms", "gap as told, ms", "gap as seen, ms"), rule(6))
     for one in switches:
         told, seen = ("" if gap is None else f"{gap / 1e6:.2f}" for gap in (one.gap_ns, one.seen_gap_ns))
-        yield _row(one.kind, one.old, one.new, f"{one.took_ns / 1e6:.2f}", told, seen)
+        yield row(one.kind, one.old, one.new, f"{one.took_ns / 1e6:.2f}", told, seen)
 
 
 def _late(found: Found) -> Iterator[str]:
     yield from ("", "Latest wakeup of the 1 ms probe, ms:", "")
-    yield from (_row("beside", "window, ms", "wakeups", "latest"), _rule(4))
+    yield from (row("beside", "window, ms", "wakeups", "latest"), rule(4))
     for one in found.lateness:
-        yield _row(one.kind, f"{one.window_ns / 1e6:.0f}", one.wakeups, f"{one.worst_ns / 1e6:.2f}")
+        yield row(one.kind, f"{one.window_ns / 1e6:.0f}", one.wakeups, f"{one.worst_ns / 1e6:.2f}")
 
 
 def _two(values_ns: Iterable[int]) -> tuple[str, str]:
     values_ms = [value / 1e6 for value in values_ns]
     return f"{statistics.median(values_ms):.2f}", f"{max(values_ms):.2f}"
-
-
-def _row(*values: object) -> str:
-    return "| " + " | ".join(str(value).replace("|", "\\|") for value in values) + " |"
-
-
-def _rule(columns: int) -> str:
-    return "|" + "---|" * columns

@@ -2,7 +2,6 @@
 """`asa lab evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,8 @@ from asa.cli.lab import evaluate_fleet, evaluate_model, evaluate_voting
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from calibration.scenarios.evaluation import Compared, Figure
+    from calibration.goals import Figure
+    from calibration.scenarios.evaluation import Compared
     from models.train.recorded_table import Facts
 
 _TEXT = """\
@@ -67,6 +67,7 @@ def _scenarios(arguments: argparse.Namespace) -> int:
     import calibration
     from asa import paths
     from asa.core.decision import EEVDF
+    from calibration.goals import as_json
     from calibration.scenarios import kept as evaluate_results
     from calibration.scenarios.evaluation import SIMPLE, compare, figures
     from scenarios.application import Tier
@@ -89,7 +90,7 @@ def _scenarios(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _print(found, sides)
     for figure in found:
-        print(json.dumps(_plain(figure)))
+        print(as_json(figure, "sign", "what"))
     return 0
 
 
@@ -104,7 +105,7 @@ def _facts(places: Sequence[Path]) -> "Sequence[Facts] | None":
 
 def _print(found: "Sequence[Figure]", sides: "Sequence[tuple[str, Sequence[Compared]]]") -> None:
     from asa.cli.lab.bench import output as bench_output
-    from calibration.scenarios.evaluation import GOALS
+    from calibration.goals import HEAD, cells
 
     for title, compared in sides:
         if compared:
@@ -112,13 +113,7 @@ def _print(found: "Sequence[Figure]", sides: "Sequence[tuple[str, Sequence[Compa
             bench_output.table(
                 ("scenario", "pairs", "score", "95 %", "effect", "p", ""), [_row(one) for one in compared]
             )
-    rows = []
-    for figure in found:
-        goal = GOALS[figure.name]
-        value = "unknown" if figure.value is None else f"{figure.value:.3g} {goal.unit}"
-        bound = f"{goal.sign} {goal.bound:g} {goal.unit}"
-        rows.append((figure.name, value, bound, "yes" if figure.ok else "no", figure.detail or figure.reason))
-    bench_output.table(("figure", "value", "goal", "met", ""), rows)
+    bench_output.table(HEAD, [cells(figure) for figure in found])
 
 
 def _row(one: "Compared") -> tuple[str, ...]:
@@ -129,13 +124,3 @@ def _row(one: "Compared") -> tuple[str, ...]:
     metrics = ", ".join(f"{name} x{ratio:.2f}" for name, ratio in one.metrics)
     pairs = f"{test.pairs}, {one.lost} lost" if one.lost else str(test.pairs)
     return one.label, pairs, f"{test.mean:+.3f}", between, effect, p, metrics
-
-
-def _plain(figure: "Figure") -> dict[str, object]:
-    from calibration.scenarios.evaluation import GOALS
-
-    goal = GOALS[figure.name]
-    value = None if figure.value is None else round(figure.value, 4)
-    body: dict[str, object] = {"name": figure.name, "value": value, "unit": goal.unit, "goal": goal.bound}
-    body |= {"sign": goal.sign, "ok": figure.ok, "what": goal.what}
-    return body | {key: text for key, text in (("detail", figure.detail), ("reason", figure.reason)) if text}

@@ -2,7 +2,6 @@
 """`asa lab evaluate model`: what recognition is worth on seeds, places and programs that it has not learnt from."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ from asa.cli.extras import need
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from calibration.recognition.figures import Figure, Result
+    from calibration.goals import Figure
+    from calibration.recognition.figures import Result
     from models.train.dataset import Dataset
 
 _TEXT = """\
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     train.single_threaded()
     from asa.core.errors import AsaError
+    from calibration.goals import as_json
     from calibration.recognition import figures as evaluate_model_figures
     from models.train import dataset
 
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _print(result, found)
     for figure in found:
-        print(json.dumps(figure.plain()))
+        print(as_json(figure))
     return 0
 
 
@@ -183,6 +184,7 @@ def _write(arguments: argparse.Namespace, result: "Result", found: "list[Figure]
 
 def _print(result: "Result", found: "list[Figure]") -> None:
     from asa.cli.lab.bench import output as bench_output
+    from calibration.goals import HEAD
     from calibration.recognition import figures as evaluate_model_figures
 
     seeds = ", ".join(str(seed) for seed in result.seeds)
@@ -192,7 +194,7 @@ def _print(result: "Result", found: "list[Figure]") -> None:
         print(f"lacking: {result.lacks}")
     if result.quick:
         print("quick: a small model and few folds, whose figures are worse than the model's")
-    bench_output.table(("figure", "value", "goal", "met", ""), list(evaluate_model_figures.rows(found)))
+    bench_output.table(HEAD, list(evaluate_model_figures.rows(found)))
     for one in result.places:
         if one.left_out_pct is not None and one.known_pct is not None:
             print(f"without {one.name}: {one.left_out_pct:.2f} % there, {one.known_pct:.2f} % with it")

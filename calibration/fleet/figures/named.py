@@ -14,20 +14,21 @@ from calibration.controllers.columns import AGENT, LOADER
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
 from calibration.fleet.figures.blocks import Block, Controlled, Machine
-from calibration.fleet.figures.goals import Figure, Name
+from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.pairs import Pairs, Reference
 from calibration.fleet.figures.sums import Estimate, Share
+from calibration.goals import Figure, Named
 from calibration.paired import LEAST_PAIRS
 from calibration.switch.figures import percentile
 
 
 def figures(machines: Sequence[Machine]) -> list[Figure]:
-    """All of them, in the order of Name."""
+    """All of them, in the order of FleetFigure."""
     fixed, phased = steady(machines), phases(machines)
     against = by.pairs(fixed, AGENT, by.of_column(EEVDF))
     found = [*_rates(fixed, against), *_means(fixed, against), *_ranks(fixed), *_static(fixed)]
     found += [_unseen(machines), _adapt(machines), *_phased(phased), _itself(fixed), *_costs(fixed)]
-    order = list(Name)
+    order = list[Named](FleetFigure)
     return sorted(found, key=lambda figure: order.index(figure.name))
 
 
@@ -89,11 +90,11 @@ def _rates(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     power = "" if least is None else f"; the first needs a mean of {least:.1f} standard deviations"
     tested = f"; {known} of {len(tests)} blocks tested, most repeats {repeats}{power}"
     return [
-        _share(Name.NOT_WORSE, behind, why, f"{exact}{failed}{left}"),
-        _share(Name.WIN, sums.better(against), why, left),
-        _share(Name.LOSS, loss, why, f"{failed}{left}"),
-        _share(Name.BETTER, sums.significant(against, 1.0), few, tested),
-        _share(Name.WORSE, sums.significant(against, -1.0), few, tested),
+        _share(FleetFigure.NOT_WORSE, behind, why, f"{exact}{failed}{left}"),
+        _share(FleetFigure.WIN, sums.better(against), why, left),
+        _share(FleetFigure.LOSS, loss, why, f"{failed}{left}"),
+        _share(FleetFigure.BETTER, sums.significant(against, 1.0), few, tested),
+        _share(FleetFigure.WORSE, sums.significant(against, -1.0), few, tested),
     ]
 
 
@@ -107,17 +108,19 @@ def _means(blocks: Sequence[Block], against: Sequence[Pairs]) -> list[Figure]:
     ends = [statistics.fmean(side) for one in against if one.ours for side in (one.ours, one.theirs)]
     scores = f": {statistics.fmean(ends[::2]):.3f} against {statistics.fmean(ends[1::2]):.3f}" if ends else ""
     return [
-        _estimate(Name.IMPROVEMENT, sums.gain(against), why, f"{count}{scores}{effect}"),
-        _estimate(Name.CHOICE, sums.gain(choices), why, f"{len(choices)} blocks"),
-        _estimate(Name.BURDEN, sums.points(burdens), why, f"{len(burdens)} blocks"),
-        _estimate(Name.GEOMETRIC, sums.geometric(against), why, f"{count}; scores below {by.LEAST_SCORE:g} as that"),
-        _estimate(Name.POINTS, sums.points(against), why, count),
-        _over(Name.LOADER_RULE, blocks, LOADER),
-        _oracle(Name.RANDOM_ROUTER, blocks, by.drawn, sums.gain),
+        _estimate(FleetFigure.IMPROVEMENT, sums.gain(against), why, f"{count}{scores}{effect}"),
+        _estimate(FleetFigure.CHOICE, sums.gain(choices), why, f"{len(choices)} blocks"),
+        _estimate(FleetFigure.BURDEN, sums.points(burdens), why, f"{len(burdens)} blocks"),
+        _estimate(
+            FleetFigure.GEOMETRIC, sums.geometric(against), why, f"{count}; scores below {by.LEAST_SCORE:g} as that"
+        ),
+        _estimate(FleetFigure.POINTS, sums.points(against), why, count),
+        _over(FleetFigure.LOADER_RULE, blocks, LOADER),
+        _oracle(FleetFigure.RANDOM_ROUTER, blocks, by.drawn, sums.gain),
     ]
 
 
-def _over(name: Name, blocks: Sequence[Block], column: str) -> Figure:
+def _over(name: FleetFigure, blocks: Sequence[Block], column: str) -> Figure:
     found = by.pairs(blocks, AGENT, by.of_column(column))
     share = by.held_share(blocks, column, EEVDF)
     held = "" if share is None else f"; {column} held {EEVDF} for {100.0 * share:.0f} % of the time"
@@ -140,7 +143,7 @@ def _ranks(blocks: Sequence[Block]) -> list[Figure]:
     left = f"; {unknown} whose scheduler is not known are left out" if unknown else ""
     few = missing(blocks, AGENT, EEVDF)
     count = len({name for block in blocks for name in block.statics})
-    held, scored = ((Name.TOP1, 1), (Name.TOP3, 3)), ((Name.SCORE1, 1), (Name.SCORE3, 3))
+    held, scored = ((FleetFigure.TOP1, 1), (FleetFigure.TOP3, 3)), ((FleetFigure.SCORE1, 1), (FleetFigure.SCORE3, 3))
     by_score = by.score_ranks(blocks, AGENT)
     return [
         *(_top(name, most, count, ranks, why, f"{missed}{left}") for name, most in held),
@@ -148,7 +151,7 @@ def _ranks(blocks: Sequence[Block]) -> list[Figure]:
     ]
 
 
-def _top(name: Name, most: int, count: int, ranks: Sequence[float], why: str, more: str) -> Figure:
+def _top(name: FleetFigure, most: int, count: int, ranks: Sequence[float], why: str, more: str) -> Figure:
     """`count` schedulers, of which a die hits the best `most` by chance."""
     if ranks and count <= most:
         why = f"of {count} schedulers each is one of the best {most}"
@@ -161,14 +164,14 @@ def _static(blocks: Sequence[Block]) -> list[Figure]:
     lead = None if nearest is None else sums.gain(nearest[1])
     who = "" if nearest is None else f"{nearest[0]}, {_extent(blocks, nearest[1])}"
     return [
-        _oracle(Name.REGRET, blocks, by.hindsight, sums.regret),
-        _oracle(Name.FORESIGHT, blocks, by.foresight, sums.regret),
-        _estimate(Name.BEST_STATIC, lead, missing(blocks, AGENT, EEVDF), who),
+        _oracle(FleetFigure.REGRET, blocks, by.hindsight, sums.regret),
+        _oracle(FleetFigure.FORESIGHT, blocks, by.foresight, sums.regret),
+        _estimate(FleetFigure.BEST_STATIC, lead, missing(blocks, AGENT, EEVDF), who),
     ]
 
 
 def _oracle(
-    name: Name,
+    name: FleetFigure,
     blocks: Sequence[Block],
     reference: Reference,
     statistic: Callable[[Sequence[Pairs]], Estimate | None],
@@ -191,7 +194,7 @@ def _unseen(machines: Sequence[Machine]) -> Figure:
     ]
     lacking = [title for title, side in zip(("a prototype", "an unseen machine"), sides, strict=True) if not side]
     why = f"no run on {' and on '.join(lacking)} is kept" if lacking else "; ".join(words)
-    return _estimate(Name.UNSEEN, sums.gap(*found), why, "; ".join(words))
+    return _estimate(FleetFigure.UNSEEN, sums.gap(*found), why, "; ".join(words))
 
 
 def _adapt(machines: Sequence[Machine]) -> Figure:
@@ -199,24 +202,26 @@ def _adapt(machines: Sequence[Machine]) -> Figure:
     known = {one.facts.name: took for one in unseen if (took := one.facts.adapt_minutes) is not None}
     if not known:
         reason = f"of none of {len(unseen)} unseen machines is it kept what `asa adapt` took (machine.json)"
-        return Figure(name=Name.ADAPT, value=None, reason=reason)
+        return Figure(name=FleetFigure.ADAPT, value=None, reason=reason)
     longest = max(known, key=known.__getitem__)
-    return Figure(name=Name.ADAPT, value=known[longest], detail=f"{longest}; known of {len(known)} of {len(unseen)}")
+    return Figure(
+        name=FleetFigure.ADAPT, value=known[longest], detail=f"{longest}; known of {len(known)} of {len(unseen)}"
+    )
 
 
 def _phased(blocks: Sequence[Block]) -> list[Figure]:
     found = by.pairs(blocks, AGENT, by.of_column(EEVDF))
     why = missing(blocks, AGENT, EEVDF)
     return [
-        _estimate(Name.PHASED_EEVDF, sums.gain(found), why, f"{len(found)} blocks"),
-        _oracle(Name.PHASED_ORACLE, blocks, by.hindsight, sums.gain),
+        _estimate(FleetFigure.PHASED_EEVDF, sums.gain(found), why, f"{len(found)} blocks"),
+        _oracle(FleetFigure.PHASED_ORACLE, blocks, by.hindsight, sums.gain),
     ]
 
 
 def _itself(blocks: Sequence[Block]) -> Figure:
     found = by.pairs(blocks, f"{EEVDF} (2)", by.of_column(EEVDF))
     why = f"EEVDF is not kept twice; play it by `asa lab fleet run --scheduler {EEVDF},{EEVDF}`"
-    return _share(Name.ITSELF, sums.not_worse(found), why)
+    return _share(FleetFigure.ITSELF, sums.not_worse(found), why)
 
 
 def _costs(blocks: Sequence[Block]) -> list[Figure]:
@@ -225,10 +230,10 @@ def _costs(blocks: Sequence[Block]) -> list[Figure]:
     resident = [one.resident_mb for one in kept if one.resident_mb is not None]
     totals = latencies(kept)["total"]
     why = "no run of the agent keeps it"
-    rows: tuple[tuple[Name, list[float], Callable[[Sequence[float]], float]], ...] = (
-        (Name.CPU, cpu, statistics.fmean),
-        (Name.RESIDENT, resident, statistics.fmean),
-        (Name.TOTAL, totals, _p99),
+    rows: tuple[tuple[FleetFigure, list[float], Callable[[Sequence[float]], float]], ...] = (
+        (FleetFigure.CPU, cpu, statistics.fmean),
+        (FleetFigure.RESIDENT, resident, statistics.fmean),
+        (FleetFigure.TOTAL, totals, _p99),
     )
     return [
         Figure(name=name, value=tell(values), detail=f"{len(values)} values; the largest {max(values):.3g}")
@@ -253,14 +258,14 @@ def _p99(values: Sequence[float]) -> float:
     return percentile(values, 0.99)
 
 
-def _share(name: Name, found: Share | None, why: str, more: str = "") -> Figure:
+def _share(name: FleetFigure, found: Share | None, why: str, more: str = "") -> Figure:
     if found is None:
         return Figure(name=name, value=None, reason=why)
     detail = f"{found.hits} of {found.count} runs{more}"
     return Figure(name=name, value=found.pct, low=found.low, high=found.high, detail=detail)
 
 
-def _estimate(name: Name, found: Estimate | None, why: str, detail: str) -> Figure:
+def _estimate(name: FleetFigure, found: Estimate | None, why: str, detail: str) -> Figure:
     if found is None:
         return Figure(name=name, value=None, reason=why)
     return Figure(name=name, value=found.value, low=found.low, high=found.high, detail=detail)

@@ -13,10 +13,11 @@ from fleet_runs import machine, result
 from asa.cli.lab import evaluate, evaluate_fleet
 from asa.core.errors import AsaError
 from calibration.fleet import page as fleet_page
-from calibration.fleet.figures.goals import GOALS, Figure, Name
+from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.machines import find
 from calibration.fleet.run import Fleet, Request, Where, run
 from calibration.fleet.task import Played
+from calibration.goals import Figure
 from scenarios import catalogue
 
 COLUMNS = ("eevdf", "scx_lavd", "scx_simple", "agent", "agent:no-voting", "loader-auto")
@@ -69,7 +70,7 @@ def folder(tmp_path_factory):
 def test_every_figure_is_one_json_line(folder, capsys):
     assert asa(folder, "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["name"] for line in lines] == list(Name)
+    assert [line["name"] for line in lines] == list(FleetFigure)
     assert [line["name"] for line in lines][: len(ISSUE)] == list(ISSUE)
     by_name = {line["name"]: line for line in lines}
     assert by_name["not_worse_pct"]["value"] == 50.0
@@ -85,7 +86,7 @@ def test_the_table_for_people_has_the_lines_too(folder, capsys):
     assert asa(folder) == 0
     out = capsys.readouterr().out
     assert "significantly_better_pct" in out.split("{")[0]
-    assert sum(line.startswith("{") for line in out.splitlines()) == len(Name)
+    assert sum(line.startswith("{") for line in out.splitlines()) == len(FleetFigure)
 
 
 def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypatch):
@@ -95,8 +96,8 @@ def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypa
     page = tmp_path / "evaluation.md"
     assert asa(folder, "--page", page, "--notes", notes, "--json") == 0
     text = page.read_text()
-    for name in Name:
-        assert f"`{name}`: {GOALS[name].what}." in text
+    for name in FleetFigure:
+        assert f"`{name}`: {name.goal.what}." in text
         assert f'{{"name": "{name}"' in text
     assert f"- this page: `asa lab evaluate fleet {folder} --page {page} --notes {notes}`, 2026-09-21" in text
     assert "- recorded by: `asa lab fleet run --seed 4`" in text
@@ -224,5 +225,5 @@ def test_it_is_one_of_the_evaluations():
 
 
 def test_cells_say_what_is_unknown():
-    unknown = Figure(name=Name.TOP1, value=None, reason="nothing was played")
+    unknown = Figure(name=FleetFigure.TOP1, value=None, reason="nothing was played")
     assert fleet_page.cells(unknown) == ("top1_pct", "unknown", "", ">= 60 %", "no", "nothing was played")

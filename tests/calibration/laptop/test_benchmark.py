@@ -10,14 +10,14 @@ import pytest
 
 from asa.cli.lab.bench import laptop as bench_laptop
 from asa.core.errors import AsaError
+from calibration.goals import Figure, Host
 from calibration.laptop import benchmark as laptop
 from calibration.laptop import guest as laptop_guest
 from calibration.laptop import probes as laptop_probes
 from calibration.laptop.benchmark import Options, Result, of_guest
-from calibration.laptop.figures import GOALS, Figure, Name
+from calibration.laptop.figures import LaptopFigure
 from calibration.laptop.guest import Found, Fuzzed
 from calibration.laptop.report import as_json, cells, document
-from calibration.overhead.report import Machine
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loading eBPF programs needs root: sudo make test")
 HERE = Fuzzed(calls=9_000, heard={"org.x.AccessDenied": 8_500, "answered": 500}, crashes=0, switches=0)
@@ -29,7 +29,7 @@ FOUND = Found(
     daemon_rss_bytes=51_500_000,
     helper_rss_bytes=29_000_000,
 )
-MACHINE = Machine(cpu="a CPU", cpus=2, kernel="6.18", version="0.1", command="asa lab bench laptop")
+MACHINE = Host(cpu="a CPU", cpus=2, kernel="6.18", version="0.1", command="asa lab bench laptop")
 
 
 def changed(**fields):
@@ -55,7 +55,10 @@ def test_figures_are_what_a_hand_makes_of_the_records():
         "helper_rss_mb": 29.0,
     }
     assert all(figure.ok for figure in made.values())
-    assert made[Name.FUZZED].detail == "crashes=0, switches=0; 1000 with sched_ext; AccessDenied 9000, answered 1000"
+    assert (
+        made[LaptopFigure.FUZZED].detail
+        == "crashes=0, switches=0; 1000 with sched_ext; AccessDenied 9000, answered 1000"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,11 +67,11 @@ def test_figures_are_what_a_hand_makes_of_the_records():
     ids=["crash", "switch", "too few"],
 )
 def test_calls_count_only_when_nothing_came_of_them(found):
-    assert guests(found)[Name.FUZZED].ok is False
+    assert guests(found)[LaptopFigure.FUZZED].ok is False
 
 
 def test_goals_are_the_issues():
-    bounds = {name: goal.bound for name, goal in GOALS.items() if goal.bound is not None}
+    bounds = {name: name.goal.bound for name in LaptopFigure if name.goal.bound is not None}
     assert bounds == {
         "lease_release_s": 5.0,
         "fuzzed_calls": 10_000.0,
@@ -77,34 +80,33 @@ def test_goals_are_the_issues():
         "daemon_rss_mb": 60.0,
         "helper_rss_mb": 30.0,
     }
-    assert set(GOALS) == set(Name)
-    assert Figure(name=Name.SCORE, value=3.5).ok
-    assert not Figure(name=Name.SCORE, value=3.6).ok
-    assert Figure(name=Name.LEFT, value=0.0).ok
-    assert not Figure(name=Name.LEFT, value=1.0).ok
-    assert Figure(name=Name.READ, value=1.0).ok is None
+    assert Figure(name=LaptopFigure.SCORE, value=3.5).ok
+    assert not Figure(name=LaptopFigure.SCORE, value=3.6).ok
+    assert Figure(name=LaptopFigure.LEFT, value=0.0).ok
+    assert not Figure(name=LaptopFigure.LEFT, value=1.0).ok
+    assert Figure(name=LaptopFigure.READ, value=1.0).ok is None
 
 
 def test_a_figure_is_one_line_of_json_and_a_row():
-    figure = Figure(name=Name.RELEASE, value=0.123456, detail="once")
+    figure = Figure(name=LaptopFigure.RELEASE, value=0.123456, detail="once")
     assert json.loads(as_json(figure)) == {
         "name": "lease_release_s", "value": 0.1235, "unit": "s", "goal": 5.0, "at_least": False, "ok": True,
         "detail": "once",
     }  # fmt: skip
     assert cells(figure) == ("lease_release_s", "0.1235 s", "<= 5 s", "yes", "once")
-    assert cells(Figure(name=Name.FUZZED, value=10_000.0))[1:4] == ("10000 calls", ">= 10000 calls", "yes")
-    unknown = Figure(name=Name.READ, value=None, reason="no root")
+    assert cells(Figure(name=LaptopFigure.FUZZED, value=10_000.0))[1:4] == ("10000 calls", ">= 10000 calls", "yes")
+    unknown = Figure(name=LaptopFigure.READ, value=None, reason="no root")
     assert cells(unknown) == ("probe_read_us", "unknown", "", "", "no root")
     assert json.loads(as_json(unknown))["value"] is None
 
 
 def test_the_document_holds_every_figure():
-    figures = [*guests().values(), Figure(name=Name.READ, value=40.0)]
+    figures = [*guests().values(), Figure(name=LaptopFigure.READ, value=40.0)]
     text = document(Result(began_s=0.0, figures=figures, emulator="QEMU 10, emulation", took_s=90.0), MACHINE)
     assert "- when: 1970-01-01 00:00 UTC, for 1.5 minutes" in text
     assert "| lease_release_s | 1.5 s | <= 5 s | yes |" in text
     assert text.count('"name": ') == len(figures)
-    assert all(f"- `{name}`: " in text for name in Name)
+    assert all(f"- `{name}`: " in text for name in LaptopFigure)
 
 
 def test_a_part_that_fails_leaves_its_figures_unknown(tmp_path, monkeypatch):
@@ -112,9 +114,9 @@ def test_a_part_that_fails_leaves_its_figures_unknown(tmp_path, monkeypatch):
         raise AsaError("no machine today")
 
     monkeypatch.setattr(laptop, "_fuzzed_here", fail)
-    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=Name.SCORE, value=3.0)])
+    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=LaptopFigure.SCORE, value=3.0)])
     told = []
-    options = Options(only=frozenset({Name.SCORE, Name.RELEASE, Name.FUZZED}))
+    options = Options(only=frozenset({LaptopFigure.SCORE, LaptopFigure.RELEASE, LaptopFigure.FUZZED}))
     result = laptop.measure(options, tmp_path, tmp_path, lambda what, share: told.append(share))
     assert [(figure.name, figure.value, figure.reason) for figure in result.figures] == [
         ("lease_release_s", None, "no machine today"),
@@ -156,7 +158,7 @@ def command(*words):
 @pytest.mark.root
 @needs_root
 def test_the_command_prints_what_it_measured_and_writes_the_document(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=Name.SCORE, value=3.1)])
+    monkeypatch.setattr(laptop, "_score", lambda: [Figure(name=LaptopFigure.SCORE, value=3.1)])
     out = tmp_path / "laptop-figures.md"
     arguments = command("--only", "helper_security_score", "--json", "--out", str(out))
     assert bench_laptop.run(arguments) == 0

@@ -15,13 +15,14 @@ from asa import paths
 from asa.core.errors import AsaError
 from asa.core.sample import CpuCounters
 from asa.status import Status
+from calibration.goals import Figure
 from calibration.overhead import agent as overhead_agent
 from calibration.overhead import benchmark as overhead
 from calibration.overhead import probes as overhead_probes
 from calibration.overhead.agent import Look, Memory, Window
 from calibration.overhead.benchmark import BCC, BCC_ALL, CORE, CORE_ALL, PACED, Costs, Options, Pair, Result
 from calibration.overhead.estimates import Slope
-from calibration.overhead.figures import GOALS, Figure, Name
+from calibration.overhead.figures import OverheadFigure
 from calibration.overhead.probes import Way
 
 
@@ -84,7 +85,7 @@ def costs(**pairs):
 
 
 def test_the_figures_names_are_those_agreed_on():
-    assert list(Name) == [
+    assert list(OverheadFigure) == [
         "agent_cpu_pct",
         "agent_rss_mb",
         "probes_rss_mb",
@@ -97,9 +98,8 @@ def test_the_figures_names_are_those_agreed_on():
         "tick_overrun_pct",
     ]
     budgets = {"agent_cpu_pct": 0.5, "agent_rss_mb": 80, "probes_rss_mb": 30, "agent_cpu_pct_20k": 1.0}
-    assert {name: GOALS[Name(name)].value for name in budgets} == budgets
-    assert GOALS[Name.PROBE_NS].value == GOALS[Name.PROBE_NS_BCC].value == 250.0
-    assert set(GOALS) == set(Name)
+    assert {name: OverheadFigure(name).goal.bound for name in budgets} == budgets
+    assert OverheadFigure.PROBE_NS.goal.bound == OverheadFigure.PROBE_NS_BCC.goal.bound == 250.0
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_figures_names_are_those_agreed_on():
     [(0.5, "", True), (0.51, "", False), (None, "gone", False), (0.1, "not the whole agent", False)],
 )
 def test_a_figure_is_ok_within_its_goal_and_whole(value, reason, ok):
-    assert Figure(name=Name.AGENT_CPU, value=value, reason=reason).ok is ok
+    assert Figure(name=OverheadFigure.AGENT_CPU, value=value, reason=reason).ok is ok
 
 
 def test_the_paced_figure_adds_both_sides():
@@ -120,10 +120,10 @@ def test_the_paced_figure_adds_both_sides():
 
 def test_what_is_measured_is_what_the_figures_need():
     wanted = [
-        overhead._kinds({Name.AGENT_CPU_20K}),
-        overhead._kinds({Name.PROBE_NS_BCC}),
-        overhead._kinds({Name.AGENT_CPU}),
-        overhead._kinds(set(Name)),
+        overhead._kinds({OverheadFigure.AGENT_CPU_20K}),
+        overhead._kinds({OverheadFigure.PROBE_NS_BCC}),
+        overhead._kinds({OverheadFigure.AGENT_CPU}),
+        overhead._kinds(set(OverheadFigure)),
     ]
     assert wanted == [[PACED], [BCC], [], [CORE, BCC, CORE_ALL, BCC_ALL, PACED]]
 
@@ -213,7 +213,7 @@ def test_what_the_host_has_not_got_is_named_beside_the_figure():
 def test_nanoseconds_that_are_not_those_of_all_programs_and_rounds_are_not_ok(parts, said):
     given = {"rounds": 1, "pairs": {PACED: [Pair(bare_ns=1_000.0, full_ns=1_200.0)]}, **parts}
     found = result(costs=Costs(**given), loaded=window(cpu_ms=1))
-    alone = overhead._cost_figure(Name.PROBE_NS, PACED, found)
+    alone = overhead._cost_figure(OverheadFigure.PROBE_NS, PACED, found)
     assert (alone.value, alone.reason, alone.ok) == (pytest.approx(200.0), said, False)
     beside = overhead._loaded_cpu(found)
     assert (beside.reason, beside.ok) == (f"its kernel side: {said}", False)
@@ -221,12 +221,12 @@ def test_nanoseconds_that_are_not_those_of_all_programs_and_rounds_are_not_ok(pa
 
 def test_a_program_off_the_path_spoils_no_nanoseconds():
     given = Costs(rounds=1, pairs={CORE: [Pair(bare_ns=0.0, full_ns=9.0)]}, lacking={CORE: {"input_event": "none"}})
-    assert overhead._cost_figure(Name.PROBE_NS, CORE, result(costs=given)).ok
+    assert overhead._cost_figure(OverheadFigure.PROBE_NS, CORE, result(costs=given)).ok
 
 
 def test_what_was_refused_is_null_with_its_reason():
     refused = Costs(rounds=1, refused={BCC: "ebpf: python3-bpfcc is not installed", PACED: "ebpf: no BTF"})
-    figure = overhead._cost_figure(Name.PROBE_NS_BCC, BCC, result(costs=refused))
+    figure = overhead._cost_figure(OverheadFigure.PROBE_NS_BCC, BCC, result(costs=refused))
     assert (figure.value, figure.reason) == (None, "ebpf: python3-bpfcc is not installed")
     loaded = overhead._loaded_cpu(result(costs=refused, loaded=window(cpu_ms=100, switches=20_000)))
     assert (loaded.value, loaded.reason) == (None, "its kernel side is unknown: ebpf: no BTF")
@@ -283,7 +283,7 @@ def test_the_slope_counts_what_was_swapped_out():
             return Window(looks=tuple(looks))
 
     found = result(status=None, idle=None)
-    options = Options(only=frozenset({Name.RSS_SLOPE}))
+    options = Options(only=frozenset({OverheadFigure.RSS_SLOPE}))
     steps = overhead._Steps(lambda what, share: None, 1.0)
     overhead._watch(Swapping(), Path("pingpong"), options, found, steps, paths.Places())
     assert found.growth.value == pytest.approx(4.0)

@@ -7,14 +7,15 @@ from xml.etree import ElementTree
 import pytest
 
 from asa.core.sample import CpuCounters
+from calibration.goals import Figure, Host
 from calibration.overhead.agent import Look, Memory, Window
 from calibration.overhead.benchmark import BCC, CORE, CORE_ALL, Check, Costs, Pair, Result
 from calibration.overhead.estimates import Slope
-from calibration.overhead.figures import GOALS, Figure, Name
+from calibration.overhead.figures import OverheadFigure
 from calibration.overhead.plot import picture
-from calibration.overhead.report import Machine, as_json, document, warnings
+from calibration.overhead.report import as_json, document, warnings
 
-MACHINE = Machine(cpu="Some CPU", cpus=2, kernel="6.18.1", version="0.1.0", command="asa lab bench overhead")
+MACHINE = Host(cpu="Some CPU", cpus=2, kernel="6.18.1", version="0.1.0", command="asa lab bench overhead")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -55,8 +56,8 @@ def result(**parts):
     whole = {
         "began_s": 1_700_000_000.0,
         "figures": [
-            Figure(name=Name.AGENT_CPU, value=0.2, detail="over 30 s"),
-            Figure(name=Name.PROBE_NS_BCC, value=None, reason="python3-bpfcc is | not installed"),
+            Figure(name=OverheadFigure.AGENT_CPU, value=0.2, detail="over 30 s"),
+            Figure(name=OverheadFigure.PROBE_NS_BCC, value=None, reason="python3-bpfcc is | not installed"),
         ],
         "costs": Costs(
             rounds=2,
@@ -78,9 +79,9 @@ def result(**parts):
 
 
 def test_json_lines_have_the_agreed_keys():
-    good = json.loads(as_json(Figure(name=Name.AGENT_CPU, value=0.20004)))
+    good = json.loads(as_json(Figure(name=OverheadFigure.AGENT_CPU, value=0.20004)))
     assert good == {"name": "agent_cpu_pct", "value": 0.2, "unit": "%", "goal": 0.5, "ok": True}
-    null = json.loads(as_json(Figure(name=Name.PROBE_NS_BCC, value=None, reason="no bcc")))
+    null = json.loads(as_json(Figure(name=OverheadFigure.PROBE_NS_BCC, value=None, reason="no bcc")))
     assert null == {
         "name": "probe_ns_per_switch_bcc",
         "value": None,
@@ -114,7 +115,7 @@ def test_the_document_tells_everything():
     ):
         assert part in text, part
     for figure in result().figures:
-        assert GOALS[figure.name].what in text
+        assert figure.name.goal.what in text
     # 0.2 % of the process, and 100 switches/s of 228 ns, each timed
     assert "| CPU, % of one core | 1.45 | 0.2023 (0.0023 of it in the kernel) | 7.2 |" in text
     assert "| memory, MB | 297 | 48.0 | 6.2 |" in text

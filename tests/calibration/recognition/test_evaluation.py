@@ -19,7 +19,7 @@ from calibration.recognition import page as evaluate_model_page
 from calibration.recognition import plot as evaluate_model_plot
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import tuned as evaluate_model_tuned
-from calibration.recognition.figures import GOALS, Name
+from calibration.recognition.figures import RecognitionFigure
 from calibration.recognition.frame_cost import Cost
 from models import features
 from models.train import evaluation, held_out
@@ -28,7 +28,7 @@ from models.train.held_out import Kept
 
 OTHER = "host, other CPU"
 FRONTS, BACKS = ("", "web"), ("", "disk", "llm")
-TIMED = {Name.MEAN, Name.P99, Name.RSS}
+TIMED = {RecognitionFigure.MEAN, RecognitionFigure.P99, RecognitionFigure.RSS}
 
 
 def silent(_what, _share):
@@ -54,18 +54,18 @@ def result(data, tmp_path_factory):
 
 def test_every_figure_has_a_value_or_a_reason(result):
     found = {figure.name: figure for figure in evaluate_model_figures.figures(result, None, "no table")}
-    assert set(found) == set(Name) == set(GOALS)
+    assert set(found) == set(RecognitionFigure)
     without = {name for name, figure in found.items() if figure.value is None}
-    assert without == TIMED | {Name.BY_SCHEDULER, Name.OLDER}
+    assert without == TIMED | {RecognitionFigure.BY_SCHEDULER, RecognitionFigure.OLDER}
     assert all(found[name].reason for name in without)
-    assert found[Name.BY_SCHEDULER].reason == "no table"
+    assert found[RecognitionFigure.BY_SCHEDULER].reason == "no table"
     for name, figure in found.items():
         plain = figure.plain()
         assert list(plain)[:5] == ["name", "value", "unit", "goal", "ok"]
-        assert (plain["ok"] is None) == (GOALS[name].bound is None)
+        assert (plain["ok"] is None) == (name.goal.bound is None)
         assert figure.value is None or math.isfinite(figure.value)
-    assert found[Name.BASE].value > 80  # the made-up applications are easy to tell apart
-    assert found[Name.MEAN].ok is False  # a goal without a value is not met
+    assert found[RecognitionFigure.BASE].value > 80  # the made-up applications are easy to tell apart
+    assert found[RecognitionFigure.MEAN].ok is False  # a goal without a value is not met
 
 
 def test_what_was_held_out_is_told(result, data):
@@ -75,7 +75,7 @@ def test_what_was_held_out_is_told(result, data):
     assert sum(map(sum, result.confusion)) == (evaluation.running(data) & host).sum()
     assert {one.name for one in result.places} == {HOST, OTHER, LAB}
     drops = [one.drop_points for one in result.places]
-    assert result.figures[Name.PLACE_DROP] == max(drops)
+    assert result.figures[RecognitionFigure.PLACE_DROP] == max(drops)
     assert [one.sessions for one in result.curve] == [1, 2]
     assert set(result.unknown_pct) == {"disk", "llm", "web"}
 
@@ -108,7 +108,7 @@ def test_classes_that_are_served_alike_count_as_one(result):
     assert evaluate_model_figures.by_scheduler(result, alike) == (100.0, "")
     apart = {name: name for name in result.classes}
     value, _ = evaluate_model_figures.by_scheduler(result, apart)
-    assert value == pytest.approx(result.figures[Name.BASE])
+    assert value == pytest.approx(result.figures[RecognitionFigure.BASE])
     del apart["web"]
     value, why = evaluate_model_figures.by_scheduler(result, apart)
     assert value is None
@@ -119,14 +119,14 @@ def test_one_place_and_two_sessions_have_reasons_instead_of_figures(tmp_path):
     data = forty(seeds=2, fronts=("", "web"), backs=("", "llm"))
     result = evaluate_model.evaluate(data, options(tmp_path), silent)
     for name, words in (
-        (Name.TUNED, "three sessions"),
-        (Name.PLACE_DROP, "all recordings are of"),
-        (Name.LAB, "in the lab"),
+        (RecognitionFigure.TUNED, "three sessions"),
+        (RecognitionFigure.PLACE_DROP, "all recordings are of"),
+        (RecognitionFigure.LAB, "in the lab"),
     ):
         assert result.figures[name] is None
         assert words in result.reasons[name]
     assert result.lacks
-    assert set(result.figures) | {Name.BY_SCHEDULER} == set(Name)
+    assert set(result.figures) | {RecognitionFigure.BY_SCHEDULER} == set(RecognitionFigure)
 
 
 def test_a_dataset_that_cannot_judge_is_refused(tmp_path):
@@ -179,8 +179,11 @@ def test_older_recordings_are_judged_apart(data, tmp_path):
     result = evaluate_model.evaluate(blind, options(tmp_path, quick=False), silent)
     pairs = evaluation.pairs(blind)
     found = result.figures
-    right = sum(found[name] * (pairs & use).sum() for name, use in ((Name.BASE, ~old), (Name.OLDER, old)))
-    assert right == pytest.approx(found[Name.HOST] * pairs.sum())
+    right = sum(
+        found[name] * (pairs & use).sum()
+        for name, use in ((RecognitionFigure.BASE, ~old), (RecognitionFigure.OLDER, old))
+    )
+    assert right == pytest.approx(found[RecognitionFigure.HOST] * pairs.sum())
     assert result.curve[-1].sessions == 1  # of the other new seed
     blind.x[:, features.columns({features.Source.PROCESSES})] = np.nan
     assert np.array_equal(evaluation.judged(blind), evaluation.running(blind))  # better than nothing
@@ -239,7 +242,7 @@ def test_what_is_timed_is_the_whole_way_from_a_recorded_sample(tmp_path, monkeyp
 
     monkeypatch.setattr(recognition, "measure", measured)
     found = evaluate_model_figures.runtime(tmp_path / "any.npz", quick=True, tell=silent)
-    assert (found[Name.MEAN], found[Name.P99]) == (0.15, 0.4)
+    assert (found[RecognitionFigure.MEAN], found[RecognitionFigure.P99]) == (0.15, 0.4)
 
 
 def test_no_session_chooses_the_voting_and_reports_it(data):
@@ -266,7 +269,7 @@ def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
         assert (tmp_path / f"{what}-a.svg").read_bytes() == (tmp_path / f"{what}-b.svg").read_bytes()
     pictures = {what: f"{what}-a.svg" for what in evaluate_model_plot.PICTURES}
     text = evaluate_model_page.page(result, figures, pictures, command="asa lab evaluate model")
-    base = result.figures[Name.BASE]
+    base = result.figures[RecognitionFigure.BASE]
     assert f"| accuracy_base_28_pct | {base:.4g} % | >= 97 % |" in text
     assert "| accuracy_by_scheduler_pct | 100 % |" in text
     for words in ("![confusion](confusion-a.svg)", HOST, LAB, "whole seeds", result.dataset_sha256, "| llm |"):

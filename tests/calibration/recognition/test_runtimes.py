@@ -15,6 +15,7 @@ from waiting import until
 from asa import paths
 from asa.cli.lab.bench import recognition as bench_recognition
 from asa.core.errors import AsaError, InputError, ModelError
+from calibration.goals import Host
 from calibration.recognition import candidates as recognition_candidates
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import runtimes_report as recognition_report
@@ -27,9 +28,7 @@ from models.runtime import Ensemble
 from models.trees import spread
 
 SMALL = Size(rounds=4, boosted_leaves=6, forest_trees=5, forest_leaves=8, vectors=7)
-MACHINE = recognition_report.Machine(
-    cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench recognition"
-)
+MACHINE = Host(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench recognition")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.cli.lab.bench import scale as bench_scale
 from asa.core.errors import AsaError
-from calibration.overhead.report import Machine
+from calibration.goals import Host
 from calibration.scale import benchmark as scale
 from calibration.scale.benchmark import Options, Result, usable
 from calibration.scale.figures import _T, better, differs, figures, mean
@@ -24,7 +24,7 @@ from calibration.scale.report import as_json, cells, document, failures_as_json,
 from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
 
 MS = 1_000_000
-MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench scale")
+MACHINE = Host(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench scale")
 
 
 def turn(scheduler, number, wakeup_ms, jobs=200, missed=0):

@@ -12,7 +12,7 @@ from asa.cli.lab import evaluate
 from asa.core.errors import AsaError
 from calibration.scenarios import kept as evaluate_results
 from calibration.scenarios import tables as bench_tables
-from calibration.scenarios.evaluation import GOALS, Name, _changes, _ratio, compare, figures
+from calibration.scenarios.evaluation import BenchmarkFigure, _changes, _ratio, compare, figures
 from calibration.scenarios.plot import draw
 from calibration.scoring.fusion import Measured
 from models.train.recorded_table import Facts
@@ -112,11 +112,11 @@ def results(tmp_path_factory):
 
 def test_a_scheduler_does_not_differ_from_itself_and_a_worse_one_does(results):
     found = by_name(results)
-    assert (found[Name.AA].value, found[Name.AA].ok) == (0.0, True)
-    assert found[Name.AB].value > 50.0
-    assert found[Name.AB].ok
-    assert "28 scenarios, 3 pairs" in found[Name.AB].detail
-    assert "changes by -0." in found[Name.AB].detail
+    assert (found[BenchmarkFigure.AA].value, found[BenchmarkFigure.AA].ok) == (0.0, True)
+    assert found[BenchmarkFigure.AB].value > 50.0
+    assert found[BenchmarkFigure.AB].ok
+    assert "28 scenarios, 3 pairs" in found[BenchmarkFigure.AB].detail
+    assert "changes by -0." in found[BenchmarkFigure.AB].detail
 
 
 def test_a_scenario_says_which_metrics_differ(results):
@@ -137,7 +137,7 @@ def test_pairs_that_lack_a_side_are_counted(tmp_path):
     compared = {one.label: one for one in compare(evaluate_results.read(tmp_path), ("eevdf", 1), ("scx_simple", 1))}
     assert (compared["web+llm"].lost, compared["web+llm"].test.pairs) == (3, 3)
     assert (compared["web+disk"].lost, compared["web+disk"].test.pairs) == (0, 6)
-    assert "; 3 pairs lack a side" in by_name(tmp_path)[Name.AB].detail
+    assert "; 3 pairs lack a side" in by_name(tmp_path)[BenchmarkFigure.AB].detail
 
 
 @pytest.mark.parametrize(
@@ -153,17 +153,20 @@ def test_a_change_is_of_one_size_both_ways(a, b, change):
 def test_a_copied_folder_is_no_second_run(tmp_path):
     kept(tmp_path / "one", ("eevdf",), repeats=1)
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    assert by_name(tmp_path)[Name.REPEAT].value is None
+    assert by_name(tmp_path)[BenchmarkFigure.REPEAT].value is None
 
 
 def test_a_second_run_of_one_seed_gives_no_further_pairs(tmp_path):
     for name in ("one", "two"):
         kept(tmp_path / name, ("eevdf", "eevdf"), repeats=2)
     found = by_name(tmp_path)
-    assert found[Name.AA].value is None
-    assert "2 pairs of a scenario are kept, 3 are needed; run: asa lab bench run --tier lab" in found[Name.AA].reason
+    assert found[BenchmarkFigure.AA].value is None
+    assert (
+        "2 pairs of a scenario are kept, 3 are needed; run: asa lab bench run --tier lab"
+        in found[BenchmarkFigure.AA].reason
+    )
     kept(tmp_path / "three", ("eevdf", "eevdf"), repeats=2, seed=2)
-    assert by_name(tmp_path)[Name.AA].value == 0.0
+    assert by_name(tmp_path)[BenchmarkFigure.AA].value == 0.0
 
 
 @pytest.mark.parametrize(("noise", "met"), [(0.005, True), (0.3, False)])
@@ -171,7 +174,7 @@ def test_two_runs_of_one_seed_repeat_or_do_not(tmp_path, noise, met):
     for draws, name in enumerate(("one", "two")):
         kept(tmp_path / name, ("eevdf",), repeats=1, noise=noise, draws=draws)
     kept(tmp_path / "other", ("eevdf",), repeats=1, noise=1.0, seed=2)
-    figure = by_name(tmp_path)[Name.REPEAT]
+    figure = by_name(tmp_path)[BenchmarkFigure.REPEAT]
     assert figure.ok is met
     assert figure.detail.endswith("one and two")
 
@@ -179,7 +182,7 @@ def test_two_runs_of_one_seed_repeat_or_do_not(tmp_path, noise, met):
 def test_runs_of_different_length_do_not_repeat_each_other(tmp_path):
     kept(tmp_path / "short", ("eevdf",), repeats=1, seconds=9.0)
     kept(tmp_path / "long", ("eevdf",), repeats=1, seconds=30.0)
-    assert by_name(tmp_path)[Name.REPEAT].value is None
+    assert by_name(tmp_path)[BenchmarkFigure.REPEAT].value is None
 
 
 def test_completed_scenarios_by_tier(tmp_path, results):
@@ -187,24 +190,24 @@ def test_completed_scenarios_by_tier(tmp_path, results):
     four = ("eevdf", "scx_simple", "scx_lavd", "scx_flash")
     kept(tmp_path / "lab", four, repeats=1)
     found = by_name(tmp_path)
-    assert (found[Name.REAL].value, found[Name.REAL].ok) == (26.0, False)
-    assert "2 failed" in found[Name.REAL].detail
-    assert "not S5, S18" in found[Name.REAL].detail
-    assert (found[Name.LAB].value, found[Name.LAB].ok) == (28.0, True)
-    assert by_name(results)[Name.LAB].value == 0.0  # two schedulers are not four
+    assert (found[BenchmarkFigure.REAL].value, found[BenchmarkFigure.REAL].ok) == (26.0, False)
+    assert "2 failed" in found[BenchmarkFigure.REAL].detail
+    assert "not S5, S18" in found[BenchmarkFigure.REAL].detail
+    assert (found[BenchmarkFigure.LAB].value, found[BenchmarkFigure.LAB].ok) == (28.0, True)
+    assert by_name(results)[BenchmarkFigure.LAB].value == 0.0  # two schedulers are not four
 
 
 def test_the_dataset_counts_whole_sessions_of_different_seeds(tmp_path):
     facts = [fact(one.label, seed) for one in PAPER for seed in range(3)]
     found = by_name(tmp_path, facts)
-    assert [(found[name].value, found[name].ok) for name in (Name.SESSIONS, Name.LABELS)] == [
+    assert [(found[name].value, found[name].ok) for name in (BenchmarkFigure.SESSIONS, BenchmarkFigure.LABELS)] == [
         (120.0, True),
         (40.0, True),
     ]
     found = by_name(tmp_path, [*facts[1:], fact(facts[0].label, 0, running=20)])
-    assert [found[name].value for name in (Name.SESSIONS, Name.LABELS)] == [119.0, 39.0]
-    assert found[Name.LABELS].detail == f"not {facts[0].label}"
-    assert by_name(tmp_path, [*facts[1:], fact(facts[0].label, 1)])[Name.LABELS].value == 39.0
+    assert [found[name].value for name in (BenchmarkFigure.SESSIONS, BenchmarkFigure.LABELS)] == [119.0, 39.0]
+    assert found[BenchmarkFigure.LABELS].detail == f"not {facts[0].label}"
+    assert by_name(tmp_path, [*facts[1:], fact(facts[0].label, 1)])[BenchmarkFigure.LABELS].value == 39.0
 
 
 def asa(*words):
@@ -217,7 +220,7 @@ def asa(*words):
 def test_command_without_any_results_says_what_makes_them(tmp_path, capsys):
     assert asa("--results", tmp_path / "none", "--dataset", tmp_path / "none", "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["name"] for line in lines] == list(GOALS) == list(Name)
+    assert [line["name"] for line in lines] == list(BenchmarkFigure)
     assert {(line["value"], line["ok"]) for line in lines} == {(None, False)}
     assert all("run: asa " in line["reason"] for line in lines)
 

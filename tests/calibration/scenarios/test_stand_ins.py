@@ -11,12 +11,13 @@ import pytest
 from asa import paths
 from asa.cli.lab.bench import stand_ins as bench_stand_ins
 from asa.core.errors import InputError
+from calibration.goals import Host
 from calibration.scenarios import stand_ins, stand_ins_report
 from calibration.scenarios.stand_ins import Half, Options, Pair, Result
 from scenarios.application import Tier
 from scenarios.standins import APPLICATIONS
 
-MACHINE = stand_ins_report.Machine(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench stand-ins")
+MACHINE = Host(cpu="a CPU", cpus=2, kernel="6.12", version="1.0", command="asa lab bench stand-ins")
 
 
 def half(reason="", **values):

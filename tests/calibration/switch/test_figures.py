@@ -6,10 +6,11 @@ import json
 import pytest
 
 from asa.core.errors import AsaError
+from calibration.goals import Host
 from calibration.switch.benchmark import Result
-from calibration.switch.figures import GOALS, Figure, Name, figures, percentile
+from calibration.switch.figures import ClockedFigure, SwitchFigure, figures, percentile
 from calibration.switch.plot import picture
-from calibration.switch.report import Machine, as_json, cells, document, warnings
+from calibration.switch.report import as_json, cells, document, warnings
 from calibration.switch.samples import External, Found, Kind, Lateness, Parked, Step, Swap, Switch, read, write
 from scenarios.lab.emulator import Clock
 
@@ -76,7 +77,7 @@ def values(of, clock=Clock.ICOUNT):
 
 def test_figures_are_what_a_hand_makes_of_the_records():
     made = values(found())
-    assert list(made) == list(Name)
+    assert list(made) == list(SwitchFigure)
     assert {name: round(figure.value, 4) for name, figure in made.items()} == {
         "gap_ratio_median": round(2500 / 9, 4),
         "gap_ratio_p99": 300.0,
@@ -111,25 +112,25 @@ def test_goals_are_bounds_from_the_right_side():
     }
 
     def judged(name, value):
-        return Figure(name=name, clock=Clock.ICOUNT, value=value).ok
+        return ClockedFigure(name=name, clock=Clock.ICOUNT, value=value).ok
 
-    assert (judged(Name.GAP_MEDIAN, 200.0), judged(Name.GAP_MEDIAN, 199.9)) == (True, False)
-    assert (judged(Name.STANDBY_P99, 20.0), judged(Name.STANDBY_P99, 20.1)) == (True, False)
-    assert judged(Name.STANDBY_P99, None) is False
+    assert (judged(SwitchFigure.GAP_MEDIAN, 200.0), judged(SwitchFigure.GAP_MEDIAN, 199.9)) == (True, False)
+    assert (judged(SwitchFigure.STANDBY_P99, 20.0), judged(SwitchFigure.STANDBY_P99, 20.1)) == (True, False)
+    assert judged(SwitchFigure.STANDBY_P99, None) is False
 
 
 def test_the_time_of_a_switch_has_its_goal_under_icount_alone():
-    wall = values(found(), Clock.WALL)[Name.STANDBY_P99]
-    assert (wall.value, wall.bound, wall.ok) == (12.0, None, None)
+    wall = values(found(), Clock.WALL)[SwitchFigure.STANDBY_P99]
+    assert (wall.value, wall.goal.bound, wall.ok) == (12.0, None, None)
     line = json.loads(as_json(wall))
     assert (line["name"], line["goal"], line["ok"]) == ("standby_switch_p99_ms_wall", None, None)
-    line = json.loads(as_json(values(found())[Name.STANDBY_P99]))
+    line = json.loads(as_json(values(found())[SwitchFigure.STANDBY_P99]))
     assert (line["name"], line["goal"], line["ok"]) == ("standby_switch_p99_ms", 20.0, True)
 
 
 def test_ten_milliseconds_of_processor_time_while_waiting_are_not_nothing():
     busy = Parked(scheduler=A, load_ns=MS, rss_bytes=1, pss_bytes=1, cpu_ns=10_000_000, idle_ns=10**10)
-    figure = values(found(parked=(busy,)))[Name.IDLE_CPU]
+    figure = values(found(parked=(busy,)))[SwitchFigure.IDLE_CPU]
     assert (figure.value, figure.ok) == (10.0, False)
 
 
@@ -137,8 +138,8 @@ def test_what_was_not_recorded_is_unknown_and_says_so():
     made = values(found(switches=(), floor=(), kernels=(), parked=(), lateness=(), external=()))
     assert {figure.value for figure in made.values()} == {None}
     assert all(figure.reason for figure in made.values())
-    assert made[Name.OVER_FLOOR].reason == "switches to a standby: none was measured"
-    untold = values(found(switches=(switch(Kind.PLAIN, 5, None), switch(Kind.GATED, 5, 5))))[Name.GAP_MEDIAN]
+    assert made[SwitchFigure.OVER_FLOOR].reason == "switches to a standby: none was measured"
+    untold = values(found(switches=(switch(Kind.PLAIN, 5, None), switch(Kind.GATED, 5, 5))))[SwitchFigure.GAP_MEDIAN]
     assert (untold.value, untold.reason) == (None, "gaps of plain switches: none was measured")
 
 
@@ -158,7 +159,7 @@ def test_records_survive_their_file(tmp_path):
         read(tmp_path / "none")
 
 
-MACHINE = Machine(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench switch")
+MACHINE = Host(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench switch")
 
 
 def result(**changes):
@@ -168,7 +169,7 @@ def result(**changes):
 
 def test_the_document_has_every_figure_and_what_lies_behind_it():
     text = document(result(), MACHINE, image="figures.svg")
-    assert all(f"- `{name}`: " in text and f"| {name} | wall |" in text for name in Name)
+    assert all(f"- `{name}`: " in text and f"| {name} | wall |" in text for name in SwitchFigure)
     assert "![Switches of each kind, and their gaps](figures.svg)" in text
     assert "| scx_a | scx_b | 2500.00 (2000.00) | 1508.00 (8.00) | 8.00 (7.50) | 7.00 |" in text
     assert "| detached | 3.50 | 4.00 |" in text
@@ -178,7 +179,7 @@ def test_the_document_has_every_figure_and_what_lies_behind_it():
     assert "| quiet | 5000 | 5000 | 4.00 |" in text
     assert "Doubtful" not in text
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    assert len(lines) == 2 * len(Name)
+    assert len(lines) == 2 * len(SwitchFigure)
     assert len({line["name"] for line in lines}) == len(lines)
     assert all(len(line) <= 120 for line in text.split("## How")[1].split("```")[0].splitlines())
 
@@ -204,10 +205,9 @@ def test_troubles_and_missing_switches_are_warned_of():
 
 def test_cells_show_the_side_of_the_goal():
     made = values(found())
-    assert cells(made[Name.GAP_P99])[2:5] == ("300.000 times", ">= 100 times", "yes")
-    assert cells(made[Name.FLOOR_P99])[2:5] == ("6.000 ms", "", "")
-    assert cells(made[Name.OVER_FLOOR])[2:5] == ("2.000 times", "<= 1.5 times", "no")
-    assert set(GOALS) == set(Name)
+    assert cells(made[SwitchFigure.GAP_P99])[2:5] == ("300.000 times", ">= 100 times", "yes")
+    assert cells(made[SwitchFigure.FLOOR_P99])[2:5] == ("6.000 ms", "", "")
+    assert cells(made[SwitchFigure.OVER_FLOOR])[2:5] == ("2.000 times", "<= 1.5 times", "no")
 
 
 def test_the_picture_has_a_dot_for_each_switch():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from calibration.fleet.figures.goals import Name
+from calibration.fleet.figures.goals import FleetFigure
 
 
 def asa(*words):
@@ -30,7 +30,7 @@ def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     asa("fleet", "run", "--out", fleet, *words, *times)
     out = asa("evaluate", "fleet", fleet, "--page", page, "--json")
     found = {line["name"]: line for line in map(json.loads, out.splitlines())}
-    assert list(found) == list(Name)
+    assert list(found) == list(FleetFigure)
     assert found["not_worse_pct"]["value"] in (0.0, 100.0)  # one run
     assert -100.0 < found["mean_improvement_pct"]["value"] < 1000.0
     assert found["regret_pct"]["value"] > -100.0

@@ -11,7 +11,7 @@ from asa.cli.grammar import Parser
 from asa.cli.lab import evaluate, train
 from asa.core.errors import AsaError, InputError
 from calibration.recognition import evaluation as evaluate_model
-from calibration.recognition.figures import Name
+from calibration.recognition.figures import RecognitionFigure
 from models.train import dataset, held_out
 
 TABLE = """\
@@ -47,7 +47,7 @@ def test_lines_page_and_a_second_call_that_trains_nothing(words, tmp_path, capsy
     assert asa(*words, "--json") == 0
     first = capsys.readouterr()
     lines = [json.loads(line) for line in first.out.splitlines()]
-    assert [line["name"] for line in lines] == [str(name) for name in Name]
+    assert [line["name"] for line in lines] == [str(name) for name in RecognitionFigure]
     by_name = {line["name"]: line for line in lines}
     assert by_name["accuracy_base_28_pct"]["value"] > 50
     assert by_name["accuracy_by_scheduler_pct"]["value"] >= by_name["accuracy_base_28_pct"]["value"]

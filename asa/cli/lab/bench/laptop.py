@@ -10,8 +10,8 @@ from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from calibration.goals import Figure
     from calibration.laptop.benchmark import Options
-    from calibration.laptop.figures import Figure
 
 _FEWEST_FOR_A_DOCUMENT = 10_000  # calls: the budget's number
 _MOST_CALLS = 1_000_000
@@ -39,12 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
     import os
 
-    import asa
-    from asa import host, paths
+    from asa import paths
     from asa.core.errors import AsaError
+    from calibration.goals import Host
     from calibration.laptop.benchmark import measure
     from calibration.laptop.report import document
-    from calibration.overhead.report import Machine
 
     options = _options(arguments)
     if os.geteuid() != 0:
@@ -57,13 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     places = paths.default()
     with bench_output.progress() as tell:
         result = measure(options, places.cache, places.state / "bench-laptop", tell)
-    machine = Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments),
-    )
+    machine = Host.here(_command(arguments))
     if out is not None:
         try:
             bench_output.put(out, document(result, machine))
@@ -75,17 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> "Options":
-    from asa.core.errors import AsaError
     from calibration.laptop.benchmark import Options
-    from calibration.laptop.figures import Name
+    from calibration.laptop.figures import LaptopFigure
 
-    if arguments.only is None:
-        return Options(calls=arguments.calls)
-    try:
-        only = frozenset(Name(name.strip()) for name in arguments.only.split(","))
-    except ValueError as error:
-        raise AsaError(f"--only: {error}; the figures are {', '.join(Name)}") from None
-    return Options(calls=arguments.calls, only=only)
+    return Options(calls=arguments.calls, only=LaptopFigure.only(arguments.only))
 
 
 def _print(figures: "list[Figure]", *, as_json: bool) -> None:

@@ -20,9 +20,8 @@ from asa.cli.lab.bench import switch as bench_switch
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from asa.paths import Places
+    from calibration.goals import Host
     from calibration.overhead.benchmark import Options, Result
-    from calibration.overhead.figures import Name
-    from calibration.overhead.report import Machine
 
 _SHORTEST_S, _LONGEST_S = 1.0, 86_400.0
 _MOST_ROUNDS = 1_000
@@ -90,44 +89,25 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
-    import os
 
-    import asa
-    from asa import host, paths
+    from asa import paths
+    from calibration.goals import Host
     from calibration.overhead import benchmark as overhead
-    from calibration.overhead.report import Machine
+    from calibration.overhead.figures import OverheadFigure
 
-    only = _only(arguments.only)
+    only = OverheadFigure.only(arguments.only)
     options = overhead.Options(
         rounds=arguments.rounds, idle_s=arguments.idle_seconds, slope_min=arguments.slope_minutes, only=only
     )
     out = arguments.out or (Path("docs/overhead.md") if arguments.only is None else None)
     if out is not None:
         bench_output.writable(out)  # before the half hour, not after it
-    machine = Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments),
-    )
+    machine = Host.here(_command(arguments))
     result = _measured(options, paths.default())
     if out is not None:
         _write(result, machine, out)
-    _print(result, as_json=arguments.json)
+    _print(result, lines_only=arguments.json)
     return 0
-
-
-def _only(text: str | None) -> "frozenset[Name]":
-    from asa.core.errors import AsaError
-    from calibration.overhead.figures import Name
-
-    if text is None:
-        return frozenset(Name)
-    try:
-        return frozenset(Name(name.strip()) for name in text.split(","))
-    except ValueError as error:
-        raise AsaError(f"--only: {error}; the figures are {', '.join(Name)}") from None
 
 
 def _measured(options: "Options", places: "Places") -> "Result":
@@ -137,17 +117,16 @@ def _measured(options: "Options", places: "Places") -> "Result":
         return overhead.measure(options, places, tell)
 
 
-def _write(result: "Result", machine: "Machine", out: Path) -> None:
+def _write(result: "Result", machine: "Host", out: Path) -> None:
     from asa.core.errors import AsaError
-    from calibration.overhead.figures import GOALS, Name
+    from calibration.overhead.figures import CPU_PCT, RSS_MB
     from calibration.overhead.plot import picture
     from calibration.overhead.report import document
 
     image = out.with_suffix(".svg")
     try:
         if result.idle is not None:
-            goals = (GOALS[Name.AGENT_CPU].value, GOALS[Name.AGENT_RSS].value)
-            bench_output.put(image, picture(result.idle, cpu_goal_pct=goals[0], rss_goal_mb=goals[1]))
+            bench_output.put(image, picture(result.idle, cpu_goal_pct=CPU_PCT, rss_goal_mb=RSS_MB))
         text = document(result, machine, image=image.name if result.idle is not None else None)
         bench_output.put(out, text)
     except OSError as error:
@@ -155,16 +134,16 @@ def _write(result: "Result", machine: "Machine", out: Path) -> None:
     print(f"wrote {out}", file=sys.stderr)
 
 
-def _print(result: "Result", *, as_json: bool) -> None:
-    from calibration.overhead.report import as_json as line
+def _print(result: "Result", *, lines_only: bool) -> None:
+    from calibration.goals import HEAD, as_json
     from calibration.overhead.report import cells, warnings
 
     for text in warnings(result):
         print(f"asa: {text}", file=sys.stderr)
-    if not as_json:
-        bench_output.table(("figure", "value", "goal", "met", ""), [cells(figure) for figure in result.figures])
+    if not lines_only:
+        bench_output.table(HEAD, [cells(figure) for figure in result.figures])
     for figure in result.figures:
-        print(line(figure))
+        print(as_json(figure))
 
 
 def _command(arguments: argparse.Namespace) -> str:

@@ -40,10 +40,9 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
-    import os
 
-    import asa
-    from asa import host, paths
+    from asa import paths
+    from calibration.goals import Host
     from calibration.recognition import runtimes as recognition
     from calibration.recognition import runtimes_report as recognition_report
 
@@ -51,13 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or (Path("docs/runtime.md") if arguments.only is None else None)
     if out is not None:
         bench_output.writable(out)
-    machine = recognition_report.Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments),
-    )
+    machine = Host.here(_command(arguments))
     options = recognition.Options(
         model=arguments.model or paths.base_model(),
         candidates=candidates,

@@ -10,7 +10,7 @@ from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from calibration.overhead.report import Machine
+    from calibration.goals import Host
     from calibration.scale.benchmark import Options, Result
 
 _FEWEST_FOR_A_DOCUMENT = 3  # turns: an interval of two is wider than what it is of
@@ -42,11 +42,9 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
-    import os
 
-    import asa
-    from asa import host, paths
-    from calibration.overhead.report import Machine
+    from asa import paths
+    from calibration.goals import Host
     from calibration.scale.benchmark import CPUS, Options, measure
 
     options = Options(
@@ -62,13 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if out is not None:
         for path in _files(out):
             bench_output.writable(path)
-    machine = Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments, options),
-    )
+    machine = Host.here(_command(arguments, options))
     with bench_output.progress() as tell:
         result = measure(options, paths.default(), tell)
     if out is not None:
@@ -82,7 +74,7 @@ def _files(out: Path) -> tuple[Path, Path, Path]:
     return out, out.with_suffix(".svg"), out.with_suffix(".prom")
 
 
-def _write(result: "Result", machine: "Machine", out: Path) -> None:
+def _write(result: "Result", machine: "Host", out: Path) -> None:
     from asa.core.errors import AsaError
     from calibration.scale.figures import figures
     from calibration.scale.plot import picture

@@ -33,10 +33,9 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
-    import os
 
-    import asa
-    from asa import host, paths
+    from asa import paths
+    from calibration.goals import Host
     from calibration.scenarios import stand_ins, stand_ins_report
     from scenarios.application import Tier
     from scenarios.catalogue import applications
@@ -45,13 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or (Path("docs/stand-ins.md") if arguments.only is None else None)
     if out is not None:
         bench_output.writable(out)
-    machine = stand_ins_report.Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments),
-    )
+    machine = Host.here(_command(arguments))
     options = stand_ins.Options(names=names, seconds=arguments.seconds)
     with bench_output.progress() as tell:
         result = stand_ins.compare(options, {tier: applications(tier) for tier in Tier}, paths.default(), tell)

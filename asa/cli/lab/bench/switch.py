@@ -10,8 +10,8 @@ from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from calibration.goals import Host
     from calibration.switch.benchmark import Options, Result
-    from calibration.switch.report import Machine
 
 _MOST_SWITCHES = 1_000
 _FEWEST_FOR_A_DOCUMENT = 20  # the budgets' number
@@ -38,12 +38,10 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 when it measured, whatever it found."""
-    import os
 
-    import asa
-    from asa import host, paths
+    from asa import paths
+    from calibration.goals import Host
     from calibration.switch.benchmark import Options, measure
-    from calibration.switch.report import Machine
     from scenarios.lab.emulator import Clock
 
     clocks = (Clock.ICOUNT, Clock.WALL) if arguments.clock == _BOTH else (Clock(arguments.clock),)
@@ -53,13 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         out = Path("docs/switching-figures.md")
     if out is not None:
         bench_output.writable(out)
-    machine = Machine(
-        cpu=host.cpu_model(),
-        cpus=host.cpus(),
-        kernel=os.uname().release,
-        version=asa.__version__,
-        command=_command(arguments, options),
-    )
+    machine = Host.here(_command(arguments, options))
     places = paths.default()
     with bench_output.progress() as tell:
         result = measure(options, places.cache, places.state / "bench-switch", tell)
@@ -69,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(result: "Result", machine: "Machine", out: Path) -> None:
+def _write(result: "Result", machine: "Host", out: Path) -> None:
     from asa.core.errors import AsaError
     from calibration.switch.plot import picture
     from calibration.switch.report import document

@@ -13,8 +13,9 @@ from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import read as fleet_figures_read
 from calibration.fleet.figures import tables as fleet_figures_tables
 from calibration.fleet.figures.blocks import Block, Run
-from calibration.fleet.figures.goals import GOALS, Figure, Name
+from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.named import controlled, figures, latencies, phases, steady
+from calibration.goals import Figure
 from calibration.scoring.table import APPLICATIONS
 
 SCENARIOS = "S1,S9,S16,S22"
@@ -22,7 +23,7 @@ SCENARIOS = "S1,S9,S16,S22"
 
 def by_name(folder):
     found = figures(fleet_figures_read.read(folder))
-    assert [figure.name for figure in found] == list(Name)
+    assert [figure.name for figure in found] == list(FleetFigure)
     return {figure.name: figure for figure in found}
 
 
@@ -63,28 +64,30 @@ def test_planted_scores_come_out(fleet):
 def test_figures_of_a_fleet_whose_truth_is_known(fleet):
     found = by_name(fleet)
     value = {name: figure.value for name, figure in found.items()}
-    assert value[Name.NOT_WORSE] == value[Name.WIN] == 100.0
-    assert value[Name.LOSS] == 0.0
-    assert value[Name.IMPROVEMENT] == pytest.approx(20.0)
-    assert value[Name.GEOMETRIC] == pytest.approx(100.0 * (0.59 * 0.6 * 0.61 / (0.49 * 0.5 * 0.51)) ** (1 / 3) - 100.0)
-    assert value[Name.POINTS] == pytest.approx(10.0)
-    assert value[Name.CHOICE] == pytest.approx(20.0)  # it held scx_lavd, whose equal it is
-    assert value[Name.BURDEN] == pytest.approx(0.0, abs=1e-9)
-    assert value[Name.BETTER] == 100.0  # equal differences: the floor of the deviation makes them sure
-    assert value[Name.WORSE] == 0.0
-    assert value[Name.TOP1] == value[Name.TOP3] == value[Name.SCORE1] == 100.0
-    assert value[Name.REGRET] == pytest.approx(0.0, abs=1e-9)
-    assert value[Name.BEST_STATIC] == pytest.approx(0.0, abs=1e-9)
-    assert found[Name.BEST_STATIC].detail.startswith("scx_lavd, 8 blocks")
-    assert value[Name.LOADER_RULE] == pytest.approx(100.0 * (0.6 / 0.55 - 1.0))
-    assert by_name(fleet)[Name.LOADER_RULE].detail.endswith("loader-auto held eevdf for 75 % of the time")
-    assert value[Name.RANDOM_ROUTER] == pytest.approx(100.0 * (0.6 / ((0.5 + 0.6 + 0.45 + 0.4) / 4.0) - 1.0))
-    assert value[Name.UNSEEN] == pytest.approx(0.0, abs=1e-9)
-    assert value[Name.ADAPT] == 21.5
-    assert value[Name.CPU] == 0.5
-    assert found[Name.IMPROVEMENT].ok
-    assert not found[Name.BEST_STATIC].ok  # equal is not ahead
-    assert found[Name.WIN].ok is None
+    assert value[FleetFigure.NOT_WORSE] == value[FleetFigure.WIN] == 100.0
+    assert value[FleetFigure.LOSS] == 0.0
+    assert value[FleetFigure.IMPROVEMENT] == pytest.approx(20.0)
+    assert value[FleetFigure.GEOMETRIC] == pytest.approx(
+        100.0 * (0.59 * 0.6 * 0.61 / (0.49 * 0.5 * 0.51)) ** (1 / 3) - 100.0
+    )
+    assert value[FleetFigure.POINTS] == pytest.approx(10.0)
+    assert value[FleetFigure.CHOICE] == pytest.approx(20.0)  # it held scx_lavd, whose equal it is
+    assert value[FleetFigure.BURDEN] == pytest.approx(0.0, abs=1e-9)
+    assert value[FleetFigure.BETTER] == 100.0  # equal differences: the floor of the deviation makes them sure
+    assert value[FleetFigure.WORSE] == 0.0
+    assert value[FleetFigure.TOP1] == value[FleetFigure.TOP3] == value[FleetFigure.SCORE1] == 100.0
+    assert value[FleetFigure.REGRET] == pytest.approx(0.0, abs=1e-9)
+    assert value[FleetFigure.BEST_STATIC] == pytest.approx(0.0, abs=1e-9)
+    assert found[FleetFigure.BEST_STATIC].detail.startswith("scx_lavd, 8 blocks")
+    assert value[FleetFigure.LOADER_RULE] == pytest.approx(100.0 * (0.6 / 0.55 - 1.0))
+    assert by_name(fleet)[FleetFigure.LOADER_RULE].detail.endswith("loader-auto held eevdf for 75 % of the time")
+    assert value[FleetFigure.RANDOM_ROUTER] == pytest.approx(100.0 * (0.6 / ((0.5 + 0.6 + 0.45 + 0.4) / 4.0) - 1.0))
+    assert value[FleetFigure.UNSEEN] == pytest.approx(0.0, abs=1e-9)
+    assert value[FleetFigure.ADAPT] == 21.5
+    assert value[FleetFigure.CPU] == 0.5
+    assert found[FleetFigure.IMPROVEMENT].ok
+    assert not found[FleetFigure.BEST_STATIC].ok  # equal is not ahead
+    assert found[FleetFigure.WIN].ok is None
 
 
 def test_a_regret_and_a_worse_choice_come_out(tmp_path):
@@ -101,15 +104,15 @@ def test_a_regret_and_a_worse_choice_come_out(tmp_path):
 
     machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios=SCENARIOS, record=record)
     found = by_name(tmp_path)
-    assert found[Name.TOP1].value == 75.0
-    assert found[Name.CHOICE].value == pytest.approx(100.0 * ((3 * 0.6 + 0.45) / 4 / 0.5 - 1.0))
-    assert found[Name.TOP3].value == 100.0
-    assert found[Name.REGRET].value == pytest.approx(100.0 * 0.15 / 2.4)
-    assert found[Name.FORESIGHT].value == pytest.approx(100.0 * 0.15 / 2.4)
-    assert found[Name.NOT_WORSE].value == 75.0
-    assert found[Name.NOT_WORSE].detail == "9 of 12 runs; with no margin at all 75.0 %"
-    assert found[Name.WORSE].value == 25.0
-    assert found[Name.BEST_STATIC].value < 0.0
+    assert found[FleetFigure.TOP1].value == 75.0
+    assert found[FleetFigure.CHOICE].value == pytest.approx(100.0 * ((3 * 0.6 + 0.45) / 4 / 0.5 - 1.0))
+    assert found[FleetFigure.TOP3].value == 100.0
+    assert found[FleetFigure.REGRET].value == pytest.approx(100.0 * 0.15 / 2.4)
+    assert found[FleetFigure.FORESIGHT].value == pytest.approx(100.0 * 0.15 / 2.4)
+    assert found[FleetFigure.NOT_WORSE].value == 75.0
+    assert found[FleetFigure.NOT_WORSE].detail == "9 of 12 runs; with no margin at all 75.0 %"
+    assert found[FleetFigure.WORSE].value == 25.0
+    assert found[FleetFigure.BEST_STATIC].value < 0.0
     [lost] = fleet_figures_tables.losses(steady(fleet_figures_read.read(tmp_path)))
     assert (lost.block.scenario, lost.best[0], lost.chosen) == ("S16", "scx_lavd", "scx_bpfland")
     assert lost.why == "scx_bpfland alone is behind the best by 0.150; recognised as web+video (75 % of the ticks)"
@@ -129,16 +132,19 @@ def test_what_the_best_scheduler_is_does_not_come_from_the_run_itself():
 def test_a_single_repeat_has_no_test_and_no_oracle_from_others(tmp_path):
     machine(tmp_path / "p1", planted, columns=COLUMNS, scenarios="S1,S2", repeats=1)
     found = by_name(tmp_path)
-    assert found[Name.BETTER].value is None
-    assert found[Name.BETTER].reason.startswith("most repeats of a block that are kept: 1; a test needs 3")
-    assert found[Name.REGRET].value == pytest.approx(0.0, abs=1e-9)
-    assert found[Name.FORESIGHT].value is None
-    assert found[Name.FORESIGHT].reason == "most repeats of a block that are kept: 1; it is chosen by 2 others and more"
-    assert found[Name.IMPROVEMENT].value == pytest.approx(100.0 * (0.59 / 0.49 - 1.0))
-    assert found[Name.TOP1].value is None  # nothing says what was in force
-    assert "of none of 2 runs" in found[Name.TOP1].reason
-    assert found[Name.UNSEEN].reason == "no run on an unseen machine is kept"
-    assert found[Name.ADAPT].reason.startswith("of none of 0 unseen machines")
+    assert found[FleetFigure.BETTER].value is None
+    assert found[FleetFigure.BETTER].reason.startswith("most repeats of a block that are kept: 1; a test needs 3")
+    assert found[FleetFigure.REGRET].value == pytest.approx(0.0, abs=1e-9)
+    assert found[FleetFigure.FORESIGHT].value is None
+    assert (
+        found[FleetFigure.FORESIGHT].reason
+        == "most repeats of a block that are kept: 1; it is chosen by 2 others and more"
+    )
+    assert found[FleetFigure.IMPROVEMENT].value == pytest.approx(100.0 * (0.59 / 0.49 - 1.0))
+    assert found[FleetFigure.TOP1].value is None  # nothing says what was in force
+    assert "of none of 2 runs" in found[FleetFigure.TOP1].reason
+    assert found[FleetFigure.UNSEEN].reason == "no run on an unseen machine is kept"
+    assert found[FleetFigure.ADAPT].reason.startswith("of none of 0 unseen machines")
 
 
 def test_columns_that_were_not_played_are_named(tmp_path):
@@ -146,11 +152,11 @@ def test_columns_that_were_not_played_are_named(tmp_path):
     found = by_name(tmp_path)
     assert all(figure.value is None for name, figure in found.items())
     assert all(figure.reason for figure in found.values())
-    assert found[Name.NOT_WORSE].reason == "no run of agent is kept; play it by `asa lab fleet run --scheduler`"
-    assert found[Name.LOADER_RULE].reason.startswith("no run of agent and loader-auto is kept")
-    assert not found[Name.NOT_WORSE].ok
+    assert found[FleetFigure.NOT_WORSE].reason == "no run of agent is kept; play it by `asa lab fleet run --scheduler`"
+    assert found[FleetFigure.LOADER_RULE].reason.startswith("no run of agent and loader-auto is kept")
+    assert not found[FleetFigure.NOT_WORSE].ok
     machine(tmp_path / "p2", planted, columns=("eevdf", "agent"), scenarios="S1", repeats=2, left=("agent",))
-    assert by_name(tmp_path)[Name.NOT_WORSE].value is None  # planned is not played
+    assert by_name(tmp_path)[FleetFigure.NOT_WORSE].value is None  # planned is not played
 
 
 def test_runs_that_failed_are_losses_and_in_no_mean(tmp_path):
@@ -159,12 +165,12 @@ def test_runs_that_failed_are_losses_and_in_no_mean(tmp_path):
 
     machine(tmp_path / "p1", truth, columns=COLUMNS, scenarios="S1,S9", record=held)
     found = by_name(tmp_path)
-    assert found[Name.NOT_WORSE].value == pytest.approx(100.0 * 4 / 6)
-    assert found[Name.NOT_WORSE].detail == "4 of 6 runs; with no margin at all 66.7 %; 2 failed, which is behind"
-    assert found[Name.LOSS].value == pytest.approx(100.0 * 2 / 6)
-    assert found[Name.SCORE3].value == pytest.approx(100.0 * 4 / 6)
-    assert found[Name.IMPROVEMENT].value == pytest.approx(20.0)
-    assert found[Name.TOP1].value == 100.0  # scx_lavd is ranked by the two repeats that it has
+    assert found[FleetFigure.NOT_WORSE].value == pytest.approx(100.0 * 4 / 6)
+    assert found[FleetFigure.NOT_WORSE].detail == "4 of 6 runs; with no margin at all 66.7 %; 2 failed, which is behind"
+    assert found[FleetFigure.LOSS].value == pytest.approx(100.0 * 2 / 6)
+    assert found[FleetFigure.SCORE3].value == pytest.approx(100.0 * 4 / 6)
+    assert found[FleetFigure.IMPROVEMENT].value == pytest.approx(20.0)
+    assert found[FleetFigure.TOP1].value == 100.0  # scx_lavd is ranked by the two repeats that it has
     lost = fleet_figures_tables.losses(steady(fleet_figures_read.read(tmp_path)))
     assert [(one.block.scenario, one.lost) for one in lost] == [("S1", 1), ("S9", 1)]
     assert lost[0].why.startswith("1 runs: hung: game: no frame for 10 s; scx_lavd is the best or its equal")
@@ -186,11 +192,11 @@ def test_nothing_is_claimed_of_noise(tmp_path):
     columns = ("eevdf", "eevdf", "scx_lavd", "agent")
     machine(tmp_path / "p1", truth, columns=columns, scenarios="game,office", repeats=4)
     found = by_name(tmp_path)
-    assert found[Name.IMPROVEMENT].low < 0.0 < found[Name.IMPROVEMENT].high
-    assert found[Name.BETTER].value == found[Name.WORSE].value == 0.0
-    assert 50.0 < found[Name.NOT_WORSE].value < 95.0
-    assert 50.0 < found[Name.ITSELF].value < 95.0  # as far as noise alone goes
-    assert found[Name.BEST_STATIC].value < found[Name.IMPROVEMENT].value + 1e-9
+    assert found[FleetFigure.IMPROVEMENT].low < 0.0 < found[FleetFigure.IMPROVEMENT].high
+    assert found[FleetFigure.BETTER].value == found[FleetFigure.WORSE].value == 0.0
+    assert 50.0 < found[FleetFigure.NOT_WORSE].value < 95.0
+    assert 50.0 < found[FleetFigure.ITSELF].value < 95.0  # as far as noise alone goes
+    assert found[FleetFigure.BEST_STATIC].value < found[FleetFigure.IMPROVEMENT].value + 1e-9
 
 
 def test_phases_are_one_scenario_apart_from_the_others(tmp_path):
@@ -208,9 +214,9 @@ def test_phases_are_one_scenario_apart_from_the_others(tmp_path):
     assert [one.label for one in phases(found)] == ["web+kernel, audio+disk", "game+blender, office+archive"]
     assert phases(found)[0].score("scx_lavd", ("run-p1", 1)) == pytest.approx(0.55)
     value = {figure.name: figure.value for figure in figures(found)}
-    assert value[Name.PHASED_EEVDF] == pytest.approx(40.0)
-    assert value[Name.PHASED_ORACLE] == pytest.approx(100.0 * (0.7 / 0.55 - 1.0))
-    assert value[Name.IMPROVEMENT] == pytest.approx(20.0)  # S1 alone
+    assert value[FleetFigure.PHASED_EEVDF] == pytest.approx(40.0)
+    assert value[FleetFigure.PHASED_ORACLE] == pytest.approx(100.0 * (0.7 / 0.55 - 1.0))
+    assert value[FleetFigure.IMPROVEMENT] == pytest.approx(20.0)  # S1 alone
 
 
 def test_a_phase_that_was_not_played_leaves_no_score(tmp_path):
@@ -245,7 +251,7 @@ def test_what_the_agent_takes_is_of_scenarios_that_stay(tmp_path):
 
     asked = {"columns": ("eevdf", "agent"), "scenarios": "S1,P1", "repeats": 1, "record": record}
     machine(tmp_path / "p1", lambda label, *_: (0.5, 0.6) if "~" in label else 0.5, **asked)
-    cpu = by_name(tmp_path)[Name.CPU]
+    cpu = by_name(tmp_path)[FleetFigure.CPU]
     assert (cpu.value, cpu.detail) == (10.0, "1 values; the largest 10")
 
 
@@ -253,12 +259,12 @@ def test_a_goal_is_met_for_sure_where_the_whole_interval_meets_it():
     met = {
         (ends, value): (figure.ok, figure.sure)
         for ends, value in (((1.0, 3.0), 2.0), ((-1.0, 5.0), 2.0), ((-5.0, 3.0), -1.0), ((-5.0, -1.0), -3.0))
-        for figure in [Figure(name=Name.LOADER_RULE, value=value, low=ends[0], high=ends[1])]
+        for figure in [Figure(name=FleetFigure.LOADER_RULE, value=value, low=ends[0], high=ends[1])]
     }
     assert list(met.values()) == [(True, True), (True, False), (False, False), (False, True)]
-    assert Figure(name=Name.LOADER_RULE, value=2.0).sure is None
-    assert Figure(name=Name.WIN, value=2.0, low=1.0, high=3.0).sure is None
-    assert Figure(name=Name.LOADER_RULE, value=None).ok is False
+    assert Figure(name=FleetFigure.LOADER_RULE, value=2.0).sure is None
+    assert Figure(name=FleetFigure.WIN, value=2.0, low=1.0, high=3.0).sure is None
+    assert Figure(name=FleetFigure.LOADER_RULE, value=None).ok is False
 
 
 def test_ablations_lines_and_margins(tmp_path):
@@ -290,7 +296,7 @@ def test_ranks_take_equals_as_equal():
 
 
 def test_the_goals_are_those_that_were_asked_for():
-    asked = {name: (goal.sign, goal.bound) for name, goal in GOALS.items() if goal.bound is not None}
+    asked = {name: (name.goal.sign, name.goal.bound) for name in FleetFigure if name.goal.bound is not None}
     assert asked == {
         "not_worse_pct": (">=", 95.0),
         "significantly_better_pct": (">=", 60.0),

@@ -10,7 +10,7 @@ from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
 from calibration.fleet.figures import tables as fleet_figures_tables
 from calibration.fleet.figures.blocks import Block, Controlled, Facts, Machine, Run
-from calibration.fleet.figures.goals import Name
+from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.named import figures
 
 OF = by.of_column("eevdf")
@@ -62,12 +62,12 @@ def test_runs_beside_which_there_is_nothing_are_told():
     [found] = by.pairs([one], "agent", OF)
     assert (found.ours, found.lost) == ((0.6,), 1)
     assert by.unmatched([one], "agent", OF) == 2
-    figure = named(one)[Name.NOT_WORSE]
+    figure = named(one)[FleetFigure.NOT_WORSE]
     assert figure.value == 50.0
     assert figure.detail.startswith("1 of 2 runs; with no margin at all 50.0 %; 1 failed, which is behind")
-    for name in (Name.NOT_WORSE, Name.WIN, Name.LOSS):
+    for name in (FleetFigure.NOT_WORSE, FleetFigure.WIN, FleetFigure.LOSS):
         assert named(one)[name].detail.endswith("; 2 beside which eevdf has no score are left out")
-    assert "left out" not in named(block(eevdf=(0.5,), agent=(0.6,)))[Name.NOT_WORSE].detail
+    assert "left out" not in named(block(eevdf=(0.5,), agent=(0.6,)))[FleetFigure.NOT_WORSE].detail
 
 
 def test_nobody_is_ranked_by_an_easy_repeat():
@@ -82,8 +82,8 @@ def test_nobody_is_ranked_by_an_easy_repeat():
 
 def test_a_column_that_lacks_a_repeat_says_in_how_many_runs_it_was_beside_the_agent():
     one = block(eevdf=(0.5, 0.7), agent=(0.6, 0.8), **{"loader-auto": (0.5, None)})
-    assert named(one)[Name.LOADER_RULE].detail == "1 blocks, 1 of the agent's 2 runs"
-    assert named(one)[Name.BEST_STATIC].detail == "eevdf, 1 blocks"
+    assert named(one)[FleetFigure.LOADER_RULE].detail == "1 blocks, 1 of the agent's 2 runs"
+    assert named(one)[FleetFigure.BEST_STATIC].detail == "eevdf, 1 blocks"
 
 
 def test_a_choice_that_is_not_ranked_is_not_among_the_best():
@@ -98,9 +98,12 @@ def test_a_choice_that_is_not_ranked_is_not_among_the_best():
     )
     assert by.chosen_ranks([one], "agent") == ([1, math.inf, 2], 1)
     found = named(one)
-    assert found[Name.TOP1].value == pytest.approx(100 / 3)
-    assert (found[Name.TOP3].value, found[Name.TOP3].reason) == (None, "of 2 schedulers each is one of the best 3")
-    assert found[Name.TOP1].detail == (
+    assert found[FleetFigure.TOP1].value == pytest.approx(100 / 3)
+    assert (found[FleetFigure.TOP3].value, found[FleetFigure.TOP3].reason) == (
+        None,
+        "of 2 schedulers each is one of the best 3",
+    )
+    assert found[FleetFigure.TOP1].detail == (
         "1 of 3 runs, among 2 schedulers (a die: 50 %); 1 held one that is not ranked there, which is a miss; "
         "1 whose scheduler is not known are left out"
     )

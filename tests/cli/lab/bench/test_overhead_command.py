@@ -13,7 +13,7 @@ import pytest
 from asa.cli.lab.bench import output as bench_output
 from asa.cli.lab.bench import overhead as bench
 from asa.core.errors import AsaError
-from calibration.overhead.figures import GOALS, Name
+from calibration.overhead.figures import OverheadFigure
 from calibration.switch import figures as switch_figures
 
 needs_root = pytest.mark.skipif(
@@ -56,10 +56,10 @@ def test_every_figure_from_end_to_end(tmp_path):
     printed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert printed.returncode == 0, printed.stderr
     found = {line["name"]: line for line in lines_of(printed.stdout)}
-    assert list(found) == list(Name)
+    assert list(found) == list(OverheadFigure)
     for name, line in found.items():
         assert set(line) - {"reason", "detail"} == {"name", "value", "unit", "goal", "ok"}
-        assert (line["goal"], line["unit"]) == (GOALS[name].value, GOALS[name].unit)
+        assert (line["goal"], line["unit"]) == (name.goal.bound, name.goal.unit)
         assert (line["value"] is None) <= bool(line.get("reason")), line
     assert found["rss_slope_kb_per_min"]["value"] is None
     measured = {name: line["value"] for name, line in found.items() if name != "rss_slope_kb_per_min"}
@@ -71,7 +71,7 @@ def test_every_figure_from_end_to_end(tmp_path):
     assert measured["probe_ns_per_switch"] > 0.0
     assert 0.0 <= measured["tick_overrun_pct"] <= 100.0
     text = out.read_text()
-    assert all(f"`{name}`" in text for name in Name)
+    assert all(f"`{name}`" in text for name in OverheadFigure)
     assert "![CPU time and resident memory over time](overhead.svg)" in text
     assert "switches/s" in text
     assert (tmp_path / "overhead.svg").read_text().startswith("<svg ")
@@ -142,7 +142,9 @@ def test_a_place_for_switching_figures_is_looked_at_before_a_guest_boots(tmp_pat
 
 
 def test_a_figure_that_there_is_not():
-    with pytest.raises(AsaError, match=r"--only: 'speed' is not a valid Name; the figures are agent_cpu_pct, "):
+    with pytest.raises(
+        AsaError, match=r"--only: 'speed' is no figure of this benchmark; the figures are agent_cpu_pct, "
+    ):
         run("--only", "agent_cpu_pct,speed")
 
 
