@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,20 +15,23 @@ from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
+from asa.act.urgency import goes_first
 from asa.book import Book, session_header
 from asa.clock import SystemClock
 from asa.core.decision import Decision, Order
 from asa.core.errors import AsaError, InputError
-from asa.core.ports import Switcher
+from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
 from asa.decide import learning, standing, table
 from asa.decide.learning import LEARNING
 from asa.journal import Journal, Told
+from asa.lateness import LateTicks
 from asa.meter import Meter
 from asa.model import Model
 from asa.pipeline import Rules, State
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
+from collectors.running import Absence, RunDelay
 from collectors.sampler import HostSampler, standard
 
 if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
@@ -59,6 +62,7 @@ class Assembly:
     standing: standing.Standing
     lessons: learning.Lessons
     remote: "Remote | None"  # the root helper switches
+    delay: RunDelay = field(default_factory=RunDelay)
 
     @classmethod
     def open(
@@ -91,8 +95,7 @@ class Assembly:
         lessons = _lessons(places.state / LEARNING, rules, say)
         status = StatusFile(places.run)
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
-        probes = None if remote is None else remote.probes
-        sampler = HostSampler(standard(places.proc, places.sys, settings.collect, probes), clock)
+        sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock)
         book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
@@ -159,6 +162,7 @@ class Assembly:
             keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
             keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
             costs_us=lambda: self.sampler.cost_us,
+            late=LateTicks(self.settings.interval_s, self.delay.waited_ns, self._slowest, goes_first).tick,
             cost_every=1 if self.shadow else self.settings.journal.costs_every,
             told=self._told,
             permit=(lambda: None) if remote is None else remote.permit,
@@ -190,9 +194,14 @@ class Assembly:
     def close(self) -> None:
         """Give everything back. The switcher has rested already (`Agent.run`). Raises JournalError, all the same."""
         self.sampler.close()
+        self.delay.close()
         self.status.close()
         self.meter.close()
         self.book.close()
+
+    def _slowest(self) -> str:
+        costs = self.sampler.cost_us
+        return max(costs, key=lambda name: costs[name], default="")
 
     def _how(self) -> How:
         way = "" if self.switcher is None else "shadow" if self.shadow else "plain" if self.no_gate else "gated"
@@ -309,6 +318,12 @@ def _rules(
         shadow=shadow,
         versions={name: f"{record.sha256} on {release}, {cpu}" for name, record in portfolio.records().items()},
     )
+
+
+def _sampler(
+    places: paths.Places, settings: config.CollectSettings, probes: Collector | None, clock: SystemClock
+) -> HostSampler:
+    return HostSampler(standard(places.proc, places.sys, settings, probes), clock, absence=Absence(RunDelay()))
 
 
 def _means(

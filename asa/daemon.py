@@ -94,6 +94,7 @@ class Agent:
     told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
     permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as the rules
     journal_again: Callable[["Agent"], Journal | None] = lambda _: None  # another one, after one failed or none began
+    late: Callable[[int, int], str] = lambda _start_ns, _end_ns: ""  # of a tick; a line about ticks that come late
     cost_every: int = 60  # ticks: how often the costs of one are journalled
     clean: bool = True  # after `run`: nothing of ours is left in the kernel
     state: State = field(default_factory=State)
@@ -169,6 +170,8 @@ class Agent:
         self._write(sample, decision, news, orders, sizes)
         self.counts.ticks += 1
         self.publish(self, decision)
+        if line := self.late(now_ns, self.clock.monotonic_ns()):
+            self.say(line)
         if self.counts.ticks % _TIDY_TICKS == 0:
             gc.collect()  # see _tidied
 

@@ -25,6 +25,7 @@ from collectors.procfs.memory import MemoryCollector, PagingCollector
 from collectors.procfs.network import NetworkCollector
 from collectors.procfs.process import ProcessCollector
 from collectors.psi import PressureCollector
+from collectors.running import Absence
 from collectors.schedext import SchedExtCollector
 
 BUDGET_NS = 5_000_000
@@ -160,12 +161,20 @@ class HostSampler:
     again now and then.
     """
 
-    def __init__(self, collectors: Sequence[Collector], clock: Clock, *, budget_ns: int = BUDGET_NS) -> None:
+    def __init__(
+        self,
+        collectors: Sequence[Collector],
+        clock: Clock,
+        *,
+        budget_ns: int = BUDGET_NS,
+        absence: Absence | None = None,
+    ) -> None:
         self.failing: dict[str, str] = {}
         self.slow: dict[str, str] = {}
         self._collectors = tuple(collectors)
         self._clock = clock
         self._budget_ns = budget_ns
+        self._absence = absence  # time without a CPU is no source's doing
         self._absent: list[_Absent] = []
         self._next_try_ns = 0
         self._sources: list[_Source] = []
@@ -247,6 +256,8 @@ class HostSampler:
         if self._absent and monotonic_ns >= self._next_try_ns:
             self._try_absent(monotonic_ns)
             start_ns = self._clock.monotonic_ns()
+        if self._absence is not None:
+            self._absence.mark()
         for source in self._sources:
             if source.period > 1 and not source.due():
                 continue
@@ -262,6 +273,8 @@ class HostSampler:
                 self._follow_parts(source, lacking)
             end_ns = self._clock.monotonic_ns()
             took_ns = end_ns - start_ns
+            if took_ns > self._budget_ns and self._absence is not None:
+                took_ns = max(0, took_ns - self._absence.since_ns())
             source.took_ns.append(took_ns)
             dear = took_ns > self._budget_ns and source.collector.name not in _ALWAYS
             if (dear or source.period > 1) and source.judge(self._budget_of(source)):
@@ -322,3 +335,5 @@ class HostSampler:
             source.collector.close()
         self._sources.clear()
         self._absent.clear()
+        if self._absence is not None:
+            self._absence.close()

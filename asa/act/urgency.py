@@ -39,6 +39,11 @@ def go_first() -> bool:
     return True
 
 
+def goes_first() -> bool:
+    """Whether it is one."""
+    return os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK in (os.SCHED_FIFO, os.SCHED_RR)
+
+
 def set_pace(pid: int, pace: Pace) -> None:
     """Of all threads of a process. One that leads a session steps back with its autogroup, in which alone nice counts
     under EEVDF (sched(7)); no autogroup is hurried, which would starve the kernel's own threads on that CPU.
