@@ -83,7 +83,7 @@ class Assembly:
         `ebpf`: instead of the setting. `remote`: the helper does what needs root. A journal that is not needed is gone
         without where it cannot be had. Raises AsaError before any change.
         """
-        settings = _settings(config_path, places, ebpf)
+        settings = _settings(config_path, places, ebpf, say)
         portfolio = _portfolio(settings, places)
         why_not, no_gate, kind = _means(places, settings.switch, remote, observe=observe, shadow=shadow)
         meter, clock = Meter(places.proc), SystemClock()
@@ -232,8 +232,10 @@ def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
     return Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
 
 
-def _settings(path: Path | None, places: paths.Places, ebpf: config.Ebpf | None) -> config.Settings:
-    settings = config.load(path or places.config, required=path is not None)
+def _settings(
+    path: Path | None, places: paths.Places, ebpf: config.Ebpf | None, say: Callable[[str], None] = lambda _: None
+) -> config.Settings:
+    settings = config.load(path or places.config, required=path is not None, say=say)
     if ebpf is None:
         return settings
     return msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
@@ -242,7 +244,7 @@ def _settings(path: Path | None, places: paths.Places, ebpf: config.Ebpf | None)
 def _standing(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str], None]) -> standing.Standing:
     try:
         marks = standing.load(path)
-        return standing.refresh(marks, wall_ns=clock.wall_ns(), versions=rules.versions, rules=rules.standing)
+        return standing.refresh(marks, wall_ns=clock.wall_ns(), versions=rules.versions)
     except InputError as error:
         _move_away(path, error, say)
         return standing.Standing()
@@ -312,7 +314,6 @@ def _rules(
         may_switch=may_switch,
         guard=settings.guard,
         quarantine=settings.quarantine,
-        standing=settings.standing,
         standby=settings.standby,
         may_stand_by=gate and not shadow,
         shadow=shadow,

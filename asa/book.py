@@ -84,7 +84,7 @@ class Book:
         return self._session(path, header)
 
     def _session(self, path: Path, header: SessionHeader) -> Journal:
-        journal = Journal.open(path, size_mb=self._limits.size_mb, commit_s=self._limits.commit_s)
+        journal = Journal.open(path, size_mb=self._limits.size_mb)
         try:
             journal.begin(header)
         except JournalError:

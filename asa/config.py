@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Settings of the agent: typed, with defaults, read from one YAML file."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from asa import paths, yamlfile
+from asa import paths, wire, yamlfile
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
@@ -102,19 +103,9 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Schedulers kept loaded for their turn. First choices, but for the budget, which the design sets."""
+    """Schedulers kept loaded for their turn."""
 
     count: Annotated[int, Meta(ge=0, le=16, description="how many schedulers are kept loaded for their turn")] = 2
-    budget_mb: Annotated[float, Meta(ge=0.0, le=4096.0, description="memory that they may take together")] = 48.0
-    # a newcomer must have been wanted for so long: loading one takes seconds of processor time
-    settle_s: Annotated[Seconds, Meta(description="how long one must have been wanted before it is loaded")] = 5.0
-    margin: Annotated[
-        Share, Meta(description="how much more probable a newcomer must be than the one whose place it takes")
-    ] = 0.05
-    pressure_share: Annotated[
-        Share, Meta(description="all are let go when tasks wait for memory for more than this share of a tick")
-    ] = 0.1
-    calm_s: Annotated[Seconds, Meta(description="and loaded again after so long without such waits")] = 60.0
 
 
 class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,50 +114,18 @@ class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     backoff_s: Annotated[
         Seconds, Meta(description="a scheduler that failed is out for so long; doubles with each further failure")
     ] = 30.0
-    longest_s: Annotated[Seconds, Meta(description="the longest that it is out")] = 3600.0
-    failures: Annotated[
-        int, Meta(ge=1, le=100, description="after so many it is off until asa resume or a new version of its file")
-    ] = 3
-    within_s: Annotated[Seconds, Meta(description="the time in which these are counted")] = 3600.0
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Taking back a switch that made things worse."""
 
     enabled: Annotated[bool, Meta(description="whether a switch that made things worse is taken back")] = True
-    # false alarms a trial, all signals and looks together
-    alpha: Annotated[float, Meta(gt=0.0, le=0.2, description="how probable a false alarm may be in one trial")] = 0.01
-    worse_by: Annotated[float, Meta(ge=0.05, le=10.0, description="share by which a median must be worse")] = 0.25
-    # what is measured for so long after a switch tells of the switch, not of the scheduler
-    settle_s: Annotated[
-        Seconds, Meta(description="what is measured for so long after a switch is not held against the scheduler")
-    ] = 2.0
     baseline_s: Annotated[
         Seconds,
         Meta(
             description="a class met first gets no other scheduler for up to so long, to have something to compare with"
         ),
     ] = 20.0
-    longest_cooldown_s: Annotated[
-        Seconds, Meta(description="policy.cooldown_s doubles with each revert of a class, up to this")
-    ] = 3600.0
-
-
-class StandingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """For how long the guard bars a scheduler from a class on this machine."""
-
-    first_s: Annotated[
-        float,
-        Meta(
-            ge=60.0,
-            le=86_400.0,
-            description="a scheduler that did worse is barred from the class for so long; doubles with each revert",
-        ),
-    ] = 600.0
-    most_s: Annotated[float, Meta(ge=600.0, le=31_536_000.0, description="the longest that it is barred")] = 604_800.0
-    fade_s: Annotated[
-        float, Meta(ge=3600.0, le=31_536_000.0, description="one revert is forgotten after each of these")
-    ] = 604_800.0
 
 
 class Ebpf(StrEnum):
@@ -196,12 +155,11 @@ class CollectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much the journal keeps and how often it writes."""
+    """How much the journal keeps."""
 
     size_mb: Annotated[float, Meta(ge=1.0, le=100_000.0, description="the oldest samples are dropped beyond this")] = (
         64.0
     )
-    commit_s: Annotated[Seconds, Meta(description="how often the journal is written to disk")] = 10.0
     costs_every: Annotated[
         int,
         Meta(ge=1, le=86_400, description="what a tick took of the agent's own time is kept of one in so many ticks"),
@@ -225,7 +183,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     standby: StandbySettings = StandbySettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     guard: GuardSettings = GuardSettings()
-    standing: StandingSettings = StandingSettings()
     collect: CollectSettings = CollectSettings()
     journal: JournalSettings = JournalSettings()
     table: Annotated[
@@ -244,14 +201,97 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = None
 
 
-def load(path: Path, *, required: bool = False) -> Settings:
+GONE: dict[str, tuple[object, str]] = {
+    "voting.decay": (0.8, "asa.decide.voting.DECAY"),
+    "voting.memory_s": (None, ""),
+    "voting.dwell_s": (None, ""),
+    "voting.trust": (None, ""),
+    "voting.least": (None, ""),
+    "voting.certainty": (None, ""),
+    "voting.bound": (None, ""),
+    "voting.drift": (None, ""),
+    "standby.budget_mb": (48.0, "asa.decide.standbys.BUDGET_MB"),
+    "standby.settle_s": (5.0, "asa.decide.standbys.SETTLE_S"),
+    "standby.margin": (0.05, "asa.decide.standbys.MARGIN"),
+    "standby.pressure_share": (0.1, "asa.decide.standbys.PRESSURE_SHARE"),
+    "standby.calm_s": (60.0, "asa.decide.standbys.CALM_S"),
+    "quarantine.longest_s": (3600.0, "asa.decide.quarantine.LONGEST_S"),
+    "quarantine.failures": (3, "asa.decide.quarantine.FAILURES"),
+    "quarantine.within_s": (3600.0, "asa.decide.quarantine.WITHIN_S"),
+    "guard.alpha": (0.01, "asa.decide.guard.ALPHA"),
+    "guard.worse_by": (0.25, "asa.decide.guard.WORSE_BY"),
+    "guard.settle_s": (2.0, "asa.decide.guard.SETTLE_S"),
+    "guard.longest_cooldown_s": (3600.0, "asa.decide.policy_state.LONGEST_REST_S"),
+    "standing.first_s": (600.0, "asa.decide.standing.FIRST_S"),
+    "standing.most_s": (604_800.0, "asa.decide.standing.MOST_S"),
+    "standing.fade_s": (604_800.0, "asa.decide.standing.FADE_S"),
+    "journal.commit_s": (10.0, "asa.journal.COMMIT_S"),
+}
+"""Settings of earlier versions: the constant that each one is now, and where it stands; "": of what was removed.
+
+A file that has one is still accepted, for an agent must start after an upgrade: it is ignored, and that is said.
+"""
+_GONE_METHODS = ("mean", "majority", "smoothing", "markov", "change-point")
+_MOST_NAMED = 3
+
+
+def gone(key: str) -> str:
+    """What became of a setting of an earlier version, and what to do."""
+    value, where = GONE.get(key, (None, ""))
+    if where:
+        return f"is a constant now, {value:g} ({where}); delete this line"
+    what = "was removed, time-weighted is used" if key == "voting.method" else "was removed"
+    return f"{what} (docs/voting.md); delete this line"
+
+
+def without_gone(data: Any) -> tuple[Any, dict[str, object]]:
+    """Plain data of a settings file without what is no setting any more, and that by key."""
+    found: dict[str, object] = {}
+    if not isinstance(data, dict):
+        return data, found
+    kept = dict(data)
+    for key in GONE:
+        section, _, name = key.partition(".")
+        if isinstance(kept.get(section), dict) and name in kept[section]:
+            found[key] = kept[section][name]
+            kept[section] = {other: value for other, value in kept[section].items() if other != name}
+            if not kept[section] and section not in Settings.__struct_fields__:
+                del kept[section]
+    voting = kept.get("voting")
+    if isinstance(voting, dict) and voting.get("method") in _GONE_METHODS:
+        found["voting.method"] = voting["method"]
+        kept["voting"] = {name: value for name, value in voting.items() if name != "method"}
+    return kept, found
+
+
+def recorded(text: str) -> tuple[Settings, list[str]]:
+    """Settings as a journal keeps them, and the keys in which this version differs. Raises msgspec.DecodeError."""
+    data, found = without_gone(msgspec.json.decode(text))
+    now = {key: value for key, (value, where) in GONE.items() if where} | {"voting.method": Method.TIME_WEIGHTED}
+    return wire.shaped(data, Settings), [key for key, value in found.items() if now.get(key, value) != value]
+
+
+def load(path: Path, *, required: bool = False, say: Callable[[str], None] = lambda _: None) -> Settings:
     """Settings from `path`; a missing file means the defaults unless `required`. Raises InputError.
 
-    A file that this user may not look at is not a missing one. The files that it names are given as whole paths.
+    A file that this user may not look at is not a missing one. The files that it names are given as whole paths. `say`
+    gets one line when the file sets what is no setting any more.
     """
     if not required and not paths.there(path):
         return Settings()
-    return beside(path, yamlfile.load(path, Settings))
+    found: dict[str, object] = {}
+
+    def pruned(data: Any) -> Any:
+        kept, old = without_gone(data)
+        found.update(old)
+        return kept
+
+    settings = beside(path, yamlfile.load(path, Settings, pruned))
+    if found:
+        more = len(found) - _MOST_NAMED
+        named = ", ".join(list(found)[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        say(f"{path}: ignored, no settings any more: {named}; delete them (`asa config check` names the lines)")
+    return settings
 
 
 def beside(path: Path, settings: Settings) -> Settings:

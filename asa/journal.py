@@ -30,6 +30,8 @@ from asa.core.mark import Mark
 from asa.core.sample import RawSample
 
 _Row = TypeVar("_Row")
+COMMIT_S = 10.0
+"""How often it is written to the disk, which has to wake for it: what is lost when the power fails. A first choice."""
 
 
 class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +124,7 @@ class Journal:
         self._sizes: Mapping[str, int] = {}
 
     @classmethod
-    def open(cls, path: Path, *, size_mb: float = 64.0, commit_s: float = 10.0) -> Self:
+    def open(cls, path: Path, *, size_mb: float = 64.0, commit_s: float = COMMIT_S) -> Self:
         """Open or create. Raises JournalError: JournalLostError for a foreign, newer or damaged file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,6 @@ from asa.config import (
     PolicySettings,
     QuarantineSettings,
     StandbySettings,
-    StandingSettings,
     Voting,
 )
 from asa.core.decision import (
@@ -49,7 +48,6 @@ class Rules:
     may_switch: bool
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
-    standing: StandingSettings = field(default_factory=StandingSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     may_stand_by: bool = False  # the gate works here
     shadow: bool = False  # what is chosen is never attached: what was chosen last counts as what runs
@@ -165,7 +163,7 @@ def _stand_by(
         pending=memory.pending,
         memory_pressure=None if derived is None else derived.pressure_memory_some_share,
         spare=spare,
-        rules=rules.standby,
+        count=rules.standby.count,
     )
 
 

@@ -9,7 +9,7 @@ import re
 import stat
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -32,17 +32,22 @@ _EXPECTED = re.compile(r"Invalid (enum )?value\b|Expected (`[^`]*`, got |`(int|f
 _BITS = 63  # of a whole number: what JSON's readers take, and no line is full of its digits
 
 
-def load(path: Path, into: type[T]) -> T:
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+def load(path: Path, into: type[T], pruned: Callable[[Any], Any] = _as_it_is) -> T:
     """Decode `path` into the msgspec struct `into`; unknown keys and wrong types raise InputError.
 
-    An empty file is an empty mapping. A missing or unreadable file is an InputError too.
+    An empty file is an empty mapping. A missing or unreadable file is an InputError too. `pruned` gives the plain data
+    without what is to be ignored.
     """
-    return loads(_text(path), into, str(path))
+    return loads(_text(path), into, str(path), pruned)
 
 
-def loads(text: str, into: type[T], name: str) -> T:
+def loads(text: str, into: type[T], name: str, pruned: Callable[[Any], Any] = _as_it_is) -> T:
     """The same for text; `name` stands for the file in errors."""
-    data = _data(text, _StrictLoader, name)
+    data = pruned(_data(text, _StrictLoader, name))
     try:
         return wire.shaped(data, into)
     except msgspec.ValidationError as error:
@@ -81,14 +86,14 @@ class Examined:
     data: Any = None  # plain; of a key that stands twice the last, None for a file that cannot be read
 
 
-def examine(path: Path, into: type) -> Examined:
+def examine(path: Path, into: type, pruned: Callable[[Any], Any] = _as_it_is) -> Examined:
     """All that `load` would complain about, not the first alone; no faults exactly where `load` succeeds."""
     name = str(path)
     try:
         text = _text(path)
         node = _data(text, _NodeLoader, name)
         lines, doubled = _keys(node)
-        data = _data(text, _LastLoader, name)
+        data = pruned(_data(text, _LastLoader, name))
     except InputError as error:
         fault = Fault(key="", line=None, value=error.value, allowed=error.allowed, kind=FaultKind.UNREADABLE)
         return Examined(faults=(fault,), lines={})
@@ -98,7 +103,7 @@ def examine(path: Path, into: type) -> Examined:
     found.extend(_walk(data, into, "", name, lines))
     if not found:
         try:
-            loads(text, into, name)
+            loads(text, into, name, pruned)
         except InputError as error:
             found = [_fault(error, "", lines)]
     return Examined(faults=tuple(sorted(found, key=lambda fault: fault.line or 0)), lines=lines, data=data)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_machine import CLASSES, ONE, THREE, TWO, A, Machine
 
-from asa.config import PolicySettings, QuarantineSettings
+from asa.config import PolicySettings
 from asa.core.decision import EEVDF, ExitKind, Reason, SwitchOutcome
 from asa.decide import cooldown
 from asa.decide.policy import MOST_REVERTS_PER_HOUR
+from asa.decide.quarantine import FAILURES
 
 HOUR = 3600
 ENDS = [SwitchOutcome.CONFIRMED] * 6 + [SwitchOutcome.FAILED, SwitchOutcome.REFUSED, SwitchOutcome.LOST]
@@ -58,7 +59,7 @@ def reverts_and_failures_are_bounded(orders):
     for count in Counter((decision.workload, decision.current) for decision in reverts).values():
         assert count <= 3  # barred for 10, 20, 40 minutes
     bad = Counter(decision.switch_to for _, decision, end in orders if end is not SwitchOutcome.CONFIRMED)
-    assert all(count <= QuarantineSettings().failures for count in bad.values())
+    assert all(count <= FAILURES for count in bad.values())
     return len(reverts) + sum(end is SwitchOutcome.REFUSED for _, _, end in orders)
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_is_its_own_part(tmp_path):
 
 values = st.none() | st.booleans() | st.integers(-2, 100) | st.floats() | st.sampled_from(["off", "auto", "core", "x"])
 sections = st.dictionaries(
-    st.sampled_from(["window_s", "threshold", "gpu", "ebpf", "gate", "trusted_owners", "enabled", "alpha", "x", "1"]),
+    st.sampled_from(["window_s", "threshold", "gpu", "ebpf", "gate", "trusted_owners", "enabled", "x", "1"]),
     values | st.lists(st.integers(-1, 3), max_size=3),
     max_size=3,
 )

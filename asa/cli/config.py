@@ -29,7 +29,8 @@ default, and the line of the file that sets it. The output can be kept and edite
 """
 _CHECK = """\
 Names everything in a settings file that the agent would not accept, with the line, what is allowed, and
-the setting that was probably meant. The mapping table and the model that the file names are opened too.
+the setting that was probably meant. Settings of earlier versions that are constants now are named, too; the
+agent ignores them. The mapping table and the model that the file names are opened too.
 """
 _FILES = """
 files:
@@ -130,7 +131,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     path, required = _file(arguments.file)
     values = config.load(path, required=required)
-    lines = yamlfile.examine(path, config.Settings).lines if required or paths.there(path) else {}
+    lines = yamlfile.examine(path, config.Settings, _pruned).lines if required or paths.there(path) else {}
     if arguments.json:
         rows = [_as_json(setting, path) for setting in settings(values, lines)]
         print(wire.json_text({"file": str(path), "exists": paths.there(path), "settings": rows}))
@@ -174,15 +175,20 @@ def _check(arguments: argparse.Namespace) -> int:
 
     path, required = _file(arguments.file)
     exists = required or paths.there(path)
-    found = yamlfile.examine(path, config.Settings) if exists else yamlfile.Examined(faults=(), lines={})
+    found = yamlfile.examine(path, config.Settings, _pruned) if exists else yamlfile.Examined(faults=(), lines={})
     allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
     known = _sections() | allowed
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
     rows.extend(_named_files(path, found))
+    ignored = [
+        {"key": key, "line": line, "text": f"{key}: {config.gone(key)}"}
+        for key, line in sorted(found.lines.items(), key=lambda item: item[1])
+        if key in config.GONE or (key == "voting.method" and key not in _set(found.data))
+    ]
     if arguments.json:
-        print(wire.json_text({"file": str(path), "exists": paths.there(path), "faults": rows}))
+        print(wire.json_text({"file": str(path), "exists": paths.there(path), "faults": rows, "ignored": ignored}))
         return 1 if rows else 0
-    for row in rows:
+    for row in rows + ignored:
         place = f"{path}:{row['line']}" if row["line"] else str(path)
         print(f"{place}: {row['text']}")
     if not exists:
@@ -190,9 +196,23 @@ def _check(arguments: argparse.Namespace) -> int:
     elif rows:
         print(f"{len(rows)} fault{'s' if len(rows) > 1 else ''} in {path}")
     else:
-        count = sum(key in found.lines for key in allowed)
-        print(f"{path} is right; it sets {count} of {len(allowed)} settings")
+        count = sum(key in allowed for key in _set(found.data))
+        also = f"; {len(ignored)} that it sets are ignored" if ignored else ""
+        print(f"{path} is right; it sets {count} of {len(allowed)} settings{also}")
     return 1 if rows else 0
+
+
+def _pruned(data: Any) -> Any:
+    from asa import config
+
+    return config.without_gone(data)[0]
+
+
+def _set(data: Any, above: str = "") -> set[str]:
+    """Keys that these data set."""
+    if not isinstance(data, dict):
+        return set()
+    return {key for name, value in data.items() for key in (f"{above}{name}", *_set(value, f"{above}{name}."))}
 
 
 def _sections() -> dict[str, str]:

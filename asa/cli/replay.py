@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     tried = None if arguments.settings is None else config.load(arguments.settings, required=True)
     with opened(path) as journal:
         header = next(session.header for session in journal.sessions() if session.number == number)
-        went_by = _settings(header.settings)
+        went_by, differing = _settings(header.settings)
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
         rules = _rules(journal, number, header, settings, models)
@@ -90,7 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
             usual_delays(journal.events(number)),
             _permitted if tried is not None else partial(_renewed, models=models),
         )
-    source = "the recorded settings" if went_by is not None else "the settings of now: the recording has none"
+    source = (
+        f"the recorded settings{_but(differing)}"
+        if went_by is not None
+        else "the settings of now: the recording has none"
+    )
     source = source if tried is None else str(arguments.settings)
     if arguments.json:
         body = {"journal": str(path), "session": number, "settings": source, "replay": found}
@@ -109,15 +113,18 @@ def _config_path() -> Path:
     return paths.default().config
 
 
-def _settings(text: str) -> "Settings | None":
+def _but(differing: "list[str]") -> str:
+    return f" but {', '.join(differing)}, constants of this version" if differing else ""
+
+
+def _settings(text: str) -> "tuple[Settings | None, list[str]]":
     import msgspec
 
-    from asa import wire
-    from asa.config import Settings
+    from asa import config
     from asa.core.errors import JournalError
 
     try:
-        return wire.from_json(text, Settings) if text else None
+        return config.recorded(text) if text else (None, [])
     except msgspec.DecodeError as error:
         raise JournalError(f"the recorded settings are not of this version: {error}; give --settings FILE") from error
 
@@ -157,7 +164,6 @@ def _rules(
         may_switch=header.mode in {"switching", "shadow"} or (not header.mode and not observed),
         guard=settings.guard,
         quarantine=settings.quarantine,
-        standing=settings.standing,
         standby=settings.standby,
         may_stand_by=stood_by,
         shadow=header.mode == "shadow",
@@ -182,7 +188,7 @@ def _renewed(rules: "Rules", told: "Told", models: "_Models") -> "Rules":
 
     rules = _permitted(rules, told)
     versions = rules.versions if told.versions is None else told.versions
-    settings = _settings(told.settings)
+    settings, _ = _settings(told.settings)
     if settings is None:
         return replace(rules, versions=versions)
     return replace(
@@ -193,7 +199,6 @@ def _renewed(rules: "Rules", told: "Told", models: "_Models") -> "Rules":
         policy=settings.policy,
         guard=settings.guard,
         quarantine=settings.quarantine,
-        standing=settings.standing,
         standby=settings.standby,
         versions=versions,
     )

@@ -11,10 +11,10 @@ when it has `LOOKS` blocks, and is closed after the last look: its evidence stay
 
 Worse is a signal that is worse on all three counts:
 
-- by chance so large a difference is improbable: `asa.decide.ranks`, one-sided. The settings' `alpha` is the chance of a
+- by chance so large a difference is improbable: `asa.decide.ranks`, one-sided. `ALPHA` is the chance of a
   false alarm in a whole trial. Each look may spend its share of it (Lan and DeMets, Biometrika 70, 1983: early ones
   little), divided by the number of comparisons (signals times references) that it makes (Bonferroni);
-- its median is larger by the share `worse_by`;
+- its median is larger by the share `WORSE_BY`;
 - and by more than `asa.decide.signals.FLOOR`, below which nobody feels it.
 
 Classes are wide: the same one with five busy tasks instead of three waits longer under any scheduler. So only blocks
@@ -32,7 +32,6 @@ and fades.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Protocol
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.ranks import larger
@@ -51,6 +50,12 @@ from asa.decide.signals import (
     values_of,
 )
 
+ALPHA = 0.01
+"""How probable a false alarm may be in one trial, all signals and looks together. A first choice."""
+WORSE_BY = 0.25
+"""By what share of the reference a median must be worse. A first choice."""
+SETTLE_S = 2.0
+"""What is measured for so long after a switch tells of the switch, not of the scheduler. A first choice."""
 BLOCK_S = 3.0
 _WHOLE = 0.9  # of it is a block: ticks come a little early or late, and one that waits for the next has a tick too many
 LOOKS: tuple[tuple[int, float], ...] = ((6, 0.1), (10, 0.2), (15, 0.3), (20, 0.4))
@@ -69,20 +74,6 @@ would let the guard blame the scheduler for that. A class then counts as met fir
 """
 LONGEST_GAP_S = 10.0
 """Without a tick for longer a trial ends: the machine slept, or nobody could say what it did."""
-
-
-class Rules(Protocol):
-    """The part of `asa.config.GuardSettings` that is needed here."""
-
-    @property
-    def alpha(self) -> float:
-        """Chance of a false alarm in one trial."""
-        ...
-
-    @property
-    def worse_by(self) -> float:
-        """By what share of the reference a median must be worse."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +184,6 @@ def judge(
     workload: Workload,
     scheduler: SchedulerName,
     previous: SchedulerName | None,
-    rules: Rules,
 ) -> Worse | None:
     """The verdict of a look, if this tick is one; to be asked once after each `observe`.
 
@@ -217,7 +207,7 @@ def judge(
         for place, signal in enumerate(SIGNALS)
         if (values := _known(mine, place)) and (reference := _known(others, place))
     ]
-    level = rules.alpha * trial.share / max(1, len(comparisons))
+    level = ALPHA * trial.share / max(1, len(comparisons))
     found = [
         Worse(
             workload=workload,
@@ -232,7 +222,7 @@ def judge(
             level=level,
         )
         for signal, than, values, reference in comparisons
-        if felt(signal, median(values), median(reference), rules.worse_by)
+        if felt(signal, median(values), median(reference), WORSE_BY)
     ]
     return min((worse for worse in found if worse.p <= level), key=lambda worse: worse.p, default=None)
 

@@ -31,7 +31,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from asa.core.decision import Order, OrderKind, SchedulerName, Workload
-from asa.decide import gain, kept_file, stretches
+from asa.decide import gain, guard, kept_file, stretches
 from asa.decide.guard import MOST_BLOCKS, Worse
 from asa.decide.policy_state import PolicyState, Rules, Trying, Verdict, version_of
 from asa.decide.stretches import Stretch
@@ -277,7 +277,7 @@ def _measured(
     for other in reversed(waiting):
         if other.workload != stretch.workload or other.scheduler == stretch.scheduler:
             continue
-        outcome = stretches.compare(stretch, other, rules.guard.worse_by)
+        outcome = stretches.compare(stretch, other, guard.WORSE_BY)
         if outcome is not None:
             lessons = replace(lessons, open=tuple(one for one in waiting if one is not other))
             return _counted(lessons, stretch.workload, stretch.scheduler, other.scheduler, outcome, wall_ns, rules)

@@ -7,7 +7,7 @@ Switches stay bounded whatever is measured. Those for another class lie a cooldo
 revert (the guard's) does not wait, but it bars the scheduler from the class (`asa.decide.standing`), and the class
 then wants what it was reverted to, or EEVDF after a second one, for a time that doubles with each revert: in an hour a
 class is reverted `MOST_REVERTS_PER_HOUR` times at most, and a scheduler that fails is tried as often as
-`quarantine.failures`.
+`quarantine.FAILURES`.
 
 A class wants what the table names for it, or what has proved better here (`asa.decide.learning`). The switch has to
 gain more than it costs (`asa.decide.gain`) where the table knows both, and where its scores are what the choice was
@@ -198,27 +198,26 @@ def _settled(state: PolicyState, now_ns: int, rules: Rules) -> bool:
     """Does this tick tell of the class under its scheduler, and is anybody to learn from it?"""
     if not rules.guard.enabled or rules.shadow or now_ns - state.since_ns < rules.policy.dwell_s * 1e9:
         return False
-    return state.last_switch_ns is None or now_ns - state.last_switch_ns >= rules.guard.settle_s * 1e9
+    return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
 
 
 def _judge(state: PolicyState, workload: Workload, current: SchedulerName, rules: Rules) -> Worse | None:
     previous = state.previous
     if previous is not None and not _may_serve(state, workload, previous, state.out, rules):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
-    return guard.judge(state.guard, workload=workload, scheduler=current, previous=previous, rules=rules.guard)
+    return guard.judge(state.guard, workload=workload, scheduler=current, previous=previous)
 
 
 def _take_back(
     state: PolicyState, standing: Standing, worse: Worse, *, now_ns: int, wall_ns: int, rules: Rules
 ) -> tuple[PolicyState, Standing, Verdict]:
     standing = standings.lower(
-        standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions, rules=rules.standing),
+        standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions),
         workload=worse.workload,
         scheduler=worse.scheduler,
         version=version_of(worse.scheduler, rules),
         wall_ns=wall_ns,
         why=worse.sentence,
-        rules=rules.standing,
     )
     barred, tried = state.barred | {worse.scheduler}, state.trying
     last = state.revert_of(worse.workload)

@@ -44,15 +44,15 @@ def learn(
         if event.outcome is SwitchOutcome.LOST and event.withdrawn and stood_ns >= _STOOD_NS:
             return state, standing  # it comes back with the lease
         return replace(state, held=orders.failed(held, event)), standing
-    kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine)
+    kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine.backoff_s)
     if off is not None:
         standing = standings.put_off(
-            standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions, rules=rules.standing),
+            standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions),
             scheduler=off,
             version=version_of(off, rules),
             wall_ns=wall_ns,
             why=event.exit.reason if event.exit is not None else event.detail,
-            count=rules.quarantine.failures,
+            count=quarantine.FAILURES,
         )
     return replace(state, quarantine=kept), standing
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandingSettings
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings
 from asa.core.decision import Reason, SchedulerName, Workload
 from asa.decide import cooldown
 from asa.decide.cooldown import Costs
@@ -15,6 +15,8 @@ from asa.decide.power import Power
 from asa.decide.quarantine import Quarantine
 from asa.decide.table import MappingTable
 
+LONGEST_REST_S = 3600.0
+"""The longest that a class rests after reverts: the cooldown doubles with each. A first choice."""
 SHORTEST_REST_S = 10.0
 """A class rests after a revert also where the settings have no cooldown."""
 
@@ -30,8 +32,6 @@ class Rules(Protocol):
     def guard(self) -> GuardSettings: ...  # noqa: D102
     @property
     def quarantine(self) -> QuarantineSettings: ...  # noqa: D102
-    @property
-    def standing(self) -> StandingSettings: ...  # noqa: D102
     @property
     def versions(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
@@ -52,7 +52,7 @@ class Revert:
     def rests(self, now_ns: int, rules: Rules) -> bool:
         """Does the class keep to `back` still?"""
         rest_s = max(cooldown.longest_s(rules.policy.cooldown_s), SHORTEST_REST_S) * 2.0 ** min(self.count, 32)
-        return now_ns - self.at_ns < min(rest_s, rules.guard.longest_cooldown_s) * 1e9
+        return now_ns - self.at_ns < min(rest_s, LONGEST_REST_S) * 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

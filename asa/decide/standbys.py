@@ -11,9 +11,18 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from asa.config import StandbySettings
 from asa.core.decision import EEVDF, Probabilities, SchedulerName, Workload
 
+BUDGET_MB = 48.0
+"""Memory that they may take together: four of the largest that were measured for the design (3 to 12 MB)."""
+SETTLE_S = 5.0
+"""How long one must have been wanted before it is loaded: that takes seconds of processor time. A first choice."""
+MARGIN = 0.05
+"""How much more probable a newcomer must be than the one whose place it takes. A first choice."""
+PRESSURE_SHARE = 0.1
+"""All are let go when tasks wait for memory for more than this share of a tick. A first choice."""
+CALM_S = 60.0
+"""And loaded again after so long without such waits. A first choice."""
 _UNKNOWN_BYTES = 12_000_000  # the largest of those measured for the design (3 to 12 MB)
 _HABIT_S = 1800.0
 _NOW_WEIGHT, _HABIT_WEIGHT, _TABLE_WEIGHT = 0.6, 0.35, 0.05
@@ -74,18 +83,19 @@ def choose(
     pending: SchedulerName | None,
     memory_pressure: float | None,
     spare: bool,
-    rules: StandbySettings,
+    count: int,
 ) -> Readiness:
     """One tick's choice, in `chosen`.
 
     `served`: the scheduler that each class would get now. `memory_pressure`: share of the tick in which tasks were
     stalled for memory. While a switch is `pending` nobody new is loaded and the one switched to stays, for it may be
     among them. `spare`: False when nothing shall stand by (no gate, on hold, the battery is to be saved).
+    `count`: how many at most.
     """
-    if memory_pressure is not None and memory_pressure > rules.pressure_share:
+    if memory_pressure is not None and memory_pressure > PRESSURE_SHARE:
         state = replace(state, pressed_ns=now_ns)
-    pressed = state.pressed_ns is not None and now_ns - state.pressed_ns < rules.calm_s * 1e9
-    if not spare or pressed or not rules.count:
+    pressed = state.pressed_ns is not None and now_ns - state.pressed_ns < CALM_S * 1e9
+    if not spare or pressed or not count:
         return replace(state, chosen=(), newcomers=()) if state.chosen or state.newcomers else state
     if pending is not None:  # it would load beside the switch, and what is awaited may be one of them
         return state
@@ -93,19 +103,19 @@ def choose(
     found = {name: score for name, score in found.items() if name not in (EEVDF, running)}
     for name in state.chosen:
         if name in found:
-            found[name] += rules.margin
+            found[name] += MARGIN
     ranked = sorted(found, key=found.__getitem__, reverse=True)  # stable: ties stand as in the table
-    wanted = _fit(ranked, state.sizes, rules)
+    wanted = _fit(ranked, state.sizes, count)
     if wanted == state.chosen and not state.newcomers:
         return state
     since = dict(state.newcomers)
     newcomers = tuple((name, since.get(name, now_ns)) for name in wanted if name not in state.chosen)
-    ripe = {name for name, since_ns in newcomers if now_ns - since_ns >= rules.settle_s * 1e9}
+    ripe = {name for name, since_ns in newcomers if now_ns - since_ns >= SETTLE_S * 1e9}
     first = [name for name in wanted if name in state.chosen or name in ripe]
     staying = [name for name in ranked if name in state.chosen and name not in wanted]
     return replace(
         state,
-        chosen=_fit([*first, *staying], state.sizes, rules),
+        chosen=_fit([*first, *staying], state.sizes, count),
         newcomers=tuple(one for one in newcomers if one[0] not in ripe),
     )
 
@@ -117,13 +127,11 @@ def weigh(state: Readiness, sizes: Mapping[SchedulerName, int]) -> Readiness:
     return replace(state, sizes={**state.sizes, **sizes})
 
 
-def _fit(
-    names: Collection[SchedulerName], sizes: Mapping[SchedulerName, int], rules: StandbySettings
-) -> tuple[SchedulerName, ...]:
-    left_bytes, fitting = rules.budget_mb * 1e6, list[SchedulerName]()
+def _fit(names: Collection[SchedulerName], sizes: Mapping[SchedulerName, int], count: int) -> tuple[SchedulerName, ...]:
+    left_bytes, fitting = BUDGET_MB * 1e6, list[SchedulerName]()
     for name in names:
         size = sizes.get(name, _UNKNOWN_BYTES)
-        if len(fitting) < rules.count and size <= left_bytes:
+        if len(fitting) < count and size <= left_bytes:
             left_bytes -= size
             fitting.append(name)
     return tuple(fitting)

@@ -2,7 +2,7 @@
 """The standing of schedulers on this machine: which are barred, for which class, until when and why.
 
 A **mark** is made by the guard's verdict (for one class: the bar doubles with each revert and a revert is forgotten
-for each `fade_s` after its end) or by failures (for all classes, until the user lifts it). A new version of the
+for each `FADE_S` after its end) or by failures (for all classes, until the user lifts it). A new version of the
 scheduler's file clears either. Marks are kept over restarts, so their times are CLOCK_REALTIME. The functions are
 pure but `load` and `save`. Nothing is decided here: `asa.decide.policy` asks `barred`.
 """
@@ -10,17 +10,23 @@ pure but `load` and `save`. Nothing is decided here: `asa.decide.policy` asks `b
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import kept_file
 
+FIRST_S = 600.0
+"""The bar after the first revert of a scheduler in a class; doubles with each one. A first choice."""
+MOST_S = 604_800.0
+"""The longest bar: a week. A first choice."""
+FADE_S = 604_800.0
+"""One revert is forgotten each time so much has passed since the bar ended. A first choice."""
 MOST_MARKS = 512
 """The one that ends first goes when there are more: some forty classes times as many schedulers never come near."""
 MOST_REVERTS = 64
-"""Counted no further: long before, the bar is as long as the rules allow."""
+"""Counted no further: long before, the bar is `MOST_S`."""
 
 
 class Cause(StrEnum):
@@ -50,25 +56,6 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     marks: tuple[Mark, ...] = ()
 
 
-class Rules(Protocol):
-    """The part of `asa.config.StandingSettings` that is needed here."""
-
-    @property
-    def first_s(self) -> float:
-        """Bar of the first revert."""
-        ...
-
-    @property
-    def most_s(self) -> float:
-        """Longest bar."""
-        ...
-
-    @property
-    def fade_s(self) -> float:
-        """One revert is forgotten each time so much has passed since the bar ended."""
-        ...
-
-
 def lower(
     standing: Standing,
     *,
@@ -77,7 +64,6 @@ def lower(
     version: str,
     wall_ns: int,
     why: str,
-    rules: Rules,
 ) -> Standing:
     """After a revert: bar `scheduler` for `workload`, twice as long as the last time. EEVDF is never barred."""
     if scheduler == EEVDF:
@@ -85,9 +71,9 @@ def lower(
     earlier = _find(standing, scheduler, workload, Cause.REVERTED)
     count = 1
     if earlier is not None and _of(earlier, version):
-        count += _reverts_left(earlier, wall_ns, rules)
+        count += _reverts_left(earlier, wall_ns)
     count = min(count, MOST_REVERTS)
-    penalty_s = min(rules.first_s * 2 ** (count - 1), rules.most_s)
+    penalty_s = min(FIRST_S * 2 ** (count - 1), MOST_S)
     mark = Mark(
         scheduler=scheduler,
         cause=Cause.REVERTED,
@@ -153,7 +139,7 @@ def barred(
     return frozenset(SchedulerName(mark.scheduler) for mark in barring(standing, workload, wall_ns, versions))
 
 
-def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str], rules: Rules) -> Standing:
+def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str]) -> Standing:
     """Without the marks that are faded or belong to another version; to be done at start and now and then.
 
     A mark from the future was made while the clock was wrong: it is taken as made now.
@@ -166,7 +152,7 @@ def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str], ru
         if mark.at_ns > wall_ns:
             until_ns = None if mark.until_ns is None else wall_ns + mark.until_ns - mark.at_ns
             left = msgspec.structs.replace(mark, at_ns=wall_ns, until_ns=until_ns)
-        if left.until_ns is None or _reverts_left(left, wall_ns, rules):
+        if left.until_ns is None or _reverts_left(left, wall_ns):
             kept.append(left)
     return Standing(marks=tuple(kept))
 
@@ -194,12 +180,12 @@ def _with(standing: Standing, mark: Mark, *, instead_of: Mark | None) -> Standin
     return Standing(marks=(*others, mark))
 
 
-def _reverts_left(mark: Mark, wall_ns: int, rules: Rules) -> int:
+def _reverts_left(mark: Mark, wall_ns: int) -> int:
     """How many of a mark's reverts are not forgotten yet."""
     if mark.until_ns is None:
         return mark.count
     since_ns = max(0, wall_ns - mark.until_ns)
-    return max(0, mark.count - int(since_ns / 1e9 / rules.fade_s))
+    return max(0, mark.count - int(since_ns / 1e9 / FADE_S))
 
 
 def _of(mark: Mark, version: str) -> bool:

@@ -52,7 +52,7 @@ def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
 def compare(one: Stretch, other: Stretch, worse_by: float) -> int | None:
     """1: `one` was better, -1: worse, 0: alike, or better in one signal and worse in another. Of the same class.
 
-    Only differences count that the guard would count (`felt`; `worse_by` is its setting). None: the load was not
+    Only differences count that the guard would count (`felt`; `worse_by` as there). None: the load was not
     comparable, no signal is known of both, or what was worse switched far more often (`chattier`).
     """
     for place, by, share in LOAD_MATCH:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa config show|check` on files as a person writes them."""
 
+import importlib
 import json
 import shutil
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_every_fault_with_what_was_meant(place, capsys):
         "F:7: switch.stop_limits: there is no such setting; did you mean switch.stop_limit_s?",
         "F:8: zzz: there is no such setting; allowed: one of the keys "
         + ", ".join(field.name for field in msgspec.structs.fields(config.Settings)),
-        "F:9: journal: 5 is not accepted; allowed: settings of its own: size_mb, commit_s, costs_every",
+        "F:9: journal: 5 is not accepted; allowed: settings of its own: size_mb, costs_every",
         "7 faults in F",
     ]
 
@@ -159,9 +160,9 @@ def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
 
 def test_small_numbers_come_back(tmp_path, capsys):
     path = tmp_path / "small.yaml"
-    path.write_text("guard: {alpha: 0.00001}\n")  # 1e-05 would be text in YAML 1.1
+    path.write_text("interval_s: 0.1\nguard: {baseline_s: 0.00001}\n")  # 1e-05 would be text in YAML 1.1
     path.write_text(asa(capsys, "show", path)[1])
-    assert config.load(path).guard.alpha == 0.00001
+    assert config.load(path).guard.baseline_s == 0.00001
 
 
 def test_settings_for_programs(place, capsys):
@@ -186,14 +187,68 @@ def test_show_of_a_wrong_file_is_one_line(place, capsys):
         ("intervall_s", "interval_s"),
         ("threshold", "voting.threshold"),
         ("policy.threshold", "voting.threshold"),
-        ("standby.settle_s.x", None),
-        ("guard.settl_s", "guard.settle_s"),
+        ("standby.count.x", None),
+        ("guard.baselin_s", "guard.baseline_s"),
         ("voteing", "voting"),
         ("qqqq", None),
     ],
 )
 def test_nearest(key, meant):
     assert command.nearest(key) == meant
+
+
+OLD = """\
+voting: {method: markov, trust: 0.3}
+standby:
+  count: 1
+  margin: 0.07
+standing: {first_s: 60}
+guard: {alpha: 0.01, worse_by: much}
+"""
+
+
+def test_settings_of_an_earlier_version_are_ignored_and_that_is_said(place, capsys):
+    """An agent must start after an upgrade, whatever its file was written for."""
+    place.write_text(OLD)
+    said = []
+    found = config.load(place, say=said.append)
+    assert found == config.Settings(standby=config.StandbySettings(count=1))
+    (line,) = said
+    assert line == (
+        f"{place}: ignored, no settings any more: voting.trust, standby.margin, guard.alpha and 3 more; "
+        "delete them (`asa config check` names the lines)"
+    )
+    code, text, _ = asa(capsys, "check")
+    assert code == 0
+    assert text.replace(str(place), "F").splitlines() == [
+        "F:1: voting.method: was removed, time-weighted is used (docs/voting.md); delete this line",
+        "F:1: voting.trust: was removed (docs/voting.md); delete this line",
+        "F:4: standby.margin: is a constant now, 0.05 (asa.decide.standbys.MARGIN); delete this line",
+        "F:5: standing.first_s: is a constant now, 600 (asa.decide.standing.FIRST_S); delete this line",
+        "F:6: guard.alpha: is a constant now, 0.01 (asa.decide.guard.ALPHA); delete this line",
+        "F:6: guard.worse_by: is a constant now, 0.25 (asa.decide.guard.WORSE_BY); delete this line",
+        "F is right; it sets 1 of 30 settings; 6 that it sets are ignored",
+    ]
+    assert len(json.loads(asa(capsys, "check", "--json")[1])["ignored"]) == 6
+    assert asa(capsys, "show")[0] == 0
+
+
+def test_settings_of_an_old_recording_are_read():
+    text = json.dumps({"interval_s": 2.0, "guard": {"alpha": 0.05, "settle_s": 2.0}, "voting": {"method": "mean"}})
+    assert config.recorded(text) == (config.Settings(interval_s=2.0), ["guard.alpha", "voting.method"])
+    with pytest.raises(msgspec.DecodeError, match="nonsense"):
+        config.recorded('{"nonsense": 1}')
+
+
+def test_what_became_a_constant_is_the_constant_that_is_named():
+    now = {setting.key for setting in command.settings(config.Settings(), {})}
+    assert now.isdisjoint(config.GONE)
+    named = [(value, *where.rpartition(".")[::2]) for value, where in config.GONE.values() if where]
+    assert [getattr(importlib.import_module(module), name) for _, module, name in named] == [one[0] for one in named]
+
+
+def test_there_are_few_settings():
+    assert len(list(command.settings(config.Settings(), {}))) <= 32
 
 
 def test_every_setting_says_what_it_is_for():

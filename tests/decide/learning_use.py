@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from policy_bench import WALL_NS, Rules
 
-from asa.config import GuardSettings
 from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
 from asa.decide import guard, learning
 from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS
@@ -16,7 +15,7 @@ from asa.decide.signals import Signals
 S = 1_000_000_000
 WEB, GAME = Workload("web"), Workload("game")
 OLD, NEW = SchedulerName("scx_old"), SchedulerName("scx_new")
-RULES = Rules(guard=GuardSettings(alpha=0.01, worse_by=0.25))
+RULES = Rules()
 KEEP = keep(None, Reason.SERVED, "")
 
 
@@ -37,7 +36,7 @@ class Use:
         after = replace(before, guard=seen, running=scheduler, **changes)
         worse = None
         if judged:
-            worse = guard.judge(seen, workload=workload, scheduler=scheduler, previous=None, rules=self.rules.guard)
+            worse = guard.judge(seen, workload=workload, scheduler=scheduler, previous=None)
         self.note(before, after, KEEP if worse is None else replace(KEEP, worse=worse))
         return worse is not None
 

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandingSettings
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings
 from asa.core.decision import (
     EEVDF,
     Order,
@@ -41,7 +41,6 @@ class Rules:
     policy: PolicySettings = field(default_factory=lambda: PolicySettings(cooldown_s=10.0, dwell_s=2.0))
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
-    standing: StandingSettings = field(default_factory=StandingSettings)
     versions: dict = field(default_factory=dict)
     may_switch: bool = True
     shadow: bool = False

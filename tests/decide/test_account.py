@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from asa.config import PolicySettings, QuarantineSettings, StandingSettings, Voting
+from asa.config import PolicySettings, QuarantineSettings, Voting
 from asa.core.decision import (
     EEVDF,
     ExitKind,
@@ -43,7 +43,7 @@ RULES = Rules(
     policy=PolicySettings(),
     name_of_ops=SchedulerName,
     may_switch=True,
-    quarantine=QuarantineSettings(backoff_s=30.0, failures=2),
+    quarantine=QuarantineSettings(backoff_s=30.0),
 )
 NOTHING = Standing()
 EXIT = SchedulerExit(kind=ExitKind.ERROR, reason="invalid CPU 99", source="the scheduler")
@@ -112,14 +112,12 @@ def test_one_that_failed_too_often_is_out_until_lifted():
     for at_s in (10, 100, 200):
         memory, kept = fail(memory, kept, at_s)
     rusty = places(memory, kept, 10_000)[0]
-    assert (rusty.out, rusty.until_ns) == ("off after 2 failures: invalid CPU 99", None)
+    assert (rusty.out, rusty.until_ns) == ("off after 3 failures: invalid CPU 99", None)
     assert places(memory, standing.lift(kept, RUSTY), 10_000)[0].out == ""
 
 
 def lowered(kept=NOTHING, workload=CPU):
-    return standing.lower(
-        kept, workload=workload, scheduler=RUSTY, version="", wall_ns=WALL_NS, why="it waits", rules=StandingSettings()
-    )
+    return standing.lower(kept, workload=workload, scheduler=RUSTY, version="", wall_ns=WALL_NS, why="it waits")
 
 
 def test_one_that_the_guard_took_back_is_out_for_that_class_alone():

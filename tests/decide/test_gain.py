@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from policy_bench import CPU, DISK, FLASH, RULES, RUSTY, TABLE, WALL_NS, Rules, S, ask, event, settled
 
-from asa.config import PolicySettings, StandingSettings
+from asa.config import PolicySettings
 from asa.core.decision import EEVDF, Reason, SwitchOutcome, Vote
 from asa.decide import gain, learning, policy, standing
 from asa.decide.learning import Learning, Lessons, Stay
@@ -158,9 +158,7 @@ def test_the_rule_can_be_off():
 def test_one_that_may_not_serve_is_left_whatever_that_costs():
     dear = {FLASH: Cost(switch_ms=1e6, runs=1), EEVDF: Cost(switch_ms=1e6, runs=1)}
     table = measured(eevdf=0.79, costs=dear)
-    barred = standing.lower(
-        Standing(), workload=CPU, scheduler=RUSTY, version="", wall_ns=WALL_NS, why=".", rules=StandingSettings()
-    )
+    barred = standing.lower(Standing(), workload=CPU, scheduler=RUSTY, version="", wall_ns=WALL_NS, why=".")
     ranking = tuple(entry for entry in table.rankings[CPU] if entry.name != FLASH)
     state = replace(settled(), running=RUSTY)
     table = replace(table, rankings=table.rankings | {CPU: ranking})

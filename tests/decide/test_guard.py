@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from asa.config import GuardSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard
 from asa.decide.guard import FEWEST_BLOCKS, LOOKS, MOST_BLOCKS, MOST_PAIRS, GuardState
@@ -21,7 +20,6 @@ from collectors.rates import Rates
 S = 1_000_000_000
 WEB, GAME = Workload("web"), Workload("game")
 OLD, NEW = SchedulerName("scx_old"), SchedulerName("scx_new")
-RULES = GuardSettings(alpha=0.01, worse_by=0.25)
 RECORDINGS = Path(__file__).parents[2] / "models/recordings"
 
 
@@ -44,8 +42,8 @@ class Noise:
 class Machine:
     """Feeds ticks one second apart and keeps the first verdict."""
 
-    def __init__(self, rules=RULES, step_s=1.0):
-        self.rules, self.step_ns = rules, int(step_s * S)
+    def __init__(self, step_s=1.0):
+        self.step_ns = int(step_s * S)
         self.state, self.now_ns = GuardState(), 0
         self.previous, self.running = None, EEVDF
         self.verdict = self.after_ticks = None
@@ -58,9 +56,7 @@ class Machine:
             self.state = guard.observe(
                 self.state, now_ns=self.now_ns, workload=workload, scheduler=scheduler, signals=signals
             )
-            verdict = guard.judge(
-                self.state, workload=workload, scheduler=scheduler, previous=self.previous, rules=self.rules
-            )
+            verdict = guard.judge(self.state, workload=workload, scheduler=scheduler, previous=self.previous)
             if verdict is not None and self.verdict is None:
                 self.verdict, self.after_ticks = verdict, number
         return self
@@ -76,9 +72,9 @@ def trial(before_us, after_us, *, before=63, after=63, **others):
     return Machine().run(EEVDF, jittered(before_us, before, **others)).run(NEW, jittered(after_us, after, 2, **others))
 
 
-def noisy_trial(seed, times, rules=RULES, **noise):
+def noisy_trial(seed, times, **noise):
     source = Noise(seed, **noise)
-    machine = Machine(rules)
+    machine = Machine()
     for scheduler, factor in ((EEVDF, 1.0), (OLD, 1.0), (NEW, times)):
         machine.run(scheduler, [source.tick(factor) for _ in range(63)])
     return machine
@@ -93,13 +89,12 @@ def test_a_doubled_p99_is_found_within_a_minute():
 
 
 @pytest.mark.parametrize("r", [0.0, 0.5, 0.8])
-def test_false_alarms_stay_below_alpha(r):
+def test_false_alarms_stay_below_alpha(monkeypatch, r):
     """Nothing is worse, only noisy and slow to change; what nobody feels is put out of play by a large base."""
     alpha, trials = 0.05, 300
-    rules = GuardSettings(alpha=alpha, worse_by=0.05)
-    alarms = sum(
-        noisy_trial(seed, 1.0, rules, r=r, sigma=0.5, base_us=80_000.0).verdict is not None for seed in range(trials)
-    )
+    monkeypatch.setattr(guard, "ALPHA", alpha)
+    monkeypatch.setattr(guard, "WORSE_BY", 0.05)
+    alarms = sum(noisy_trial(seed, 1.0, r=r, sigma=0.5, base_us=80_000.0).verdict is not None for seed in range(trials))
     assert alarms <= trials * alpha
 
 
@@ -110,7 +105,7 @@ def test_a_verdict_says_what_it_saw():
     assert verdict.median == pytest.approx(9000, rel=0.05)
     assert verdict.reference_median == pytest.approx(4000, rel=0.05)
     assert (verdict.blocks, verdict.reference_blocks) == (6, 20)
-    assert verdict.p <= verdict.level <= RULES.alpha
+    assert verdict.p <= verdict.level <= guard.ALPHA
     assert verdict.sentence.startswith(
         "web fares worse under scx_new than under eevdf: run-queue latency (p99) "
         f"{verdict.median / 1000:.1f} ms against {verdict.reference_median / 1000:.1f} ms"
@@ -198,8 +193,9 @@ def test_only_what_was_measured_since_the_switch_counts_against_a_scheduler():
     assert (machine.verdict.blocks, machine.verdict.reference_blocks) == (6, 20)
 
 
-def test_the_least_probable_difference_is_named():
-    machine = Machine(GuardSettings(alpha=0.2)).run(EEVDF, jittered(4000, 3 * FEWEST_BLOCKS + 1))
+def test_the_least_probable_difference_is_named(monkeypatch):
+    monkeypatch.setattr(guard, "ALPHA", 0.2)
+    machine = Machine().run(EEVDF, jittered(4000, 3 * FEWEST_BLOCKS + 1))
     machine.run(OLD, jittered(4000, 63, 4)).run(NEW, jittered(9000, 63, 5))
     assert (machine.verdict.than, machine.verdict.reference_blocks) == (OLD, 20)  # against EEVDF there are six
 

@@ -149,7 +149,6 @@ def test_what_is_barred_from_a_class_is_not_measured_first():
         version="",
         wall_ns=WALL_NS,
         why="worse",
-        rules=run.rules.standing,
     )
     reasons = [run.tick(CPU, CALM).reason for _ in range(3)]
     assert reasons == [Reason.DWELL, Reason.DWELL, Reason.BETTER]

@@ -6,10 +6,10 @@ The bound: a scheduler is taken back from a class at most three times in any hou
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asa.config import GuardSettings, StandingSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard, standing
 from asa.decide.guard import GuardState
@@ -21,13 +21,20 @@ WALL_NS = 1_700_000_000 * S
 CLASSES = (Workload("web"), Workload("game"))
 RANKING = (SchedulerName("scx_a"), SchedulerName("scx_b"))
 STEP_S, COOLDOWN_S, HOURS = 3, 10, 3
-GUARD, STANDING = GuardSettings(alpha=0.2, worse_by=0.05), StandingSettings()
 REVERTS_AN_HOUR = 3
 
 latencies_us = st.sampled_from([0.0, 100.0, 3000.0, 9000.0, 1e6])
 # For so many ticks: the class, and what it shows under each scheduler.
 phases = st.tuples(st.integers(1, 200), st.sampled_from(CLASSES), latencies_us, latencies_us, latencies_us)
 HOSTILE = (1200, CLASSES[0], 0.0, 1e6, 1e6)  # everything but EEVDF is terrible, for ever
+
+
+@pytest.fixture(autouse=True, scope="module")
+def a_guard_that_is_quick_to_judge():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "ALPHA", 0.2)
+        patch.setattr(guard, "WORSE_BY", 0.05)
+        yield
 
 
 def lived(script):
@@ -43,7 +50,7 @@ def lived(script):
                 now_ns, wall_ns = now_s * S, WALL_NS + now_s * S
                 signals = Signals(run_queue_p99_us=shown[running] * (1 + tick % 7 / 100))
                 state = guard.observe(state, now_ns=now_ns, workload=workload, scheduler=running, signals=signals)
-                verdict = guard.judge(state, workload=workload, scheduler=running, previous=previous, rules=GUARD)
+                verdict = guard.judge(state, workload=workload, scheduler=running, previous=previous)
                 if verdict is not None:
                     known = standing.lower(
                         known,
@@ -52,7 +59,6 @@ def lived(script):
                         version="v",
                         wall_ns=wall_ns,
                         why=verdict.sentence,
-                        rules=STANDING,
                     )
                     reverts.append((now_s, workload, running))
                 out = standing.barred(known, workload, wall_ns, {})

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.config import QuarantineSettings
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.decide.quarantine import Quarantine, lift, take_note
+from asa.decide.quarantine import FAILURES, LONGEST_S, Quarantine, lift, take_note
 
 S = 1_000_000_000
 HOUR = 3600
 LAVD, FAST, FLASH = SchedulerName("scx_lavd"), SchedulerName("scx_lavd:performance"), SchedulerName("scx_flash")
-RULES = QuarantineSettings()
+BACKOFF_S = 30.0
 
 
 def event(at_s, name=LAVD, outcome=SwitchOutcome.FAILED, kind=None):
@@ -29,10 +28,10 @@ def event(at_s, name=LAVD, outcome=SwitchOutcome.FAILED, kind=None):
     )
 
 
-def after(*events, rules=RULES):
+def after(*events):
     quarantine, offs = Quarantine(), []
     for one in events:
-        quarantine, off = take_note(quarantine, one, rules)
+        quarantine, off = take_note(quarantine, one, BACKOFF_S)
         offs.append(off)
     return quarantine, offs
 
@@ -61,19 +60,19 @@ def test_what_the_helper_does_not_take_is_asked_for_later_and_later_and_never_of
     at_s, waits, quarantine = 0.0, [], Quarantine()
     while at_s < 6 * HOUR:
         refused = event(at_s, outcome=SwitchOutcome.REFUSED, kind=ExitKind.WITHDRAWN)
-        quarantine, off = take_note(quarantine, refused, RULES)
+        quarantine, off = take_note(quarantine, refused, BACKOFF_S)
         assert off is None
         waits.append(out_s(quarantine, at_s))
         at_s += waits[-1]
     assert waits[:4] == [30.0, 60.0, 120.0, 240.0]
     assert len(waits) <= 7 * 6  # seven an hour
-    assert max(waits) <= RULES.longest_s
+    assert max(waits) <= LONGEST_S
     assert quarantine.outs[0].words == "not started: EXIT: withdrawn"
-    for number in range(RULES.failures):  # neither do these count together
+    for number in range(FAILURES):  # neither do these count together
         ended = event(at_s + number, outcome=SwitchOutcome.LOST, kind=ExitKind.HOTPLUG)
-        quarantine, off = take_note(quarantine, ended, RULES)
+        quarantine, off = take_note(quarantine, ended, BACKOFF_S)
         assert off is None
-    quarantine, off = take_note(quarantine, event(at_s + 9), RULES)  # its first failure
+    quarantine, off = take_note(quarantine, event(at_s + 9), BACKOFF_S)  # its first failure
     assert (off, quarantine.outs[0].words) == (None, "failed once: scx_lavd went wrong")
 
 
@@ -140,9 +139,9 @@ def test_it_never_fails_more_often_than_allowed_before_it_is_off(history):
         now_s += pause_s
         if LAVD in quarantine.out(int(now_s * S)):
             continue
-        quarantine, off = take_note(quarantine, event(now_s, outcome=SwitchOutcome.LOST, kind=kind), RULES)
+        quarantine, off = take_note(quarantine, event(now_s, outcome=SwitchOutcome.LOST, kind=kind), BACKOFF_S)
         if LAVD in quarantine.out(int(now_s * S)) or off:
             bad.append(now_s)
-        assert sum(now_s - at_s < HOUR for at_s in bad) <= RULES.failures
+        assert sum(now_s - at_s < HOUR for at_s in bad) <= FAILURES
         if off:
             return

@@ -6,8 +6,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.config import StandbySettings
 from asa.core.decision import EEVDF, Probabilities, SchedulerName, Workload
+from asa.decide import standbys
 from asa.decide.standbys import Readiness, choose, observe, scores, weigh
 
 S = 1_000_000_000
@@ -15,14 +15,13 @@ MB = 1_000_000
 A, B, C, D, IDLE = (Workload(name) for name in ("a", "b", "c", "d", "idle"))
 ONE, TWO, THREE, FOUR = (SchedulerName(f"scx_{name}") for name in ("one", "two", "three", "four"))
 SERVED = {A: ONE, B: TWO, C: THREE, D: FOUR, IDLE: EEVDF}
-RULES = StandbySettings()
 
 
 class Bench:
     """Ticks of one second."""
 
-    def __init__(self, served=SERVED, rules=RULES):
-        self.state, self.now_s, self.served, self.rules, self.running = Readiness(), 0, served, rules, EEVDF
+    def __init__(self, served=SERVED, count=2):
+        self.state, self.now_s, self.served, self.count, self.running = Readiness(), 0, served, count, EEVDF
 
     def tick(self, pressure=None, spare=True, pending=None, **shares):
         self.now_s += 1
@@ -39,7 +38,7 @@ class Bench:
             pending=pending,
             memory_pressure=pressure,
             spare=spare,
-            rules=self.rules,
+            count=self.count,
         )
         return self.state.chosen
 
@@ -62,7 +61,7 @@ def test_what_runs_and_eevdf_need_no_standby():
 
 
 def test_a_scheduler_that_serves_several_classes_counts_for_all_of_them():
-    bench = Bench(served=SERVED | {C: FOUR}, rules=StandbySettings(count=1))
+    bench = Bench(served=SERVED | {C: FOUR}, count=1)
     assert bench.ticks(9, b=0.4, c=0.3, d=0.3) == (FOUR,)
 
 
@@ -74,7 +73,7 @@ def test_scores_sum_to_one():
 
 
 def test_a_newcomer_must_be_clearly_more_probable_and_stay_so():
-    bench = Bench(rules=StandbySettings(count=1))
+    bench = Bench(count=1)
     assert bench.ticks(9, a=0.5, b=0.5) == (ONE,)
     assert bench.ticks(60, a=0.49, b=0.51) == (ONE,)  # not clearly
     assert bench.ticks(3, b=1.0) == (ONE,)  # not for long enough
@@ -83,7 +82,7 @@ def test_a_newcomer_must_be_clearly_more_probable_and_stay_so():
 
 
 def test_habit_brings_back_what_was_used_before():
-    bench = Bench(rules=StandbySettings(count=1))
+    bench = Bench(count=1)
     bench.running = FOUR
     bench.ticks(600, c=1.0)
     bench.ticks(60, d=1.0)
@@ -91,7 +90,7 @@ def test_habit_brings_back_what_was_used_before():
 
 
 def test_after_a_switch_the_one_that_ran_takes_the_free_place():
-    bench = Bench(rules=StandbySettings(count=1))
+    bench = Bench(count=1)
     bench.running = ONE
     bench.ticks(30, a=0.6, b=0.4)
     assert bench.tick(pending=TWO, b=1.0) == (TWO,)  # it is loaded already, and about to be attached
@@ -132,11 +131,12 @@ def test_nothing_to_spare_lets_all_go():
     bench = Bench()
     bench.ticks(9, a=0.6, b=0.4)
     assert bench.tick(spare=False, a=0.6, b=0.4) == ()
-    assert Bench(rules=StandbySettings(count=0)).ticks(20, a=0.6, b=0.4) == ()
+    assert Bench(count=0).ticks(20, a=0.6, b=0.4) == ()
 
 
-def test_the_budget_holds_by_known_sizes():
-    bench = Bench(rules=StandbySettings(budget_mb=20.0))
+def test_the_budget_holds_by_known_sizes(monkeypatch):
+    monkeypatch.setattr(standbys, "BUDGET_MB", 20.0)
+    bench = Bench()
     assert bench.ticks(9, a=0.6, b=0.3, c=0.1) == (ONE,)  # 12 MB each while nothing is known
     bench.state = weigh(bench.state, {ONE: 3 * MB, TWO: 18 * MB, THREE: 5 * MB})
     assert bench.ticks(9, a=0.6, b=0.3, c=0.1) == (ONE, THREE)  # the second is too large, the third fits
@@ -158,7 +158,7 @@ def test_another_model_begins_anew():
 @given(st.integers(0, 2**32), st.floats(0.0, 1.0))
 def test_noise_does_not_make_them_churn(seed, noise):
     """Two classes that a model cannot tell apart, tick by tick: whoever stands by is not replaced all the time."""
-    bench, changes, before = Bench(rules=StandbySettings(count=1)), 0, ()
+    bench, changes, before = Bench(count=1), 0, ()
     rng = random.Random(seed)  # noqa: S311  # noise
     for _ in range(600):
         share = 0.5 + noise * (rng.random() - 0.5)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asa.config import StandingSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError, InputError
 from asa.decide import standing
@@ -20,14 +19,11 @@ NOW = 1_700_000_000 * S
 MINUTE, DAY = 60 * S, 86_400 * S
 WEB, GAME = Workload("web"), Workload("game")
 LAVD, FLASH = SchedulerName("scx_lavd:performance"), SchedulerName("scx_flash")
-RULES = StandingSettings(first_s=600.0, most_s=604_800.0, fade_s=604_800.0)
 VERSIONS = {"scx_lavd": "aa", "scx_flash": "bb"}
 
 
 def lowered(known=Standing(), at_ns=NOW, scheduler=LAVD, workload=WEB, version="aa"):  # noqa: B008  # it is frozen
-    return standing.lower(
-        known, workload=workload, scheduler=scheduler, version=version, wall_ns=at_ns, why="slow", rules=RULES
-    )
+    return standing.lower(known, workload=workload, scheduler=scheduler, version=version, wall_ns=at_ns, why="slow")
 
 
 def put_off(known=Standing(), scheduler=LAVD, version="aa"):  # noqa: B008
@@ -68,11 +64,12 @@ def test_a_mark_weakens_with_time():
     assert lowered(known, mark.until_ns + 7 * DAY - 1).marks[0].count == 4
 
 
-def test_a_bar_that_has_not_ended_has_not_begun_to_fade():
-    rules = StandingSettings(first_s=86_400.0, fade_s=3600.0)
+def test_a_bar_that_has_not_ended_has_not_begun_to_fade(monkeypatch):
+    monkeypatch.setattr(standing, "FIRST_S", 86_400.0)
+    monkeypatch.setattr(standing, "FADE_S", 3600.0)
     known = Standing()
     for count in (1, 2, 3):
-        known = standing.lower(known, workload=WEB, scheduler=LAVD, version="aa", wall_ns=NOW, why="slow", rules=rules)
+        known = standing.lower(known, workload=WEB, scheduler=LAVD, version="aa", wall_ns=NOW, why="slow")
         assert known.marks[0].count == count
 
 
@@ -95,8 +92,8 @@ def test_a_new_version_is_free_of_the_old_ones_marks(make):
     known = make()
     assert barred(known, versions={"scx_lavd": "cc"}) == frozenset()
     assert barred(known, versions={}) == {LAVD}  # not installed now: nothing is known against the mark
-    assert standing.refresh(known, wall_ns=NOW, versions={"scx_lavd": "cc"}, rules=RULES) == Standing()
-    assert standing.refresh(known, wall_ns=NOW, versions=VERSIONS, rules=RULES) == known
+    assert standing.refresh(known, wall_ns=NOW, versions={"scx_lavd": "cc"}) == Standing()
+    assert standing.refresh(known, wall_ns=NOW, versions=VERSIONS) == known
 
 
 def test_a_new_versions_first_revert_counts_from_one():
@@ -112,14 +109,14 @@ def test_eevdf_is_never_marked():
 def test_refresh_forgets_what_has_faded():
     known = lowered()
     end_ns = NOW + 10 * MINUTE
-    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY - 1, versions=VERSIONS, rules=RULES) == known
-    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY, versions=VERSIONS, rules=RULES) == Standing()
+    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY - 1, versions=VERSIONS) == known
+    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY, versions=VERSIONS) == Standing()
 
 
 def test_a_mark_from_the_future_is_taken_as_made_now():
     """The clock was ten years ahead when it was made: it must not bar for ten years."""
     known = lowered(put_off(), NOW + 3650 * DAY)
-    mended = standing.refresh(known, wall_ns=NOW, versions=VERSIONS, rules=RULES)
+    mended = standing.refresh(known, wall_ns=NOW, versions=VERSIONS)
     reverted = next(mark for mark in mended.marks if mark.cause is Cause.REVERTED)
     assert (reverted.at_ns, reverted.until_ns) == (NOW, NOW + 10 * MINUTE)
     assert len(mended.marks) == 2

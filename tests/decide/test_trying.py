@@ -8,7 +8,7 @@ from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules,
 
 from asa.config import GuardSettings, PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
-from asa.decide import learning, policy, trying
+from asa.decide import guard, learning, policy, trying
 from asa.decide.learning import TRIAL_S, Duel, Learning, begin
 from asa.decide.policy import PolicyState, Revert
 from asa.decide.signals import Signals
@@ -244,11 +244,9 @@ def test_what_the_user_allows_no_more_ends_at_once(changes):
         assert life.lessons.kept.watched_s == before.watched_s
 
 
-SLOW = replace(ALLOWED, guard=GuardSettings(settle_s=80.0))
-
-
-def test_one_that_cannot_be_measured_in_time_goes_at_its_time():
-    life = Life(SLOW).until(Reason.TRYING)
+def test_one_that_cannot_be_measured_in_time_goes_at_its_time(monkeypatch):
+    monkeypatch.setattr(guard, "SETTLE_S", 80.0)
+    life = Life(ALLOWED).until(Reason.TRYING)
     begun_s = life.now_s
     while life.state.trying is not None:
         life.tick()
@@ -256,9 +254,12 @@ def test_one_that_cannot_be_measured_in_time_goes_at_its_time():
     assert life.now_s - begun_s == TRIAL_S + 1  # the tick that orders the switch back, and the one that hears of it
 
 
-@pytest.mark.parametrize(("rules", "other_class_after"), [(ALLOWED, 300), (ALLOWED, 20), (SLOW, 300)])
-def test_a_trial_is_paid_for_when_it_begins_and_gets_back_what_it_did_not_take(rules, other_class_after):
-    life = Life(rules).until(Reason.TRYING)
+@pytest.mark.parametrize(("settle_s", "other_class_after"), [(2.0, 300), (2.0, 20), (80.0, 300)])
+def test_a_trial_is_paid_for_when_it_begins_and_gets_back_what_it_did_not_take(
+    monkeypatch, settle_s, other_class_after
+):
+    monkeypatch.setattr(guard, "SETTLE_S", settle_s)
+    life = Life(ALLOWED).until(Reason.TRYING)
     assert life.lessons.kept.credit_s == 0.0  # which is written before the switch: asa.daemon
     begun_s = life.now_s
     while life.state.trying is not None:

@@ -105,8 +105,7 @@ def served_by_two():
 
 def test_a_standby_that_dies_is_replaced_and_all_end_with_the_agent(tmp_path):
     patient = {"cooldown_s": 0, "dwell_s": 86_400}  # never switches
-    standby = {"settle_s": 0.0, "margin": 0.0}
-    with agent(tmp_path, served=served_by_two(), policy=patient, standby=standby) as running:
+    with agent(tmp_path, served=served_by_two(), policy=patient) as running:
 
         def ready():
             now = read_status(paths.default().run)

@@ -41,7 +41,6 @@ def settings(classes):
         "table": "/home/ada/.config/asa/table.yaml",
         "guard": {"enabled": False},  # it would compare a busy guest with a busier one
         "standby": {"count": 0},
-        "journal": {"commit_s": 1.0},
         "switch": {"attach_limit_s": LIMIT_S},
     }
     return json.dumps(table), json.dumps(whole)  # JSON is YAML

@@ -125,7 +125,7 @@ def stays_in_force(running):
 
 def test_a_processor_that_goes_under_the_agent_and_comes_back(tmp_path, second_cpu):
     served = served_by_one_with_another_standing_by()
-    with agent(tmp_path, served=served, standby={"settle_s": 0.0, "margin": 0.0}) as running:
+    with agent(tmp_path, served=served) as running:
         running.until_said("eevdf -> scx_simple in")
         waiting = stays_in_force(running)
         for word in ("0", "1"):
@@ -148,7 +148,7 @@ def freeze():
 
 def test_tasks_are_frozen_and_thawed_under_a_scheduler_and_a_standby(tmp_path):
     served = served_by_one_with_another_standing_by()
-    with agent(tmp_path, served=served, standby={"settle_s": 0.0, "margin": 0.0}) as running:
+    with agent(tmp_path, served=served) as running:
         running.until_said("eevdf -> scx_simple in")
         waiting = stays_in_force(running)
         for _ in range(2):
