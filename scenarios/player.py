@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plays workloads: starts their programs, watches them, and ends every process they made.
+"""Plays workloads (`asa lab demo`, `asa lab record --campaign`): starts programs, watches them, ends every process.
 
+The benchmark's applications are played by `scenarios.session` and `scenarios.runner` instead.
 Reads /proc (which ports are open, is this the lab) and writes one scratch folder, which is removed at the end. Whose
 a process is, `scenarios.crew` knows; what to start comes from `scenarios.workloads`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Records labelled sessions: plays a workload, samples the machine once a second, writes a journal.
+"""Records labelled sessions of workloads (`asa lab record --campaign`): plays, samples each second, keeps a journal.
 
 A session reaches the journal only when it is whole and honest; otherwise it is dropped and the outcome says why.
 Reads /proc for what the machine is called; the counters come from the sampler, the programs from the player. What all

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An application at play: its driver as a child process, followed by the lines that it prints.
+"""An application of the benchmark at play: its driver as a child process, followed by the lines that it prints.
 
 Writes one scratch folder, removed at the end with every process that belongs to it. The driver's output goes to a file
 that is read when asked for, so that nobody wakes up for each sample.

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The workloads that recordings are made of and that the demonstration plays: real programs from Debian packages.
+"""Workloads for `asa lab demo` and `asa lab record --campaign`: real programs from Debian packages, one load at a time.
+
+Not the benchmark's: its applications, which play in pairs (S1 to S28), are in `scenarios.interactive` and
+`scenarios.background`, listed in `scenarios.catalogue`. A new background load belongs there.
 
 Makes argument lists out of a label, a seed and a setting; it starts nothing (`scenarios.player` does) and reads
 nothing. A workload has several variants, that is different programs which load a machine in the same way, so that a
-model learns the load and not one program. Adding a workload is one more entry in `WORKLOADS`.
+model learns the load and not one program. One more workload of this kind is one more entry in `WORKLOADS`.
 
 All programs run until they are stopped, or end by themselves after some seconds and may then be started again.
 None asks for a real-time policy: such threads would escape the scheduler under observation.

@@ -14,6 +14,7 @@ from asa.core.errors import AsaError, InputError, JournalError
 from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader
 from scenarios import recorder, scenario_recorder, sequence_recorder
+from scenarios.catalogue import SCENARIOS
 
 
 def asa(*words):
@@ -103,7 +104,7 @@ def test_a_sequence_needs_something_to_change_between(tmp_path):
 
 
 def test_sequences_are_one_label_drawn_from_scenarios(monkeypatch, tmp_path):
-    """What reaches the recorder: as many sessions as were asked for, of the one label, from all 40 or those named."""
+    """What reaches the recorder: as many sessions as were asked for, of the one label, from all or those named."""
     seen = []
 
     class Fake:
@@ -119,7 +120,7 @@ def test_sequences_are_one_label_drawn_from_scenarios(monkeypatch, tmp_path):
     monkeypatch.setattr(record_sessions, "of_scenarios", of_scenarios)
     words = ("--journal", tmp_path / "r.journal", "--sequence", 7, "--seed", 3)
     assert asa(*words) == 0
-    assert (len(seen[0]), seen[1]) == (40, (("sequence",), 7, 30, 3))
+    assert (len(seen[0]), seen[1]) == (len(SCENARIOS), (("sequence",), 7, 30, 3))
     assert asa(*words, "--labels", "idle,S16", "--for", 12) == 0
     assert seen[2:] == [("idle", "web+blender"), (("sequence",), 7, 12, 3)]
 
