@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _TEXT = """\
 Puts this ASA on the machine for good: the program with all that it needs, the root helper's and the
 daemon's systemd units, the helper's D-Bus and polkit files, manual pages and shell completion; and takes
-along the schedulers that root has installed. From then on each user's desktop starts the daemon.
+along the schedulers that root has installed. From then on each user's desktop starts the daemon
+(graphical-session.target). sway, Hyprland and i3 have no such target by themselves: put the line
+`exec systemctl --user start asa.service` into their settings. A machine without a desktop takes `--system`.
 
 It can be repeated: what is there already is left alone, what an older version had is taken away. Settings
 that were changed stay as they are.
@@ -38,6 +40,8 @@ examples:
       Every file, and what would happen to it.
   sudo asa install --user alice
       With the GNOME Shell extension for that user.
+  sudo asa install --system
+      On a server: asa-system.service runs `asa run` from the boot on.
 """
 
 
@@ -47,6 +51,9 @@ def register(commands: "Commands") -> None:
         "install", help="put ASA on this machine for good (root)", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--user", metavar="USER", help="install the GNOME Shell extension for this user too")
+    command.add_argument(
+        "--system", action="store_true", help="without a desktop: one agent of root, which starts with the machine"
+    )
     add_common(command)
     command.set_defaults(run=run)
 
@@ -97,11 +104,17 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
     else:
         notes.append("schedulers are left out: only root sees root's")
     if changed and not dry:
-        notes += machine.enable() if old is None else []  # later that is the administrator's to say
+        notes += machine.enable() if old is None and not arguments.system else []  # later that is the administrator's
         notes += machine.reload(restart=old is not None)
+    if not dry and arguments.system:
+        notes += machine.enable(system=True) or machine.start()
     if not dry and arguments.user:
         notes += extension("install", arguments.user)
-    closing = "" if arguments.user else "GNOME: each user runs `asa gnome install` once; then log out and in"
+    closing = (
+        ""
+        if arguments.user or arguments.system
+        else "GNOME: each user runs `asa gnome install` once; then log out and in"
+    )
     show(arguments, steps, copies, notes, closing)
     return 0
 

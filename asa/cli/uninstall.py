@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         notes: list[str] = []
         if not arguments.dry_run:
             machine = System(root)
+            notes += machine.stop_agent()
             notes += machine.stop_helper()
             try:
                 with quiet(paths.Places(run=record.below(root, "/run/asa"), sys=record.below(root, "/sys"))) as said:

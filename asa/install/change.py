@@ -26,7 +26,11 @@ STATE = (PurePosixPath("/var/lib/asa"), PurePosixPath("/run/asa"))
 """Folders that a running ASA fills."""
 
 # Made by others on ASA's behalf, but gone with ASA where they were not there before.
-_BESIDE = (PurePosixPath("/etc/systemd/user/graphical-session.target.wants"), PurePosixPath("/var/lib"))
+_BESIDE = (
+    PurePosixPath("/etc/systemd/user/graphical-session.target.wants"),
+    PurePosixPath("/etc/systemd/system/multi-user.target.wants"),
+    PurePosixPath("/var/lib"),
+)
 _SHARED = PurePosixPath("/run/scx")  # schedulers' sockets, also of those that somebody starts by hand
 _PACKAGE = PurePosixPath("/var/lib/dpkg/info/asa.md5sums")  # not asa.list, which stays until a removed one is purged
 _LOCKS = Path("/run")  # files of root's alone: a folder, or what others can read, they could lock for ever

@@ -25,6 +25,7 @@ LAUNCHER = PurePosixPath("/usr/bin/asa")
 SETTINGS = PurePosixPath("/etc/asa/asa.yaml")
 HELPER_UNIT = "asa-helper.service"
 USER_UNIT = "asa.service"
+SYSTEM_UNIT = "asa-system.service"
 
 PACKAGES = ("asa", "collectors", "mapping_tables", "models", "scx_bin")
 """What the wheel has (pyproject.toml), without what is `LABORATORY`'s."""
@@ -46,6 +47,7 @@ WELCOME = ("textual",)
 DATA = Path(__file__).resolve().parents[1] / "data"
 _PLACES = {
     HELPER_UNIT: PurePosixPath("/usr/lib/systemd/system"),
+    SYSTEM_UNIT: PurePosixPath("/usr/lib/systemd/system"),
     USER_UNIT: PurePosixPath("/usr/lib/systemd/user"),
     "org.asa.Helper1.conf": PurePosixPath("/usr/share/dbus-1/system.d"),
     "org.asa.Helper1.service": PurePosixPath("/usr/share/dbus-1/system-services"),

@@ -4,12 +4,13 @@
 What does not work and can be made up for is given back as a line, and the rest goes on.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from asa.core.errors import SetupError
-from asa.install.payload import HELPER_UNIT, PROGRAM, USER_UNIT
+from asa.install.payload import HELPER_UNIT, PROGRAM, SYSTEM_UNIT, USER_UNIT
 from asa.install.record import below
 
 PYTHON = "/usr/bin/python3"
@@ -43,14 +44,43 @@ class System:
         words = ["-IS", "-m", "compileall", "-q", "-s", str(self._root), "-p", "/", str(folder)]
         return self._try(PYTHON, *words, remedy="starts take longer")
 
-    def enable(self) -> list[str]:
-        """Have the daemon start with each user's desktop. A Debian package that was removed has left it masked."""
+    def enable(self, *, system: bool = False) -> list[str]:
+        """Have the daemon start with each user's desktop; with `system` one agent of root's with the machine instead.
+
+        A Debian package that was removed has left the daemon's unit masked.
+        """
+        if shutil.which("systemctl") is None or (self._here and not self._booted):
+            return ["no systemd here, so nothing starts ASA: have your init system run `asa run` as root"]
+        if system:
+            notes = self.disable_daemon()
+            return notes + self._try(*self._of_system("enable"), remedy=f"`systemctl enable {SYSTEM_UNIT}`")
         notes = self._try(*self._global("unmask"), remedy=f"`systemctl --global unmask {USER_UNIT}`")
         return notes + self._try(*self._global("enable"), remedy=f"`systemctl --global enable {USER_UNIT}`")
 
+    def start(self) -> list[str]:
+        """Start root's agent, where it was enabled just now."""
+        return (
+            self._try("systemctl", "start", SYSTEM_UNIT, remedy=f"`systemctl start {SYSTEM_UNIT}`")
+            if self._booted
+            else []
+        )
+
     def disable(self) -> list[str]:
-        """No longer."""
+        """Neither any longer."""
+        notes = self.disable_daemon()
+        return notes + self._try(*self._of_system("disable"), remedy=f"`systemctl disable {SYSTEM_UNIT}`")
+
+    def disable_daemon(self) -> list[str]:
+        """No daemon with users' desktops any longer."""
         return self._try(*self._global("disable"), remedy=f"`systemctl --global disable {USER_UNIT}`")
+
+    def stop_agent(self) -> list[str]:
+        """End root's agent, which puts the kernel back on its own scheduler."""
+        return (
+            self._try("systemctl", "stop", SYSTEM_UNIT, remedy=f"`systemctl stop {SYSTEM_UNIT}`")
+            if self._booted
+            else []
+        )
 
     def stop_helper(self) -> list[str]:
         """End the helper, which puts the kernel back on its own scheduler; users' daemons only observe from then on.
@@ -77,6 +107,7 @@ class System:
             notes += self._try("systemctl", "unmask", "--runtime", HELPER_UNIT, remedy=f"remove {_MASK}")
         if restart:
             notes += self._try("systemctl", "try-restart", HELPER_UNIT, remedy=f"`systemctl restart {HELPER_UNIT}`")
+            notes += self._try("systemctl", "try-restart", SYSTEM_UNIT, remedy=f"`systemctl restart {SYSTEM_UNIT}`")
         for user in self._users():
             notes += self._of(user, "daemon-reload")
             notes += self._of(user, "try-restart", USER_UNIT) if restart else []
@@ -90,9 +121,20 @@ class System:
         remedy = f"as user {user}: `systemctl --user {' '.join(words)}`"
         return self._try("systemctl", "--user", f"--machine={user}@.host", *words, remedy=remedy)
 
+    def _agent(self, verb: str) -> list[str]:
+        if not self._booted:
+            return []
+        return self._try("systemctl", verb, SYSTEM_UNIT, remedy=f"`systemctl {verb} {SYSTEM_UNIT}`")
+
     def _global(self, verb: str) -> list[str]:
-        words = ["systemctl", "--quiet", "--global", verb, USER_UNIT]
-        return words if self._here else [*words[:1], f"--root={self._root}", *words[1:]]
+        return self._below("--global", verb, USER_UNIT)
+
+    def _of_system(self, verb: str) -> list[str]:
+        return self._below(verb, SYSTEM_UNIT)
+
+    def _below(self, *words: str) -> list[str]:
+        place = [] if self._here else [f"--root={self._root}"]
+        return ["systemctl", *place, "--quiet", *words]
 
     @staticmethod
     def _try(*words: str, remedy: str) -> list[str]:

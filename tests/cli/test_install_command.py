@@ -70,6 +70,46 @@ def test_in_again_and_out(root, capsys):
     assert ran(capsys, "uninstall", "--root", root) == (0, "nothing to do\n", "")
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root")
+def test_without_a_desktop_root_s_agent_is_enabled_instead_and_goes_with_the_rest(root, capsys):
+    if shutil.which("systemctl") is None:
+        pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
+    daemon = root / "etc/systemd/user/graphical-session.target.wants/asa.service"
+    agent = root / "etc/systemd/system/multi-user.target.wants/asa-system.service"
+    for words in (("--system",), ("--system",), ()):  # again, and as an upgrade
+        code, out, _ = ran(capsys, "install", *words, "--root", root)
+        assert (code, "gnome" in out.lower()) == (0, False)
+        assert agent.is_symlink()
+        assert agent.readlink().name == "asa-system.service"
+        assert not daemon.exists()
+    code, _, err = ran(capsys, "uninstall", "--root", root)
+    assert (code, err) == (0, "")
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="installed files are root's; run the tests as root")
+def test_a_desktop_s_machine_can_become_one_without(root, capsys):
+    if shutil.which("systemctl") is None:
+        pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
+    ran(capsys, "install", "--root", root)
+    daemon = root / "etc/systemd/user/graphical-session.target.wants/asa.service"
+    assert daemon.is_symlink()
+    assert not (root / "etc/systemd/system/multi-user.target.wants/asa-system.service").exists()
+    assert ran(capsys, "install", "--system", "--root", root)[0] == 0
+    assert not daemon.exists()
+    assert (root / "etc/systemd/system/multi-user.target.wants/asa-system.service").is_symlink()
+
+
+def test_without_systemd_it_says_how_to_start(root, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    said = ["no systemd here, so nothing starts ASA: have your init system run `asa run` as root"]
+    assert System(root).enable() == said
+    assert System(root).enable(system=True) == said
+    assert list(root.iterdir()) == []
+
+
 def test_a_daemon_that_a_removed_package_has_masked_is_enabled(root):
     if shutil.which("systemctl") is None:
         pytest.skip("systemd is not installed; `asa lab setup --tests` does it")

@@ -219,7 +219,7 @@ def test_polkit_knows_each_action_and_asks_an_administrator_but_for_two():
 def test_systemd_finds_no_fault_in_the_units_and_little_exposure(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed; `asa lab setup --tests` does it")
-    for name in ("asa-helper.service", "asa.service"):
+    for name in ("asa-helper.service", "asa-system.service", "asa.service"):
         text = (DATA / name).read_text().replace("/usr/bin/asa", "/bin/true")  # it asks for the program too
         (tmp_path / name).write_text(text)
         mode = "--user" if name == "asa.service" else "--system"
@@ -228,6 +228,24 @@ def test_systemd_finds_no_fault_in_the_units_and_little_exposure(tmp_path):
         ours = [line for line in done.stderr.splitlines() if name in line]
         assert ours == []
     assert helper_security_score() <= 3.5
+
+
+def test_an_agent_without_a_desktop_is_held_as_narrow_as_the_helper():
+    kept = {}
+    for name in ("asa-helper.service", "asa-system.service"):
+        _, _, text = (DATA / name).read_text().partition("# --- Files ---")
+        text, _, _ = text.partition("[Install]")
+        kept[name] = [line for line in text.splitlines() if line and not line.startswith("#")]
+    helper, agent = kept.values()
+    assert len(helper) > 30
+    assert [line for line in agent if line not in helper] == ["ReadWritePaths=/root", "InaccessiblePaths=-/home"]
+    assert [line for line in helper if line not in agent] == ["ProtectHome=yes"]
+    unit = (DATA / "asa-system.service").read_text()
+    assert re.findall(r"^(?:ExecStart|TimeoutStopSec|WantedBy)=.*$", unit, re.MULTILINE) == [
+        "ExecStart=/usr/bin/asa run",
+        "TimeoutStopSec=120",
+        "WantedBy=multi-user.target",
+    ]
 
 
 def test_the_helper_has_the_time_that_its_slowest_way_out_takes():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "packaging/debian"
-COMMANDS = ("systemctl", "deb-systemd-helper", "py3compile")
+COMMANDS = ("systemctl", "deb-systemd-helper", "deb-systemd-invoke", "py3compile", "py3clean")
 
 
 @pytest.fixture
@@ -39,9 +39,18 @@ def test_an_upgrade_restarts_the_helper_and_then_the_daemons_that_run(ran):
     daemons = [f"systemctl --user --machine={user}@.host" for user in (1000, 1001)]
     assert said[said.index("systemctl try-restart asa-helper.service") :] == [
         "systemctl try-restart asa-helper.service",
+        "systemctl try-restart asa-system.service",
         *(f"{daemon} {what}" for daemon in daemons for what in ("daemon-reload", "try-restart asa.service")),
     ]
 
 
 def test_a_first_installation_restarts_nothing(ran):
     assert not [line for line in ran("postinst", "configure", "") if "restart" in line]
+
+
+def test_a_removal_ends_the_system_s_agent_before_the_helper_and_leaves_it_disabled(ran):
+    said = ran("prerm", "remove")
+    order = ("deb-systemd-invoke stop asa-system.service", "deb-systemd-invoke stop asa-helper.service")
+    assert [line for line in said if line in order] == list(order)
+    assert "systemctl --quiet disable asa-system.service" in said
+    assert not [line for line in ran("prerm", "upgrade", "0.9") if "asa-system" in line]
