@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition bench-house figures-house evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -82,6 +82,12 @@ bench-scenarios: bench-setup ## the 28 scenarios, real and in the lab, into cali
 	run lab-all --tier lab --jobs 2 --scheduler eevdf,scx_simple,scx_bpfland,scx_flash
 	$(ASA) lab evaluate scenarios
 	exit $$failed
+
+bench-house: $(VENV)/.done ## count commands, settings, lines, copies of one mechanism, into calibration/results/house.json
+	@python -m calibration.house --measure
+
+figures-house: $(VENV)/.done ## what `make bench-house` kept, a JSON line a figure
+	@python -m calibration.house
 
 ABLATIONS := agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
 
