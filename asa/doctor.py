@@ -9,18 +9,20 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from asa import config, host, paths
-from asa.act import rivals
+from asa import config, host, paths, status
+from asa.act import btf, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
 from asa.clock import SystemClock
+from asa.core.decision import SwitchOutcome
 from asa.core.errors import AsaError, InputError
 from asa.core.sample import RawSample
 from asa.decide import learning, table
 from asa.decide.learning import LEARNING
 from asa.model import in_use
 from collectors.ebpf.collector import CORE_UNUSED
+from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, standard
 from models.runtime import Ensemble
@@ -91,14 +93,40 @@ def _kernel(places: paths.Places) -> Iterator[Finding]:
             text=f"neither {options[0]} nor {options[1]} is there; most schedulers read one of them and else fail",
             remedy="install the kernel's own package, or boot one with CONFIG_IKCONFIG_PROC=y",
         )
-    btf = places.sys / "kernel/btf/vmlinux"
-    yield Finding(
-        subject="BTF",
-        level=Level.OK if btf.exists() else Level.MISSING,
-        text=f"{btf} {'is there' if btf.exists() else 'is missing; no sched_ext scheduler loads without it'}",
-        remedy="" if btf.exists() else "boot a kernel with CONFIG_DEBUG_INFO_BTF=y",
-        needed=True,
-    )
+    yield from _loading(places, sched_ext=state is not None)
+
+
+def _loading(places: paths.Places, *, sched_ext: bool) -> Iterator[Finding]:
+    """What loading a scheduler needs of the kernel beside sched_ext itself."""
+    types = places.sys / "kernel/btf/vmlinux"
+    why, remedy = btf.fault(types, sched_ext=sched_ext)
+    text = f"{types} {why}; no sched_ext scheduler loads without it" if why else f"{types} is there and well formed"
+    yield Finding(subject="BTF", level=Level.MISSING if why else Level.OK, text=text, remedy=remedy, needed=True)
+    mode = lockdown(places.sys, places.proc)
+    if mode == CONFIDENTIALITY:
+        yield Finding(
+            subject="lockdown",
+            level=Level.MISSING,
+            text=f"the kernel is locked down ({mode}): it refuses programs that read its memory, as most schedulers do",
+            remedy="boot with lockdown=integrity, or without lockdown=; kernel_lockdown(7)",
+            needed=True,
+        )
+    elif mode not in ("", "none"):
+        yield Finding(subject="lockdown", level=Level.OK, text=f"{mode}, which lets schedulers load")
+    yield from _refused(places)
+
+
+def _refused(places: paths.Places) -> Iterator[Finding]:
+    """What a load was refused for last, by the running agent's word."""
+    try:
+        agent = status.read(places.run)
+    except AsaError:
+        return  # of another version: `asa status` says so
+    last = {one.new: one for one in (agent.lately if agent is not None else ())}  # the newest of each
+    for name, one in last.items():
+        if one.outcome == SwitchOutcome.REFUSED and one.detail:
+            text = f"was refused when it was tried last: {one.detail}"
+            yield Finding(subject=f"load of {name}", level=Level.WARNING, text=text)
 
 
 def _privilege() -> Finding:

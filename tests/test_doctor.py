@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from made_up_status import status
 
 from asa import doctor, paths
 from asa.config import CollectSettings
@@ -13,6 +14,7 @@ from asa.core.errors import SourceError
 from asa.decide import learning, table
 from asa.decide.learning import Duel, Learning
 from asa.doctor import Level, examine
+from asa.status import Switched
 from collectors.ebpf.layout import PROGRAMS
 from collectors.procfs.gpu import GpuCollector
 
@@ -252,3 +254,54 @@ def test_switching_by_the_loader_is_said(switching, monkeypatch):
     with switching.config.open("a") as file:
         file.write("switch: {backend: loader}\n")
     assert "through scx_loader" in findings(switching)["switching"].text
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("none integrity [confidentiality]\n", Level.MISSING),
+        ("none [integrity] confidentiality\n", Level.OK),
+        ("[none] integrity confidentiality\n", None),
+    ],
+)
+def test_lockdown_is_named(places, text, level):
+    (places.sys / "kernel/security").mkdir(parents=True)
+    (places.sys / "kernel/security/lockdown").write_text(text)
+    found = findings(places).get("lockdown")
+    assert (found.level if found else None) is level
+    if level is Level.MISSING:
+        assert "confidentiality" in found.text
+        assert "lockdown=integrity" in found.remedy
+
+
+def test_lockdown_by_the_command_line_where_securityfs_is_not_mounted(places):
+    (places.proc / "cmdline").write_text("root=/dev/vda quiet lockdown=confidentiality\n")
+    assert findings(places)["lockdown"].level is Level.MISSING
+
+
+def test_malformed_type_information_is_named(places):
+    assert "is missing" in findings(places)["BTF"].text
+    (places.sys / "kernel/btf").mkdir(parents=True)
+    (places.sys / "kernel/btf/vmlinux").write_bytes(b"\x9f\xeb\x01\x00" + bytes(100))
+    found = findings(places)["BTF"]
+    assert (found.level, found.needed) == (Level.MISSING, True)
+    assert "is malformed" in found.text
+    assert "no sched_ext scheduler loads" in found.text
+    assert "another build of this kernel" in found.remedy
+
+
+def test_what_a_load_was_refused_for_last_is_named(places, monkeypatch):
+    def switched(name, outcome, detail):
+        words = {"old": "eevdf", "new": name, "way": "gated", "why": "", "ended": ""}
+        return Switched(at_ns=1, outcome=outcome, detail=detail, elapsed_ns=1, gap_ns=None, **words)
+
+    lately = (
+        switched("scx_one", "refused", "scx_one: invalid BTF"),
+        switched("scx_two", "refused", "scx_two: no memory"),
+        switched("scx_two", "confirmed", "scx_two: confirmed"),
+    )
+    monkeypatch.setattr(doctor.status, "read", lambda run: status(lately=lately))
+    found = findings(places)
+    assert found["load of scx_one"].level is Level.WARNING
+    assert "invalid BTF" in found["load of scx_one"].text
+    assert "load of scx_two" not in found

@@ -62,14 +62,23 @@ def missing_capabilities(proc: Path) -> tuple[str, ...]:
     return tuple(name for name, bit in sorted(_CAPABILITIES.items()) if not effective >> bit & 1)
 
 
-def lockdown(sys: Path) -> str:
-    """The kernel's lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality; "" where it has none."""
+def lockdown(sys: Path, proc: Path | None = None) -> str:
+    """The kernel's lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality; "" where it has none.
+
+    By securityfs; where that is not mounted, by what `proc` says the kernel was booted with.
+    """
     try:
-        text = _text(sys / "kernel/security/lockdown")
+        found = re.search(r"\[(\w+)\]", _text(sys / "kernel/security/lockdown"))
     except SourceError:
-        return ""
-    found = re.search(r"\[(\w+)\]", text)
+        try:
+            found = re.search(r"(?:^|\s)lockdown=(\w+)", _text(proc / "cmdline") if proc is not None else "")
+        except SourceError:
+            return ""
     return found[1] if found else ""
+
+
+CONFIDENTIALITY = "confidentiality"
+"""The mode in which the kernel refuses BPF programs that read its memory (LOCKDOWN_BPF_READ_KERNEL)."""
 
 
 def network_irqs(proc: Path, sys: Path) -> frozenset[int]:
