@@ -3,11 +3,10 @@
 
 import json
 
-import msgspec
 import pytest
 from tree_copy import copied_tree
 
-from asa.core.decision import EEVDF
+from asa import wire
 from scenarios.application import Tier
 from scenarios.catalogue import PAIRS, find
 from scenarios.runner_plan import Asked, make
@@ -65,7 +64,6 @@ PLAYED = """\
 import json, sys
 from pathlib import Path
 from asa.act.in_force import Forcing
-from asa.core.decision import EEVDF
 from asa.paths import Places
 from calibration.scoring.fusion import Measured, application_score, scenario_score
 from scenarios import catalogue, runner
@@ -74,7 +72,7 @@ from scenarios.runner_plan import Asked, make
 
 here = Path(sys.argv[1])
 scenarios = catalogue.find("alone:audio,alone:sorting,audio+sorting")
-asked = Asked(tier=Tier.LAB, scenarios=tuple(one.label for one in scenarios), schedulers=(EEVDF,), repeats=1, seed=1,
+asked = Asked(tier=Tier.LAB, scenarios=tuple(one.label for one in scenarios), schedulers=("eevdf",), repeats=1, seed=1,
               seconds=2.0, warm_up_s=0.5, cpus=2)
 places = Places(sys=here, run=here / "run", config=here / "none", cache=here)
 results = {}
@@ -110,11 +108,12 @@ print(json.dumps({
 }))
 """
 PLAN = """\
-import msgspec, sys
+import sys
+from asa import wire
 from scenarios.catalogue import find
 from scenarios.runner_plan import Asked, make
-asked = msgspec.json.decode(sys.argv[1], type=Asked)
-print(msgspec.json.encode(make(asked, find("all"), "run")).decode())
+asked = wire.from_json(sys.argv[1], Asked)
+print(wire.json_text(make(asked, find("all"), "run")))
 """
 
 
@@ -150,15 +149,15 @@ def test_a_plan_of_the_28_is_as_before(tree):
     asked = Asked(
         tier=Tier.REAL,
         scenarios=tuple(one.label for one in find("all")),
-        schedulers=(EEVDF, "scx_simple"),
+        schedulers=("eevdf", "scx_simple"),
         repeats=2,
         seed=3,
         seconds=10.0,
         warm_up_s=5.0,
         cpus=4,
     )
-    planned = tree.run("-c", PLAN, msgspec.json.encode(asked).decode())
-    assert planned.strip() == msgspec.json.encode(make(asked, find("all"), "run")).decode()
+    planned = tree.run("-c", PLAN, wire.json_text(asked))
+    assert planned.strip() == wire.json_text(make(asked, find("all"), "run"))
 
 
 def test_commands_know_it(tree):

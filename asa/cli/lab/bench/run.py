@@ -42,7 +42,9 @@ scenarios, several by commas:
   changing       P1 to P4: a pair, then another one
   web+disk~game  such a one: a pair, then the game alone
 
-applications: {interactive}; beside them {background}
+applications:
+  interactive  {interactive}
+  background   {background}
 
 exit status:
   0  every trial was played
