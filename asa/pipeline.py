@@ -199,7 +199,7 @@ def _decision(
     current: SchedulerName | None,
 ) -> Decision:
     blind = probabilities is None and verdict.switch_to is None and vote.workload is None
-    return Decision(
+    decision = Decision(
         monotonic_ns=sample.monotonic_ns,
         probabilities=probabilities,
         vote=vote,
@@ -208,5 +208,7 @@ def _decision(
         current=current,
         switch_to=verdict.switch_to,
         reason=Reason.NO_RATES if blind else verdict.reason,
-        sentence="nothing to judge by yet" if blind else verdict.sentence,
+        sentence="no rates yet: first sample, or after a gap" if blind else verdict.sentence,
     )
+    refused = decision.refused if verdict.reason is Reason.UNDECIDED else ""
+    return replace(decision, sentence=f"{verdict.sentence}: {refused}") if refused else decision

@@ -74,7 +74,7 @@ STRANGER = status(mode="hold", mode_reason="scx_layered was attached by somebody
 REVERT = status(
     reason=Reason.REVERTED,
     scheduler="scx_one",
-    sentence="web fares worse under scx_one than under eevdf: timer lateness (p99) 9.0 ms against 2.0 ms "
+    sentence="web regressed under scx_one compared with eevdf: timer lateness (p99) 9.0 ms against 2.0 ms "
     "(medians of 6 and 7 blocks of 3 s, p = 0.001, at most 0.01 counts)",
 )
 
@@ -95,7 +95,7 @@ def test_what_is_told():
     (revert,) = tell(CALM, REVERT)
     assert (revert.kind, revert.summary) == (Kind.REVERT, "scx_one taken back")
     assert revert.body == (
-        "web fares worse under scx_one than under eevdf: timer lateness (p99) 9.0 ms against 2.0 ms. "
+        "web regressed under scx_one compared with eevdf: timer lateness (p99) 9.0 ms against 2.0 ms. "
         "`asa explain` says more."
     )
 

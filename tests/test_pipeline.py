@@ -85,7 +85,7 @@ def test_what_fits_no_class_switches_nothing(rules, session, method):
     assert decisions[-1].vote.workload != "cpu"
     strange = play(replace(rules, classifier=Estranged(0)), session)
     assert all(one.switch_to is None and one.workload is None for one in strange)
-    assert strange[-1].sentence == "what runs fits no class of the model"
+    assert strange[-1].sentence == ("workload not recognised: looked like cpu (100%), refused: fits no class")
     assert strange[-1].probabilities is not None
     nearest = play(replace(rules, classifier=Estranged(0), voting=Voting(method=method, open_world=False)), session)
     assert nearest[-1].workload == "cpu"

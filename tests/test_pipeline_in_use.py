@@ -17,7 +17,7 @@ def test_what_the_guard_takes_back_is_remembered_in_the_standing():
     decisions = machine.run(120, A, lambda scheduler: 0.1 if scheduler == EEVDF else 0.7)
     revert = next(decision for decision in decisions if decision.reason is Reason.REVERTED)
     assert (revert.switch_to, revert.current) == (EEVDF, ONE)
-    assert "a fares worse under scx_one than under eevdf" in revert.sentence
+    assert "a regressed under scx_one compared with eevdf" in revert.sentence
     assert {mark.scheduler for mark in machine.state.standing.marks} >= {ONE}
     again = Machine()  # after a restart
     again.state = State(standing=machine.state.standing)

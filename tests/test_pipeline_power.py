@@ -30,10 +30,10 @@ def test_battery_saver_is_a_reason_to_switch_at_once():
     machine.battery_saver = True
     decision = machine.run(1, A)[0]
     assert (decision.switch_to, decision.reason, decision.workload) == (FRUGAL, Reason.BETTER, A)
-    assert decision.sentence == "a is served better by scx_two:powersave than by scx_one on battery saver"
+    assert decision.sentence == "scx_two:powersave suits a better than scx_one on battery saver"
     machine.attached = SchedulerName("scx_two")  # sysfs knows no modes
-    assert machine.run(30, A)[-1].sentence == "scx_two:powersave serves a on battery saver"
-    assert machine.run(30, B)[-1].sentence == "eevdf serves b on battery saver"
+    assert machine.run(30, A)[-1].sentence == "scx_two:powersave is in force, as wanted for a on battery saver"
+    assert machine.run(30, B)[-1].sentence == "eevdf is in force, as wanted for b on battery saver"
     machine.run(30, A)
     machine.attached = SchedulerName("scx_two")
     machine.battery_saver = False

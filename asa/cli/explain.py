@@ -73,7 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(wire.json_text(body if carried is None else body | {"recognition": carried}))
         return code
     now_ns = time.time_ns()
-    lines = list(_now(found, now_ns)) if found is not None else ["agent      not running; `asa run` starts it"]
+    lines = list(_now(found, now_ns)) if found is not None else []
+    if found is None and arguments.journal is None:
+        lines.append("agent      not running; `asa run` starts it")
     if carried is not None:
         lines.extend(explain_features.lines(carried))
     if code == 0:

@@ -57,6 +57,7 @@ class Recognition(msgspec.Struct, frozen=True, kw_only=True):
     tick: str = ""  # the most probable label of this tick
     share: float = 0.0  # its probability
     vote: str | None = None  # the class in force
+    refused: bool = False  # it fits no class of the model, so nothing switches for it
     heads: tuple[Carried, ...] = ()
     note: str = ""
     wrong: str = ""
@@ -79,6 +80,9 @@ def lines(found: Recognition) -> Iterator[str]:
         yield f"features   {found.wrong}"
         return
     stands = "" if found.vote in (None, found.tick) else f"; the vote stands at {found.vote}"
+    if found.refused:
+        stays = f"{found.vote} stays the current class" if found.vote is not None else "no workload is recognised"
+        stands = f", refused: fits no class of the model. {stays}, and nothing switches"
     at = time.strftime("%H:%M:%S", time.localtime(found.wall_ns / 1e9))
     yield f"features   {at} looked like {found.tick} ({found.share:.0%}){stands}"
     if found.note:
@@ -130,6 +134,7 @@ def _explained(model: "Artefact", samples: "Sequence[RawSample]", decision: "Dec
         tick=str(tick),
         share=now.of(tick),
         vote=decision.workload,
+        refused=bool(decision.refused),
         heads=tuple(_heads(model, frame, now)),
         note="not what was decided then: this version derives other features or weighs them otherwise"
         if differs

@@ -137,6 +137,10 @@ def run_show(arguments: argparse.Namespace) -> int:
         for number, (key, time_s) in enumerate(times_s.items()):
             head = f"{name:<10}" if number == 0 else " " * 10
             print(f"{head} {key:<16} {words.duration(time_s):>12} {words.percent(time_s / session.seconds):>6}")
+    for number, one in enumerate(found.refused[:_PLAIN_SHARES]):
+        head = f"{'refused':<10}" if number == 0 else " " * 10
+        looked = f"{words.counted(one.ticks, 'tick')} looked like {one.label} ({one.share:.0%}), refused"
+        print(f"{head} {looked}: fits no class, so nothing switches")
     for event in found.events[-_LAST:]:
         line = f"{words.moment(event.at_ns, seconds=True)}  {event.old} -> {event.new}: {event.outcome} ({event.way}"
         print(f"{line}, {words.milliseconds(event.elapsed_ms)})")

@@ -67,6 +67,11 @@ class Probabilities:
     classes: tuple[Workload, ...]
     values: tuple[float, ...]
 
+    @property
+    def likeliest(self) -> Workload:
+        """The class with the largest probability; of several that are alike the first."""
+        return self.classes[self.values.index(max(self.values))]
+
     def of(self, workload: Workload) -> float:
         """Probability of one class, 0.0 for a class the model does not know."""
         return self.values[self.classes.index(workload)] if workload in self.classes else 0.0
@@ -92,7 +97,7 @@ class Vote:
     @property
     def why_none(self) -> str:
         """In words, where nobody wins."""
-        return "what runs fits no class of the model" if self.unknown else "no class passes the voting threshold"
+        return "workload not recognised" if self.unknown else "no workload has enough votes"
 
 
 class Reason(StrEnum):
@@ -129,6 +134,14 @@ class Decision:
     reason: Reason
     sentence: str
     standbys: tuple[SchedulerName, ...] = ()  # what to keep loaded and waiting, the most wanted first
+
+    @property
+    def refused(self) -> str:
+        """What the tick looked like though it fits no class of the model, for people; "": it was not refused."""
+        seen = self.probabilities
+        if not self.vote.unknown or seen is None:
+            return ""
+        return f"looked like {seen.likeliest} ({seen.of(seen.likeliest):.0%}), refused: fits no class"
 
 
 class OrderKind(StrEnum):

@@ -1,32 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guard: does a class of use fare worse under this scheduler than it did under the others? Pure.
+"""The guard: has a class of use regressed under this scheduler, compared with what it showed under others? Pure.
 
-It keeps what each class showed under each scheduler, and compares. It neither switches nor remembers culprits: the
-policy does the first, `asa.decide.standing` the second.
-
-A **trial** is an unbroken stretch of one class under one scheduler. Its evidence are means over blocks of `BLOCK_S`,
-which take out most of what makes neighbouring ticks alike; what is left of it the test takes into account. The
-reference is what the same class showed last under the scheduler that ran before, and under EEVDF. A trial is looked at
-when it has `LOOKS` blocks, and is closed after the last look: its evidence stays, as reference for others.
-
-Worse is a signal that is worse on all three counts:
-
-- by chance so large a difference is improbable: `asa.decide.ranks`, one-sided. `ALPHA` is the chance of a
-  false alarm in a whole trial. Each look may spend its share of it (Lan and DeMets, Biometrika 70, 1983: early ones
-  little), divided by the number of comparisons (signals times references) that it makes (Bonferroni);
-- its median is larger by the share `WORSE_BY`;
-- and by more than `asa.decide.signals.FLOOR`, below which nobody feels it.
-
-Classes are wide: the same one with five busy tasks instead of three waits longer under any scheduler. So only blocks
-of **comparable load** are compared: processors about as busy, about as many tasks able to run (`LOAD_MATCH`). And an
-application that begins to switch far more often waits longer under the scheduler it had: a block of the reference with
-far fewer context switches a CPU than the trial (`CHATTIER`) is left out. That goes one way: fewer switches in the trial
-excuse nothing, for a scheduler that starves tasks makes fewer. On the sessions of models/recordings under EEVDF, which
-differ in load on purpose, a class still comes out worse than itself in at most 2 of 55 comparisons, both in an emulated
-guest and with other programs on the two sides (tests/decide/test_guard.py counts them). None of them is a matter of
-switches: that rule is for one seen in recordings that are no longer kept. So a load that differs in another
-way can still be taken for the scheduler's fault: a verdict's consequences are limited, the penalty begins at minutes
-and fades.
+It keeps what each class showed under each scheduler, as means over blocks of `BLOCK_S`. A trial (an unbroken stretch
+of one class under one scheduler) is compared with the scheduler before it and with EEVDF, at `LOOKS`. A regression is
+improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. It switches nothing
+(`asa.decide.policy` does) and bars nobody (`asa.decide.standing` does). The reasons: docs/design.md.
 """
 
 from collections.abc import Mapping
@@ -97,9 +75,9 @@ class Worse:
         meaning = MEANINGS[self.signal]
         now, before = self.median * meaning.scale, self.reference_median * meaning.scale
         return (
-            f"{self.workload} fares worse under {self.scheduler} than under {self.than}: {meaning.words} "
+            f"{self.workload} regressed under {self.scheduler} compared with {self.than}: {meaning.words} "
             f"{now:.1f}{meaning.unit} against {before:.1f}{meaning.unit} (medians of {self.blocks} and "
-            f"{self.reference_blocks} blocks of {BLOCK_S:g} s, p = {self.p:.2g}, at most {self.level:.2g} counts)"
+            f"{self.reference_blocks} blocks of {BLOCK_S:g} s, p = {self.p:.2g}, limit {self.level:.2g})"
         )
 
 

@@ -1,24 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What daily use teaches: which scheduler of a class was better here, how long classes stay. Pure but `load`, `save`.
+"""What daily use teaches: which scheduler was better for a class, how long classes stay. Pure but `load`, `save`.
 
-**Comparisons.** What the guard measured of a class under one scheduler (a stretch, `asa.decide.stretches`) is compared
-with what it measured of the class under another one within `PAIR_S` at comparable load. Each stretch is used once, so
-that the comparisons of a pair do not depend on each other. One says better, worse or alike, by the guard's own bounds
-of what is felt. A verdict of the guard is a comparison that was lost.
-
-**Enough evidence** moves a scheduler before another one in a class. The statistic is a test martingale of the sign
-test: of the comparisons that were not alike, `won` and `lost`, the likelihood where each is won with a probability
-between `ALIKE` and 1, all alike probable, over the likelihood at `ALIKE` (the mixture of Robbins, Ann. Math. Statist.
-41, 1970). If each is won with probability `ALIKE` at most, the chance that it ever reaches 1 / `ALPHA`, however long
-one goes on looking, is at most `ALPHA` (Ville 1939). That is the error rate, for each ordered pair of schedulers in a
-class; tests/decide/test_learning.py simulates it. `ALIKE` is 0.6 and not 0.5: comparisons here are not drawn at random.
-What is in force when a class is met (EEVDF, mostly) comes first, others later, and one who looks earlier at the losing
-side than at the winning one (as the guard does) counts a little more of them. A bias of that size is not taken for a
-difference. 13 comparisons won in a row are enough, 12 are not; so are 17 of 18, or 24 of 27.
-
-What is learned holds for the files that were compared: with another version of either, or another kernel, it is
-forgotten. It never makes anything be tried: that is `asa.decide.trying`, and the user's to allow. The account of the
-time spent on others than the first choice is kept here, because it is kept over restarts.
+What the guard measured under two schedulers within `PAIR_S` at comparable load is one comparison: won, lost or alike.
+A sequential sign test (`ALIKE`, `ALPHA`) moves a scheduler before another one in a class; its error rate holds however
+long one goes on looking. The derivation: docs/design.md; tests/decide/test_learning.py simulates it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,24 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""When a recognised workload becomes a switch: dwell, cooldown, hold, what failed, and what made things worse. Pure.
+"""When the current class becomes a switch: dwell, cooldown, hold, quarantine, the guard's verdicts. Pure.
 
-The order of the rules is the order in which they are asked; the first that speaks names the reason.
-
-Switches stay bounded whatever is measured. Those for another class lie a cooldown apart (`asa.decide.cooldown`). A
-revert (the guard's) does not wait, but it bars the scheduler from the class (`asa.decide.standing`), and the class
-then wants what it was reverted to, or EEVDF after a second one, for a time that doubles with each revert: in an hour a
-class is reverted `MOST_REVERTS_PER_HOUR` times at most, and a scheduler that fails is tried as often as
-`quarantine.FAILURES`.
-
-A class wants what the table names for it, or what has proved better here (`asa.decide.learning`). The switch has to
-gain more than it costs (`asa.decide.gain`) where the table knows both, and where its scores are what the choice was
-made by: not on battery saver, not away from one that may not serve, not for what was learned.
-
-While the battery is to be saved a class wants what the table names for that: at once, but for the cooldown.
-
-What the user chooses by hand comes before all of it, also when it is set aside or barred, and is on the user's account:
-the guard does not judge it, and its failures do not count against it.
-
-What is remembered is in `asa.decide.policy_state`, what is taken note of between ticks in `asa.decide.policy_news`.
+Rules are asked in the order in which they stand in `decide`; the first that applies names the reason. Whatever is
+measured, switches stay bounded (`MOST_REVERTS_PER_HOUR`). What the user chose by hand comes before all of it. What is
+remembered is in `asa.decide.policy_state`, what is noted between ticks in `asa.decide.policy_news`. The reasons:
+docs/design.md.
 """
 
 from collections.abc import Collection
@@ -84,18 +70,18 @@ def decide(
         return state, standing, keep(None, Reason.UNDECIDED, vote.why_none)
     first = serves(state, workload, now_ns=now_ns, out=state.out, rules=rules, lessons=lessons)
     if first is None:
-        return state, standing, keep(None, Reason.NO_ENTRY, f"the table says nothing about {workload}")
+        return state, standing, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
     state, wanted = _with_tried(state, first)
     if not rules.may_switch or current is None:
-        return state, standing, keep(wanted, Reason.OBSERVING, f"{workload} wants {wanted}; only observing")
+        return state, standing, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
     if state.hold:
-        also = "; going on when it has ended" if state.go_on else ""
+        also = "; ends when that scheduler has gone" if state.go_on else ""
         return state, standing, keep(wanted, Reason.HOLD, f"on hold: {state.hold}{also}")
     if state.pending is not None:
         return state, standing, keep(wanted, Reason.BUSY, f"switching to {state.pending}")
     expected = state.running or EEVDF
     if current not in (expected, wanted):  # died or replaced: word of that is on its way, and decides
-        sentence = f"{current} is in force where {expected} should be; finding out why"
+        sentence = f"{current} is in force instead of {expected}; waiting for the reason"
         return state, standing, keep(wanted, Reason.BUSY, sentence)
     if signals is not None and current == expected and _settled(state, now_ns, rules):
         seen = guard.observe(state.guard, now_ns=now_ns, workload=workload, scheduler=current, signals=signals)
@@ -249,7 +235,7 @@ def _served(
             name, sentence = begun.scheduler, trying.words(begun, rules)
             verdict = Verdict(wanted=name, switch_to=name, reason=Reason.TRYING, sentence=sentence)
             return replace(state, pending=name, trying=begun), verdict
-    return state, keep(current, Reason.SERVED, f"{current} serves {workload}{state.power.words}")
+    return state, keep(current, Reason.SERVED, f"{current} is in force, as wanted for {workload}{state.power.words}")
 
 
 def _wait(
@@ -266,14 +252,20 @@ def _wait(
     """Why a switch that is wanted has to wait, None when it has not."""
     age_s = (now_ns - state.since_ns) / 1e9
     if age_s < rules.policy.dwell_s:
-        return keep(wanted, Reason.DWELL, f"{workload} is too new to switch for")
+        return keep(
+            wanted, Reason.DWELL, f"{workload} seen for {age_s:.1f} s, waiting for {rules.policy.dwell_s:g} s (dwell)"
+        )
     cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=stands_by, setting=rules.policy.cooldown_s)
     if state.last_switch_ns is not None and now_ns - state.last_switch_ns < cooldown_s * 1e9:
-        return keep(wanted, Reason.COOLDOWN, f"{workload} wants {wanted}; cooling down")
+        since_s = (now_ns - state.last_switch_ns) / 1e9
+        sentence = f"last switch {since_s:.1f} s ago, waiting for {cooldown_s:.3g} s (cooldown) before {wanted}"
+        return keep(wanted, Reason.COOLDOWN, sentence)
     if age_s < rules.policy.dwell_s + rules.guard.baseline_s and _met_first(
         state, workload, wanted, current, signals, rules
     ):
-        return keep(wanted, Reason.BASELINE, f"{workload} wants {wanted}; measuring it under {current} first")
+        return keep(
+            wanted, Reason.BASELINE, f"measuring {workload} under {current} before a switch to {wanted} (baseline)"
+        )
     return None
 
 
@@ -308,12 +300,12 @@ def _switch(
     """The order, or that it is not worth its cost."""
     weighed = _weighed(state, workload, wanted, current, now_ns, rules, lessons)
     if weighed is not None and not weighed.pays:
-        sentence = f"{workload} wants {wanted}, by less than the switch from {current} costs: {weighed.words}"
+        sentence = f"{wanted} would gain less than the switch costs ({weighed.words})"
         return state, keep(wanted, Reason.COST, sentence)
     figures = "" if weighed is None else f": {weighed.words}"
-    sentence = f"{workload} is served better by {wanted} than by {current}{state.power.words}{figures}"
+    sentence = f"{wanted} suits {workload} better than {current}{state.power.words}{figures}"
     if state.trying is not None and current == state.trying.scheduler:  # which may have done as well
-        sentence = f"the trial of {current} for {state.trying.workload} is over: {workload} gets {wanted}"
+        sentence = f"the trial of {current} for {state.trying.workload} is over: {wanted} for {workload}"
     verdict = Verdict(wanted=wanted, switch_to=wanted, reason=Reason.BETTER, sentence=sentence)
     return replace(state, pending=wanted), verdict
 

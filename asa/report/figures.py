@@ -133,6 +133,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     timeline: Timeline | None
 
 
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Ticks that looked like one label, though they fit no class of the model: nothing switches for them."""
+
+    label: str
+    ticks: int
+    share: float  # its probability, mean
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything. Of sessions, events and verdicts the newest are listed; the counts are of all."""
 
@@ -153,3 +161,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[Session, ...]
     events: tuple[Event, ...]
     verdicts: tuple[Verdict, ...]
+    refused: tuple[Refused, ...] = ()  # the most frequent first

@@ -18,7 +18,17 @@ from asa.core.sample import RawSample
 from asa.journal import Costs, Journal, SessionHeader
 from asa.journal import Session as Stored
 from asa.report import figures
-from asa.report.figures import NO_SCHED_EXT, NOT_JUDGED, NOT_RECOGNISED, Event, Pair, Quantiles, Report, Verdict
+from asa.report.figures import (
+    NO_SCHED_EXT,
+    NOT_JUDGED,
+    NOT_RECOGNISED,
+    Event,
+    Pair,
+    Quantiles,
+    Refused,
+    Report,
+    Verdict,
+)
 from asa.report.latency import After, Growth, Snapshot, Windows, broken, snapshot
 from asa.report.markup import plain
 from asa.report.reading import Tick, late, ticks
@@ -53,6 +63,7 @@ class _All:
 
     pairs: dict[_Span, Growth] = field(default_factory=dict)
     reasons_ns: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, list[float]] = field(default_factory=dict)  # label -> its probability in each such tick
     outcomes: Counter[str] = field(default_factory=Counter)
     verdicts: int = 0
     events_kept: deque[_Kept] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
@@ -92,6 +103,7 @@ def gather(journal: Journal, name: str, session: int | None = None) -> Report:
         sessions=tuple(found),
         events=tuple(_event(kept) for kept in sums.events_kept),
         verdicts=tuple(sums.verdicts_kept),
+        refused=_refused(sums),
     )
 
 
@@ -191,6 +203,9 @@ class _Passing:
 
     def _decided(self, decision: Decision, sample: RawSample) -> None:
         self._reason = decision.reason
+        if decision.refused and decision.probabilities is not None:
+            label = decision.probabilities.likeliest
+            self._sums.refused.setdefault(plain(label), []).append(decision.probabilities.of(label))
         if decision.switch_to is None:
             return
         self._windows.ordered()
@@ -239,6 +254,14 @@ def _span(tick: Tick, header: SessionHeader) -> _Span:
     else:
         scheduler = plain(state.ops) if state.state == "enabled" and state.ops else str(EEVDF)
     return plain(header.label) or NOT_JUDGED, scheduler
+
+
+def _refused(sums: _All) -> tuple[Refused, ...]:
+    found = [
+        Refused(label=label, ticks=len(shares), share=sum(shares) / len(shares))
+        for label, shares in sums.refused.items()
+    ]
+    return tuple(sorted(found, key=lambda one: -one.ticks))
 
 
 def _count_costs(sums: _All, event: SwitchEvent) -> None:

@@ -9,12 +9,24 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from journals import Machine, header
 
 import asa.decide.account  # noqa: F401  # now: while a test has another `Places` its annotations have no meaning
 from asa import paths, status, wire
-from asa.cli import explain
+from asa.cli import explain, explain_features
+from asa.cli import journal as journal_command
 from asa.cli import status as status_command
-from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, SwitchEvent, SwitchOutcome, Way
+from asa.core.decision import (
+    EEVDF,
+    ExitKind,
+    Reason,
+    SchedulerExit,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Vote,
+    Way,
+)
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
@@ -200,6 +212,38 @@ def test_without_an_agent(places, capsys):
     assert capsys.readouterr().out == "agent      not running; `asa run` starts it\n"
     assert asked(explain, "--json") == 3
     assert json.loads(capsys.readouterr().out) == {"running": False, "agent": None, "switches": []}
+
+
+def refused_journal(path):
+    """A minute in which every tick looked like a class, and none fitted."""
+    with Journal.open(path) as journal:
+        journal.begin(header())
+        machine = Machine(journal)
+        for _ in range(60):
+            machine.tick("cpu", vote=Vote(workload=None, confidence=1.0, unknown=True), reason=Reason.UNDECIDED)
+    return path
+
+
+def test_a_journal_without_an_agent_tells_what_was_refused(places, tmp_path, capsys):
+    journal = str(refused_journal(tmp_path / "j.sqlite"))
+    assert asked(explain, "--journal", journal) == 0
+    said = capsys.readouterr().out
+    assert "not running" not in said
+    assert asked(journal_command, "show", journal) == 0
+    assert "refused    60 ticks looked like cpu (75%), refused: fits no class, so nothing switches\n" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_the_features_say_that_a_tick_was_refused(refused):
+    found = explain_features.Recognition(tick="network", share=0.95, vote="idle", refused=refused)
+    (line,) = explain_features.lines(found)
+    assert line.partition("looked like ")[2] == (
+        "network (95%), refused: fits no class of the model. idle stays the current class, and nothing switches"
+        if refused
+        else "network (95%); the vote stands at idle"
+    )
 
 
 @pytest.mark.parametrize("last", ["-1", "x", "1.5", "99999999"])

@@ -103,8 +103,8 @@ def test_a_switch_waits_until_it_pays_and_says_the_figures():
     state, verdict = ask(settled(), CPU, 2, rules=rules())
     assert (verdict.reason, verdict.wanted, verdict.switch_to) == (Reason.COST, RUSTY, None)
     assert verdict.sentence == (
-        "cpu wants scx_rusty, by less than the switch from eevdf costs: score 0.800 against 0.780 for an expected 2 s "
-        "gains 0.04, 50 ms of switching and +1 % overhead cost 0.059"
+        "scx_rusty would gain less than the switch costs (score 0.800 against 0.780 for an expected 2 s "
+        "gains 0.04, 50 ms of switching and +1 % overhead cost 0.059)"
     )
     assert state.pending is None
     state, verdict = ask(state, CPU, 3, rules=rules())
@@ -112,7 +112,7 @@ def test_a_switch_waits_until_it_pays_and_says_the_figures():
     state, verdict = ask(state, CPU, 4, rules=rules())  # it has stood for 4 s, and may stay as long again
     assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, RUSTY)
     assert verdict.sentence.startswith(
-        "cpu is served better by scx_rusty than by eevdf: score 0.800 against 0.780 for an expected 4 s gains 0.08, "
+        "scx_rusty suits cpu better than eevdf: score 0.800 against 0.780 for an expected 4 s gains 0.08, "
     )
     assert state.pending == RUSTY
 
@@ -152,7 +152,7 @@ def test_an_unsettled_rule_comes_after_dwell_and_cooldown():
 def test_the_rule_can_be_off():
     off = rules(policy=PolicySettings(cooldown_s=10.0, weigh_cost=False))
     assert ask(settled(), CPU, 2, rules=off)[1].switch_to == RUSTY
-    assert ask(settled(), CPU, 2, rules=off)[1].sentence == "cpu is served better by scx_rusty than by eevdf"
+    assert ask(settled(), CPU, 2, rules=off)[1].sentence == "scx_rusty suits cpu better than eevdf"
 
 
 def test_one_that_may_not_serve_is_left_whatever_that_costs():

@@ -107,7 +107,7 @@ def test_a_verdict_says_what_it_saw():
     assert (verdict.blocks, verdict.reference_blocks) == (6, 20)
     assert verdict.p <= verdict.level <= guard.ALPHA
     assert verdict.sentence.startswith(
-        "web fares worse under scx_new than under eevdf: run-queue latency (p99) "
+        "web regressed under scx_new compared with eevdf: run-queue latency (p99) "
         f"{verdict.median / 1000:.1f} ms against {verdict.reference_median / 1000:.1f} ms"
     )
 

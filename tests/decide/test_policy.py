@@ -191,10 +191,18 @@ def test_a_strangers_hold_ends_with_the_stranger_and_an_order():
     assert ask(obey(state, OrderKind.RELOAD), CPU, 60)[1].switch_to == RUSTY
     state = obey(state, OrderKind.RESUME, layered)
     state, verdict = ask(state, CPU, 61, current=layered)  # never switched away from; going on waits
-    assert (verdict.reason, "when it has ended" in verdict.sentence) == (Reason.HOLD, True)
+    assert (verdict.reason, "when that scheduler has gone" in verdict.sentence) == (Reason.HOLD, True)
     assert ask(state, CPU, 62)[1].switch_to == RUSTY
     state = learn(state, event(SwitchOutcome.FOREIGN, layered, 63))  # another one: that was not meant
     assert ask(state, CPU, 64)[1].reason is Reason.HOLD
+
+
+def test_a_wait_is_told_with_its_figures():
+    state, verdict = ask(settled(), CPU, 0.8)
+    assert verdict.sentence == "cpu seen for 0.8 s, waiting for 2 s (dwell)"
+    state = learn(state, event(SwitchOutcome.CONFIRMED, FLASH, 3))
+    _, verdict = ask(state, CPU, 7.5, current=FLASH)
+    assert verdict.sentence == "last switch 4.5 s ago, waiting for 10 s (cooldown) before scx_rusty"
 
 
 def test_orders_end_backoffs():

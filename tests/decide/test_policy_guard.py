@@ -101,7 +101,7 @@ def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
     run = Run()
     verdict = run.until_revert(CPU)
     assert (verdict.switch_to, run.current, run.state.running) == (EEVDF, EEVDF, EEVDF)
-    assert verdict.sentence.startswith("cpu fares worse under scx_rusty than under eevdf: CPU pressure 60.0 %")
+    assert verdict.sentence.startswith("cpu regressed under scx_rusty compared with eevdf: CPU pressure 60.0 %")
     assert verdict.sentence.endswith(": back to eevdf")
     (mark,) = run.standing.marks
     assert (mark.workload, mark.scheduler, mark.cause, mark.why) == (CPU, RUSTY, Cause.REVERTED, verdict.sentence[:-15])
@@ -120,10 +120,10 @@ def test_a_class_met_under_another_scheduler_is_measured_there_first():
     met_s = run.now_s + 1
     verdict = next(one for one in (run.tick(CPU, CALM) for _ in range(60)) if one.switch_to is not None)
     assert (verdict.switch_to, run.now_s - met_s) == (RUSTY, 20)  # two of dwell, six blocks of three seconds
-    assert run.verdicts[-2][1].sentence == "cpu wants scx_rusty; measuring it under scx_simple first"
+    assert run.verdicts[-2][1].sentence == "measuring cpu under scx_simple before a switch to scx_rusty (baseline)"
     verdict = run.until_revert(CPU)
     assert verdict.switch_to == SIMPLE
-    assert verdict.sentence.startswith("cpu fares worse under scx_rusty than under scx_simple: CPU pressure 60.0 %")
+    assert verdict.sentence.startswith("cpu regressed under scx_rusty compared with scx_simple: CPU pressure 60.0 %")
 
 
 def test_a_class_is_measured_first_once_and_never_for_eevdf():

@@ -104,7 +104,7 @@ def test_one_is_tried_measured_and_left_again():
     assert {verdict.reason for verdict in tried} == {Reason.TRYING, Reason.BETTER}
     assert life.orders()[-2:] == [(Reason.TRYING, FLASH), (Reason.BETTER, RUSTY)]
     back = next(verdict.sentence for at_s, _, verdict in life.log if at_s > begun_s and verdict.switch_to == RUSTY)
-    assert back == "the trial of scx_flash for cpu is over: cpu gets scx_rusty"
+    assert back == "the trial of scx_flash for cpu is over: scx_rusty for cpu"
     life.run(70)  # the stretch is compared with the next one of the first choice
     duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY)
     assert (duel.won, duel.lost, duel.alike) == (0, 0, 1)

@@ -45,7 +45,9 @@ class Machine:
     cpu_ns: int = 0
     news: list = field(default_factory=list)
 
-    def tick(self, workload, *, slot=None, stalled=0.0, switch_to=None, reason=Reason.SERVED, sentence="", **more):
+    def tick(
+        self, workload, *, slot=None, stalled=0.0, switch_to=None, reason=Reason.SERVED, sentence="", vote=None, **more
+    ):
         """One second passes, in which 100 waits fell into `slot`; then a sample and a decision are made."""
         self.pass_time(1.0)
         if slot is not None:
@@ -56,13 +58,13 @@ class Machine:
         decision = Decision(
             monotonic_ns=self.now_ns,
             probabilities=Probabilities(classes=(Workload("cpu"), Workload("disk")), values=(0.75, 0.25)),
-            vote=Vote(workload=Workload(workload), confidence=0.5),
+            vote=vote or Vote(workload=Workload(workload), confidence=0.5),
             workload=Workload(workload),
             wanted=None,
             current=SchedulerName(self.current),
             switch_to=None if switch_to is None else SchedulerName(switch_to),
             reason=reason,
-            sentence=sentence or f"{self.current} serves {workload}",
+            sentence=sentence or f"{self.current} is in force, as wanted for {workload}",
         )
         self.journal.add(sample, decision, tuple(self.news))
         self.news = []

@@ -119,13 +119,13 @@ def test_verdicts_of_the_guard(journal):
     journal.begin(header())
     machine = Machine(journal)
     a_switch(machine)
-    machine.tick("cpu", switch_to=str(EEVDF), reason=Reason.REVERTED, sentence="cpu fares worse")
+    machine.tick("cpu", switch_to=str(EEVDF), reason=Reason.REVERTED, sentence="cpu regressed")
     machine.report(str(EEVDF))
     machine.tick("cpu")
     found = gather(journal, "j")
     (verdict,) = found.verdicts
     assert (found.verdict_count, verdict.workload, verdict.back_to) == (1, "cpu", "eevdf")
-    assert (verdict.sentence, verdict.at_ns) == ("cpu fares worse", START_WALL_NS + 81 * S)
+    assert (verdict.sentence, verdict.at_ns) == ("cpu regressed", START_WALL_NS + 81 * S)
     assert [event.taken_back for event in found.events] == [False, True]
 
 
