@@ -71,6 +71,11 @@ def manifest() -> Path:
     return _shipped("scx_bin", "manifest.yaml")
 
 
+def own_manifest() -> Path:
+    """The administrator's own portfolio, beside the system's settings; there need be none."""
+    return Places().config.with_name("manifest.yaml")
+
+
 def mapping_tables() -> Path:
     """Folder of mapping tables that the package ships."""
     return _shipped("mapping_tables", "default.yaml").parent

@@ -21,7 +21,8 @@ from time import monotonic
 from typing import Protocol
 
 from asa import debian, wire
-from asa.act.portfolio import Crate, Host, Kernel, KernelSource, Origin, Portfolio, Record, SchedulerEntry
+from asa.act.manifest import Crate, Host, Kernel, KernelSource, SchedulerEntry
+from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, InputError, SchedulerError, SetupError
 

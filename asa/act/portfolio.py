@@ -1,80 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The portfolio: what the manifest names, what of it is installed here, and the one way to open a scheduler's binary.
 
-Reads `scx_bin/manifest.yaml` and `installed.json`, the record of each installed file's SHA-256. Nothing is trusted by
-its name: a binary is opened once, checked and hashed through that descriptor, and the caller runs the descriptor.
-Does not build (that is `asa.act.build`) and does not start anything.
+Reads the manifest (`asa.act.manifest`) and `installed.json`, the record of each installed file's SHA-256. Nothing is
+trusted by its name: a binary is opened once, checked and hashed through that descriptor, and the caller runs the
+descriptor. Does not build (that is `asa.act.build`) and does not start anything.
 """
 
 import hashlib
 import os
 import stat
 import time
-from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 import msgspec
 
-from asa import wire, yamlfile
-from asa.core.decision import DEFAULT_MODE, SchedulerName
+from asa import wire
+from asa.act.manifest import Host, Kernel, SchedulerEntry, in_use
+from asa.core.decision import SchedulerName
 from asa.core.errors import InputError, SchedulerError
 
 INSTALL = "asa schedulers install"
 _SETTLED_NS = 2_000_000_000
-
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-# Names become file names, ops are compared with what a kernel reports (SCX_OPS_NAME_LEN 128: kernel/sched/ext.c).
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-_Package = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9+.*-]+$")]
-
-
-class Crate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="crate"):
-    """A crate of the Rust registry; its binary has the scheduler's name."""
-
-    crate: _Name
-    version: _Text
-
-
-class KernelSource(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="kernel-source"
-):
-    """A target of `tools/sched_ext` in a Debian kernel source package."""
-
-    packages: Annotated[tuple[_Package, ...], msgspec.Meta(min_length=1)]  # names or patterns, the first held is used
-    headers: _Package  # has vmlinux.h
-    suite: _Package
-    target: _Name
-
-
-class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="host"):
-    """Used where the host has it, cannot be built; `reason` says why."""
-
-    reason: _Text
-
-
-class Kernel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="kernel"):
-    """Part of the kernel: nothing to install or to start."""
-
-
-class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One scheduler of the manifest."""
-
-    name: _Name  # SchedulerName, and the name of its binary
-    source: Crate | KernelSource | Host | Kernel
-    purpose: _Text
-    ops: _Name | None  # what /sys/kernel/sched_ext/root/ops starts with; None for the kernel's own
-    help: tuple[str, ...] | None  # arguments that make it print its flags; None when it cannot
-    paper: bool  # in the paper's portfolio, else a candidate beyond it
-    modes: dict[_Name, tuple[str, ...]]  # arguments of each way to run it; `default` is always there
-
-
-class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    schedulers: tuple[SchedulerEntry, ...]
 
 
 class Origin(StrEnum):
@@ -150,8 +101,7 @@ class Portfolio:
         Binaries must belong to root, to the effective user, or to one of the further user ids `owners`.
         Raises InputError for a manifest that is wrong.
         """
-        entries = yamlfile.load(manifest, _Manifest).schedulers
-        _check(str(manifest), entries)
+        entries = in_use(manifest).schedulers
         search = os.environ.get("PATH", os.defpath) if search is None else search
         return cls(entries=entries, folder=folder, search=search, owners=frozenset({0, os.geteuid(), *owners}))
 
@@ -330,20 +280,3 @@ class Portfolio:
         if facts.st_mode & 0o022:
             return f"writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
         return ""
-
-
-def _check(path: str, entries: tuple[SchedulerEntry, ...]) -> None:
-    # what the types cannot say
-    for field in ("name", "ops"):
-        counted = Counter(value for entry in entries if (value := getattr(entry, field)) is not None)
-        for index, entry in enumerate(entries):
-            if counted[getattr(entry, field)] > 1:
-                value = getattr(entry, field)
-                raise InputError(path=path, key=f"schedulers[{index}].{field}", value=value, allowed="each one once")
-    for index, entry in enumerate(entries):
-        key = f"schedulers[{index}]"
-        if entry.modes.get(DEFAULT_MODE) is None:
-            raise InputError(path=path, key=f"{key}.modes", value=list(entry.modes), allowed="a mode named default")
-        if (entry.ops is None) != isinstance(entry.source, Kernel):
-            allowed = "a prefix of the ops name, null for the kernel's own scheduler alone"
-            raise InputError(path=path, key=f"{key}.ops", value=entry.ops, allowed=allowed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel settings that a scheduler, or a switch, may change: which files, and reading and writing one of them.
 
-Names are relative to /sys. Only files of the table below are read or written, and only values that such a file can
-hold, wherever a name or a value comes from. Decides nothing (that is `asa.act.undo`).
+Names are relative to /sys. Only files that the manifest's `settings` name are read or written, and only values that
+such a file can hold, wherever a name or a value comes from. Decides nothing (that is `asa.act.undo`).
 """
 
 import ctypes
@@ -10,55 +10,64 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+from asa import paths
+from asa.act import manifest
 
 RCU_EXPEDITED = "kernel/rcu_expedited"
 
-_CPUS = "devices/system/cpu"
-_UNCORE = f"{_CPUS}/intel_uncore_frequency"
-_OF_CPU = ("cpufreq/scaling_governor", "cpufreq/energy_performance_preference", "power/pm_qos_resume_latency_us")
-# What may stand in each. scx_flash sets pm_qos_resume_latency_us (scx_bpfland only by -I), scx_p2dq's modes the energy
-# preference, no_turbo and max_freq_khz (1.1.4, their main.rs); a switch sets rcu_expedited.
-_VALUES = {
-    leaf.rpartition("/")[2]: (re.compile(f"{folder}/{leaf}"), re.compile(value))
-    for folder, leaf, value in (
-        (f"{_CPUS}/cpu[0-9]{{1,5}}", "cpufreq/scaling_governor", r"[a-z_]{1,15}"),
-        (f"{_CPUS}/cpu[0-9]{{1,5}}", "cpufreq/energy_performance_preference", r"[a-z_]{1,31}|[0-9]{1,3}"),
-        (f"{_CPUS}/cpu[0-9]{{1,5}}", "power/pm_qos_resume_latency_us", r"[0-9]{1,10}|n/a"),
-        (f"{_CPUS}/intel_pstate", "no_turbo", r"[01]"),
-        (f"{_UNCORE}/package_[0-9]{{2}}_die_[0-9]{{2}}", "max_freq_khz", r"[0-9]{1,9}"),
-        ("kernel", "rcu_expedited", r"[0-9]"),
-    )
-}
 _VALUE_BYTES = 64
 _MS_BIND = 4096  # include/uapi/linux/mount.h
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR)  # a CPU or its driver went away
 
 
+@cache  # a manifest of one's own that changes its settings is read by the next start
+def _manifest() -> manifest.Manifest:
+    return manifest.in_use(paths.manifest())
+
+
+@cache
+def _table() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
+    # a file's own name -> which files it stands for, and what may stand in each
+    known = {**_manifest().settings, RCU_EXPEDITED: "[0-9]"}
+    return {manifest.leaf(file): (re.compile(manifest.pattern(file)), re.compile(held)) for file, held in known.items()}
+
+
+@cache
+def doubtful() -> frozenset[str]:
+    """Names of files (without their folders) that a scheduler may leave changed."""
+    return frozenset(name for entry in _manifest().schedulers for name in entry.writes)
+
+
 def files(sys: Path) -> Iterator[str]:
     """Names of the files that a scheduler may change and that this host has, rcu_expedited not among them."""
+    for file in _manifest().settings:
+        yield from _matching(f"{sys}", "", file.split("/"))
+
+
+def _matching(sys: str, folder: str, parts: list[str]) -> Iterator[str]:
+    part, rest = parts[0], parts[1:]
+    names = [part] if "*" not in part else _numbered(f"{sys}/{folder}", part)
+    for name in names:
+        if rest:
+            yield from _matching(sys, f"{folder}{name}/", rest)
+        elif os.path.exists(f"{sys}/{folder}{name}"):  # noqa: PTH110  # half the cost of Path.exists, times CPUs
+            yield f"{folder}{name}"
+
+
+def _numbered(folder: str, part: str) -> list[str]:
+    wanted = re.compile(manifest.pattern(part))
     try:
-        entries = sorted(os.listdir(sys / _CPUS))  # noqa: PTH208  # names, not paths
+        return sorted(name for name in os.listdir(folder) if wanted.fullmatch(name))  # noqa: PTH208  # names, not paths
     except OSError:
-        return
-    for entry in entries:
-        if re.fullmatch(r"cpu[0-9]{1,5}", entry):
-            for leaf in _OF_CPU:
-                name = f"{_CPUS}/{entry}/{leaf}"
-                if os.path.exists(f"{sys}/{name}"):  # noqa: PTH110  # half the cost of Path.exists, times CPUs
-                    yield name
-    if (sys / _CPUS / "intel_pstate/no_turbo").exists():
-        yield f"{_CPUS}/intel_pstate/no_turbo"
-    with suppress(OSError):
-        yield from (
-            f"{_UNCORE}/{path.parent.name}/{path.name}" for path in sorted((sys / _UNCORE).glob("*/max_freq_khz"))
-        )
+        return []
 
 
 def acceptable(name: str, value: str) -> bool:
     """Is this a file of the table, and a value that it can hold?"""
-    file, allowed = _VALUES.get(name.rpartition("/")[2], (None, None))
+    file, allowed = _table().get(name.rpartition("/")[2], (None, None))
     return file is not None and allowed is not None and bool(file.fullmatch(name) and allowed.fullmatch(value))
 
 

@@ -25,7 +25,6 @@ from asa.core.errors import AsaError
 _MOST_RUNNING = 64  # a handful of standbys is what there is
 _MOST_VALUES = 8  # of one file, set by schedulers that followed each other
 _FILE_BYTES = 4 << 20  # three settings of each of 8192 CPUs
-_DOUBTFUL = ("pm_qos_resume_latency_us", "energy_performance_preference", "no_turbo", "max_freq_khz")
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,7 +143,7 @@ class UndoJournal:
         book = self._book()
         if book.doubtful:
             for name, was in book.settings.items():
-                now = settings.read(self._sys, name) if name.rpartition("/")[2] in _DOUBTFUL else None
+                now = settings.read(self._sys, name) if name.rpartition("/")[2] in settings.doubtful() else None
                 if now not in (None, was):
                     book.ours[name] = _with(book.ours.get(name, ()), now)
         changes, faults = self._reconcile()

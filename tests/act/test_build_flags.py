@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asa import paths
+from asa.act import manifest
 from asa.act.build import Status, parse_flags
 from asa.act.portfolio import Available, Portfolio
 
@@ -73,7 +74,10 @@ def test_flags_of_any_text_look_like_flags(text):
         assert " " not in flag
 
 
-@pytest.mark.parametrize("name", ["scx_bpfland", "scx_flash", "scx_p2dq", "scx_rusty", "scx_lavd", "scx_cosmos"])
+CRATES = [one.name for one in manifest.read(paths.manifest()).schedulers if isinstance(one.source, manifest.Crate)]
+
+
+@pytest.mark.parametrize("name", CRATES)
 def test_long_and_short_help_of_the_real_ones_agree(name):
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     look = portfolio.look(name)
