@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,7 +18,7 @@ from asa.act.undo import UndoJournal
 from asa.act.urgency import goes_first
 from asa.book import Book, session_header
 from asa.clock import SystemClock
-from asa.core.decision import Decision, Order
+from asa.core.decision import Decision, Order, OrderKind, SchedulerName, bar
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
@@ -225,11 +225,15 @@ class Assembly:
 
     def _orders(self) -> tuple[Order, ...]:
         now_ns = self.clock.wall_ns()
-        return tuple(requests.order(request, now_ns) for request in requests.take(self.places.run))
+        orders = (requests.order(request, now_ns) for request in requests.take(self.places.run))
+        return tuple(one for one in orders if one.kind is not OrderKind.SWITCH or not self._barred(one.scheduler))
+
+    def _barred(self, name: SchedulerName | None) -> bool:
+        return name is not None and bool(bar(name, self.rules.table.never))
 
 
 def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
-    return Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+    return Portfolio.of_host(settings.switch, places.schedulers)
 
 
 def _settings(
@@ -303,6 +307,7 @@ def _rules(
     release, cpu = os.uname().release, host.cpu_model()
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
+    mapping = replace(mapping, never=portfolio.never)
     classifier = model.classifier
     mapping.check(classifier.classes)
     return Rules(

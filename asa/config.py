@@ -91,6 +91,10 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[Annotated[int, Meta(ge=0)], ...],
         Meta(description="user ids whose scheduler files are run besides root's; they can then run anything as root"),
     ] = ()
+    never: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$")], ...],
+        Meta(description="schedulers, or modes such as scx_lavd:powersave, that are never brought up on this machine"),
+    ] = ()
     gate: Annotated[
         Gate, Meta(description="whether the next scheduler is loaded beside the one in force; off: stop, then start")
     ] = Gate.AUTO

@@ -167,7 +167,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
     try:
         settings = config.load(places.config)
         yield Finding(subject="settings", level=Level.OK, text=_where(places))
-        portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+        portfolio = Portfolio.of_host(settings.switch, places.schedulers)
         present = table.Present.of(portfolio)
         mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
         yield _table(mapping)

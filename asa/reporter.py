@@ -75,6 +75,7 @@ class Reporter:
             last_event=counts.last_event,
             table=agent.rules.table.path,
             table_prior=agent.rules.table.prior,
+            never=sorted(agent.rules.table.never),
             table_stale={str(name): why for name, why in agent.rules.table.stale.items()},
             model=self.model(),
             interval_s=self.settings.interval_s,

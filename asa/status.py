@@ -130,6 +130,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     learned: Learned | None = None  # None: live learning is off
     lately: tuple[Switched, ...] = ()  # newest last
     table_prior: str = ""  # why the table is no measurement of this machine, "" when it is one
+    never: list[str] = []  # what the settings bar from this machine
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.signals.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start

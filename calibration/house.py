@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from asa import wire
 
 from asa import paths
 from asa.config import Settings
@@ -241,7 +242,7 @@ def figures(kept: Kept | None) -> list[Figure]:
 def read(path: Path) -> Kept | None:
     """What is kept, None where nothing is that can be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
+        return wire.from_json(path.read_bytes(), Kept)
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -266,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     if given.measure:
-        given.kept.write_bytes(msgspec.json.format(msgspec.json.encode(measure()), indent=1) + b"\n")
+        given.kept.write_bytes(msgspec.json.format(wire.json_bytes(measure()), indent=1) + b"\n")
     for figure in figures(read(given.kept)):
         print(as_json(figure))
     return 0

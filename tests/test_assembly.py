@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from asa import paths
-from asa.assembly import Model
-from asa.config import Settings
-from asa.core.errors import ModelError
+from asa import paths, requests
+from asa.assembly import Assembly, Model
+from asa.config import Ebpf, Settings
+from asa.core.errors import InputError, ModelError
 from models import artefact, versions
 
 FACTS = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
@@ -80,3 +80,23 @@ def test_what_the_settings_name_has_no_stand_in(places, said, tmp_path):
     with pytest.raises(ModelError, match=r"none\.npz: cannot be read"):
         Model.first(settings, places, said.append)
     assert said == []
+
+
+def test_what_the_settings_bar_is_chosen_by_nobody(tmp_path):
+    places = replace(paths.default(), state=tmp_path / "state", run=tmp_path / "run")
+    (tmp_path / "asa.yaml").write_text("switch: {never: [scx_flash, 'scx_lavd:powersave']}\n")
+    options = {"config_path": tmp_path / "asa.yaml", "observe": True, "journal_path": None, "ebpf": Ebpf.OFF}
+    found = Assembly.open(places, **options, say=lambda _: None, journal_needed=False)
+    try:
+        table = found.rules.table
+        assert table.never == {"scx_flash", "scx_lavd:powersave"}
+        assert {table.wanted(workload, ()).bare for workload in table.rankings}.isdisjoint({"scx_flash"})
+        for name in ("scx_flash:performance", "scx_lavd"):  # as another program than `asa switch` may ask
+            requests.send(places.run, requests.Switch(scheduler=name, until_ns=None))
+        assert [order.scheduler for order in found._orders()] == ["scx_lavd"]
+        (tmp_path / "asa.yaml").write_text("switch: {never: [scx_nobody]}\n")
+        with pytest.raises(InputError, match=r"switch.never\[0\]: 'scx_nobody'"):
+            found.reload()
+        assert found.rules.table is table
+    finally:
+        found.close()

@@ -57,8 +57,7 @@ class Forcing:
     def __init__(self, places: paths.Places, owners: Collection[int] = ()) -> None:
         """`owners` are trusted with the schedulers' files besides those that the settings name."""
         self._places = places
-        self._owners = (*config.load(places.config).switch.trusted_owners, *owners)
-        self._portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=self._owners)
+        self._portfolio = Portfolio.of_host(config.load(places.config).switch, places.schedulers, owners)
         self._able = sched_ext_state(places.sys) is not None
         self._lock = StatusFile(places.run) if self._able else None
 

@@ -342,6 +342,8 @@ class LoaderSwitcher:
     def _arguments(self, name: SchedulerName) -> tuple[str, tuple[str, ...]]:
         bare, mode = name.bare, name.mode
         modes = self._portfolio.entry(bare).modes
+        if barred := self._portfolio.barred(name):
+            raise SchedulerError(scheduler=name, reason=barred)
         if mode not in modes:
             raise SchedulerError(scheduler=bare, reason=f"has no mode {mode!r}, only {', '.join(modes)}")
         return str(bare), modes[mode]

@@ -19,9 +19,10 @@ from typing import Self
 
 import msgspec
 
-from asa import wire
+from asa import paths, wire
 from asa.act.manifest import Host, Kernel, SchedulerEntry, in_use
-from asa.core.decision import SchedulerName
+from asa.config import SwitchSettings
+from asa.core.decision import EEVDF, SchedulerName, bar
 from asa.core.errors import InputError, SchedulerError
 
 INSTALL = "asa schedulers install"
@@ -86,9 +87,16 @@ class Portfolio:
     """The manifest and the record of what is installed. The record is read anew by each question."""
 
     def __init__(
-        self, *, entries: tuple[SchedulerEntry, ...], folder: Path, search: str, owners: frozenset[int]
+        self,
+        *,
+        entries: tuple[SchedulerEntry, ...],
+        folder: Path,
+        search: str,
+        owners: frozenset[int],
+        never: Collection[str] = (),
     ) -> None:
         self.folder = folder
+        self.never = frozenset(never)
         self._entries = {SchedulerName(entry.name): entry for entry in entries}
         self._search = search
         self._owners = owners
@@ -105,6 +113,19 @@ class Portfolio:
         search = os.environ.get("PATH", os.defpath) if search is None else search
         return cls(entries=entries, folder=folder, search=search, owners=frozenset({0, os.geteuid(), *owners}))
 
+    @classmethod
+    def of_host(cls, limits: SwitchSettings, folder: Path, owners: Collection[int] = ()) -> Self:
+        """The manifest in use by the settings, with installed files in `folder`. Raises InputError."""
+        found = cls.load(paths.manifest(), folder, owners=(*limits.trusted_owners, *owners))
+        found.never = frozenset(limits.never)
+        for index, name in enumerate(limits.never):
+            full = SchedulerName(name)
+            if full.bare == EEVDF or full.mode not in found.modes().get(full.bare, ()):
+                known = [one for one in found.names() if one != EEVDF]
+                allowed = f"one of {', '.join(known)}, or one of its modes, as `{known[0]}:performance`"
+                raise InputError(path="settings", key=f"switch.never[{index}]", value=name, allowed=allowed)
+        return found
+
     def names(self) -> tuple[SchedulerName, ...]:
         """All schedulers, in the manifest's order."""
         return tuple(self._entries)
@@ -120,6 +141,11 @@ class Portfolio:
     def modes(self) -> dict[str, tuple[str, ...]]:
         """Each scheduler's modes by name: what a mapping table may say."""
         return {str(name): tuple(entry.modes) for name, entry in self._entries.items()}
+
+    def barred(self, name: SchedulerName) -> str:
+        """Why the settings never have it brought up, "" when they may."""
+        one = bar(name, self.never)
+        return f"switch.never in the settings names {one}" if one else ""
 
     def name_of_ops(self, ops: str) -> SchedulerName | None:
         """The scheduler that reports `ops` in /sys/kernel/sched_ext/root/ops, None for a stranger or ""."""
@@ -159,6 +185,8 @@ class Portfolio:
         entry = self.entry(scheduler)
         if isinstance(entry.source, Kernel):
             raise SchedulerError(scheduler=scheduler, reason="it is the kernel's own; there is nothing to start")
+        if barred := self.barred(name):
+            raise SchedulerError(scheduler=name, reason=barred)
         if mode not in entry.modes:
             raise SchedulerError(scheduler=scheduler, reason=f"has no mode {mode!r}, only {', '.join(entry.modes)}")
         record = self.records().get(scheduler)

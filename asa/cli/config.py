@@ -179,6 +179,7 @@ def _check(arguments: argparse.Namespace) -> int:
     allowed = {setting.key: setting.allowed for setting in settings(config.Settings(), {})}
     known = _sections() | allowed
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
+    rows.extend(_barred(found))
     rows.extend(_named_files(path, found))
     ignored = [
         {"key": key, "line": line, "text": f"{key}: {config.gone(key)}"}
@@ -247,6 +248,32 @@ def _fault(fault: "Fault", allowed: str | None) -> dict[str, object]:
         "nearest": meant,
         "text": " ".join(text.split()),
     }
+
+
+def _barred(found: "Examined") -> Iterator[dict[str, object]]:
+    """A name in `switch.never` that the manifest does not have."""
+    import msgspec
+
+    from asa import config, paths, wire
+    from asa.act.portfolio import Portfolio
+    from asa.core.errors import AsaError, InputError
+
+    try:
+        limits = wire.shaped(found.data["switch"], config.SwitchSettings)
+    except (TypeError, KeyError, msgspec.ValidationError):
+        return  # not there, or a fault that is told already
+    try:
+        Portfolio.of_host(limits, paths.default().schedulers)
+    except AsaError as error:
+        known = error.allowed if isinstance(error, InputError) else ""
+        yield {
+            "key": "switch.never",
+            "line": found.lines.get("switch.never"),
+            "value": list(limits.never),
+            "allowed": known,
+            "nearest": None,
+            "text": str(error).removeprefix("settings: "),
+        }
 
 
 def _named_files(path: Path, found: "Examined") -> Iterator[dict[str, object]]:

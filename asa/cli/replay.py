@@ -154,7 +154,7 @@ def _rules(
     for decision in journal.decisions(number):
         observed = observed or decision.reason is Reason.OBSERVING
         stood_by = stood_by or bool(decision.standbys)
-    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=settings.switch.trusted_owners)
+    portfolio = Portfolio.of_host(settings.switch, paths.default().schedulers)
     return Rules(
         classifier=models.load(header.model, settings),
         table=_table(settings, header.table),

@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder, before = requests.agent()
     name = _checked(arguments.scheduler, folder)
     check_switching(before)
+    _check_never(name, before)
     until_ns = end_ns(arguments.duration)
 
     def chosen(found: "Status") -> bool:
@@ -72,6 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{name} is not in force: {after.mode_reason or after.sentence}")
     return 0 if done else 1
+
+
+def _check_never(name: str, agent: "Status") -> None:
+    from asa.core.decision import SchedulerName, bar
+    from asa.core.errors import AsaError
+
+    if one := bar(SchedulerName(name), agent.never):
+        raise AsaError(
+            f"{name} is not brought up: switch.never in the settings names {one}; take it out and send the agent SIGHUP"
+        )
 
 
 def _checked(asked: str, folder: "Path") -> str:

@@ -83,7 +83,7 @@ class _Desk:
 
         self.places = paths.default()
         settings = config.load(self.places.config)
-        portfolio = Portfolio.load(paths.manifest(), self.places.schedulers, owners=settings.switch.trusted_owners)
+        portfolio = Portfolio.of_host(settings.switch, self.places.schedulers)
         self.known = portfolio.modes()
         self.present = table.Present.of(portfolio)
         self.here = host.facts(self.places.proc, self.places.sys)

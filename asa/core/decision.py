@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What ASA thinks and what it decides: probabilities, votes, decisions, and what became of a switch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType, Protocol
@@ -41,6 +42,11 @@ class SchedulerName(str):
 
 
 EEVDF = SchedulerName("eevdf")
+
+
+def bar(name: SchedulerName, never: Collection[str]) -> str:
+    """Which of `never` (schedulers, or modes of them) names this one, "" for none."""
+    return next((one for one in (name.bare, f"{name.bare}:{name.mode}") if one in never), "")
 
 
 class Numbers(Protocol):

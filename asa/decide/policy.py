@@ -321,7 +321,9 @@ def _weighed(
 ) -> Weighed | None:
     """What the table expects of a switch that is made by its scores; None: it is made for another reason."""
     table = rules.table
-    if not rules.policy.weigh_cost or state.power.saver or state.trying is not None or current in state.out:
+    if not rules.policy.weigh_cost or state.power.saver or state.trying is not None:
+        return None
+    if not _may_serve(state, workload, current, state.out, rules):
         return None
     if table.wanted(workload, state.out, saver=False) != wanted:  # learned, or kept to after a revert
         return None

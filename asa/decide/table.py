@@ -23,7 +23,7 @@ from typing import Self
 
 from asa import host, paths
 from asa.act.portfolio import Portfolio
-from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.core.decision import EEVDF, SchedulerName, Workload, bar
 from asa.core.errors import InputError
 from asa.decide import fingerprint
 from asa.decide.fingerprint import Machine
@@ -125,6 +125,7 @@ class MappingTable:
     prior: str = ""  # why it is no measurement of this machine, "" when it is one
     stale: Mapping[SchedulerName, str] = field(default_factory=dict)  # measured once -> what has changed since
     rest: "MappingTable | None" = None  # asked for what this one does not rank
+    never: frozenset[str] = frozenset()  # schedulers, or modes of them, that the settings bar
 
     def ranking(self, workload: Workload) -> tuple[Entry, ...]:
         """The class's, else that of its parts, else what the next table says; empty for a class that none ranks."""
@@ -157,11 +158,18 @@ class MappingTable:
         if not ranking:
             return None
         return next(
-            (entry.name for entry in ranking if (entry.efficient or not saver) and entry.name not in set_aside), EEVDF
+            (
+                entry.name
+                for entry in ranking
+                if (entry.efficient or not saver) and entry.name not in set_aside and not bar(entry.name, self.never)
+            ),
+            EEVDF,
         )
 
     def allows(self, workload: Workload, name: SchedulerName, *, saver: bool) -> bool:
-        """May it serve the class with the battery as it is? EEVDF may always, others always but on battery saver."""
+        """May it serve the class with the battery as it is? EEVDF may always, others unless barred or on saver."""
+        if bar(name, self.never):
+            return False
         if not saver or name == EEVDF:
             return True
         return any(entry.efficient and entry.name == name for entry in self.ranking(workload))
@@ -182,7 +190,7 @@ class MappingTable:
         """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
         table, listed, entries = self.source(workload)
         of = "" if listed == workload else f" (of {listed})"
-        whys = {entry.name: f"{entry.why}{of}{_stale(table.aged(entry))}" for entry in entries}
+        whys = {entry.name: f"{entry.why}{of}{_stale(table.aged(entry))}{self._never(entry.name)}" for entry in entries}
         if not saver or not entries:
             return tuple(whys.items())
         frugal = (entry.name for entry in entries if entry.efficient)
@@ -191,6 +199,9 @@ class MappingTable:
         for entry in entries:
             found.setdefault(entry.name, f"{whys[entry.name]}; not on battery saver")
         return tuple(found.items())
+
+    def _never(self, name: SchedulerName) -> str:
+        return "; barred by switch.never" if bar(name, self.never) else ""
 
     def aged(self, entry: Entry) -> str:
         """Why the entry's figures are stale, "" when they are not or when it has none."""

@@ -68,7 +68,7 @@ def next_one(
     for name in dict.fromkeys((*ranked, EEVDF)):
         duel = learning.duel_of(lessons, workload, current, name)
         settled = duel is not None and (duel.better or duel.counted >= MOST_COUNTED)
-        if name == current or name in state.out or settled:
+        if name == current or name in state.out or settled or not rules.table.allows(workload, name, saver=False):
             continue
         times = 0 if duel is None else duel.counted + duel.alike
         if best is None or times < best[0]:

@@ -78,14 +78,18 @@ class Host:
             shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
             reason = f"{shown!r} is not in the manifest; `asa schedulers list` shows what is"
             raise RefusedError(Failure.UNKNOWN_SCHEDULER, reason)
+        if barred := self.portfolio.barred(full):
+            raise RefusedError(Failure.NOT_AUTHORIZED, f"{full}: {barred} (the helper's: {self._settings_file()})")
         return full
 
+    def _settings_file(self) -> Path:
+        return self.config_path or self.places.config
+
     def installed(self) -> tuple[str, ...]:
-        """Schedulers of the manifest that are recorded as installed, in each mode. Raises InputError."""
+        """Schedulers of the manifest that are recorded as installed and not barred, in each mode. Raises InputError."""
         modes, records = self.portfolio.modes(), self.portfolio.records()
-        return tuple(
-            [SchedulerName.of(name, mode) for name, known in modes.items() if name in records for mode in known]
-        )
+        found = [SchedulerName.of(name, mode) for name, known in modes.items() if name in records for mode in known]
+        return tuple([name for name in found if not self.portfolio.barred(name)])
 
     def in_force(self) -> str:
         """What sysfs names as attached, "" when nothing is."""
@@ -133,7 +137,7 @@ class Host:
 
 def _read(places: paths.Places, config_path: Path | None) -> tuple[config.Settings, Portfolio]:
     settings = config.load(config_path or places.config, required=config_path is not None)
-    return settings, Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+    return settings, Portfolio.of_host(settings.switch, places.schedulers)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -113,6 +113,15 @@ def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
     assert asa(capsys, "check")[0] == 0
 
 
+def test_a_barred_scheduler_that_there_is_not(place, capsys):
+    place.write_text("interval_s: 2\nswitch:\n  never: [scx_flash, scx_lawd]\n")
+    code, said, _ = asa(capsys, "check")
+    assert code == 1
+    assert said.startswith(f"{place}:3: switch.never[1]: 'scx_lawd' is not accepted; allowed: one of scx_")
+    place.write_text("switch:\n  never: [scx_flash, scx_lavd:powersave]\n")
+    assert asa(capsys, "check")[0] == 0
+
+
 @pytest.mark.parametrize("way", ["settings/asa.yaml", "../b/settings/asa.yaml"])
 def test_what_they_name_is_beside_the_settings_wherever_a_process_was_started(tmp_path, capsys, monkeypatch, way):
     folder = tmp_path / "b/settings"

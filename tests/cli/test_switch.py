@@ -37,6 +37,15 @@ def test_it_answers_when_it_is_in_force(host, capsys):
     assert asa(capsys, "switch", "eevdf")[1] == words.replace("scx_flash", "eevdf")
 
 
+@pytest.mark.parametrize("never", ["scx_flash", "scx_flash:default"])
+def test_what_the_settings_bar_is_not_brought_up_by_hand(host, capsys, never):
+    host.agent(**SERVING, never=[never, "scx_p2dq:performance"])
+    code, said, error = asa(capsys, "switch", "scx_flash")
+    assert (code, said) == (1, "")
+    assert error.startswith(f"asa: scx_flash is not brought up: switch.never in the settings names {never}; ")
+    assert asa(capsys, "switch", "scx_p2dq")[0] == 0
+
+
 def test_a_mode_for_some_time(host, capsys):
     host.agent(**SERVING)
     code, said, _ = asa(capsys, "switch", "scx_p2dq:performance", "90s", "--json")

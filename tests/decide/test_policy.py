@@ -49,6 +49,13 @@ def test_dwell_comes_before_a_switch():
     assert state.pending == RUSTY
 
 
+def test_what_the_settings_bar_is_left_for_another():
+    barred = replace(RULES, table=replace(RULES.table, never=frozenset({"scx_rusty"})))
+    state = replace(settled(), running=RUSTY)  # it was in force when the settings were read again
+    _, verdict = ask(state, CPU, 2.0, current=RUSTY, rules=barred)
+    assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, FLASH)
+
+
 def test_a_class_that_changes_starts_its_dwell_anew():
     state, _ = ask(settled(), DISK, 1.5)
     _, verdict = ask(state, DISK, 3.0)

@@ -70,6 +70,17 @@ def test_on_battery_saver_the_efficient_serve_then_the_kernels_own(tmp_path):
     assert mapping.allows(cpu, SchedulerName("scx_flash"), saver=False)
 
 
+def test_what_the_settings_bar_never_serves(tmp_path):
+    mapping, cpu = table.load(written(tmp_path, FRUGAL), KNOWN), Workload("cpu")
+    barred = dataclasses.replace(mapping, never=frozenset({"scx_lavd:performance"}))
+    assert barred.wanted(cpu, ()) == "scx_flash"
+    assert not barred.allows(cpu, SchedulerName("scx_lavd:performance"), saver=False)
+    assert barred.allows(cpu, SchedulerName("scx_lavd"), saver=True)
+    assert barred.ranked(cpu, saver=False)[0] == ("scx_lavd:performance", "measured; barred by switch.never")
+    whole = dataclasses.replace(mapping, never=frozenset({"scx_lavd", "scx_flash"}))
+    assert (whole.wanted(cpu, ()), whole.wanted(cpu, (), saver=True)) == (EEVDF, EEVDF)
+
+
 def test_a_table_that_knows_no_saver_leaves_it_to_the_kernels_own(tmp_path):
     mapping = table.load(written(tmp_path, GOOD), KNOWN)
     assert mapping.wanted(Workload("cpu"), (), saver=True) == EEVDF

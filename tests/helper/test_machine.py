@@ -49,6 +49,18 @@ def host(tmp_path, said, monkeypatch):
     stage.end()
 
 
+def test_what_the_settings_bar_is_had_by_nobody(host):
+    assert "scx_flash" in host.installed()
+    config = host.places.config
+    config.write_text("switch: {never: [scx_flash, scx_lavd:powersave]}\n")
+    host.reload()
+    assert {"scx_lavd", "scx_bpfland"} <= set(host.installed())
+    assert not {"scx_flash", "scx_flash:performance", "scx_lavd:powersave"} & set(host.installed())
+    with pytest.raises(RefusedError, match=f"switch.never in the settings names scx_flash.*{config}") as caught:
+        host.known("scx_flash:performance")
+    assert caught.value.failure is Failure.NOT_AUTHORIZED
+
+
 class Switcher:
     """Writes down what it is told to keep."""
 

@@ -166,7 +166,7 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
     if arguments.in_lab:
         cpus = arguments.cpus or _lab_cpus() if guest is None else guest.cpus
     settings = config.load(places.config)
-    portfolio = Portfolio.load(paths.manifest(), places.schedulers, owners=settings.switch.trusted_owners)
+    portfolio = Portfolio.of_host(settings.switch, places.schedulers)
     scenarios = _scenarios(arguments.scenario)
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
