@@ -270,7 +270,7 @@ def without_gone(data: Any) -> tuple[Any, dict[str, object]]:
 
 def recorded(text: str) -> tuple[Settings, list[str]]:
     """Settings as a journal keeps them, and the keys in which this version differs. Raises msgspec.DecodeError."""
-    data, found = without_gone(msgspec.json.decode(text))
+    data, found = without_gone(wire.from_json(text, Any))
     now = {key: value for key, (value, where) in GONE.items() if where} | {"voting.method": Method.TIME_WEIGHTED}
     return wire.shaped(data, Settings), [key for key, value in found.items() if now.get(key, value) != value]
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from asa import wire
 
-from asa import paths
+from asa import paths, wire
 from asa.config import Settings
 from asa.core.errors import AsaError
 from calibration.goals import Figure, Named, as_json

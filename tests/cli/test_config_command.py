@@ -236,7 +236,7 @@ def test_settings_of_an_earlier_version_are_ignored_and_that_is_said(place, caps
         "F:5: standing.first_s: is a constant now, 600 (asa.decide.standing.FIRST_S); delete this line",
         "F:6: guard.alpha: is a constant now, 0.01 (asa.decide.guard.ALPHA); delete this line",
         "F:6: guard.worse_by: is a constant now, 0.25 (asa.decide.guard.WORSE_BY); delete this line",
-        "F is right; it sets 1 of 30 settings; 6 that it sets are ignored",
+        "F is right; it sets 1 of 31 settings; 6 that it sets are ignored",
     ]
     assert len(json.loads(asa(capsys, "check", "--json")[1])["ignored"]) == 6
     assert asa(capsys, "show")[0] == 0
