@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import asa
 from asa.config import Settings
-from asa.core.decision import Decision
+from asa.core.decision import Decision, Probabilities
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Account, Accountant, switched
@@ -50,7 +50,7 @@ class Reporter:
         if scheduler != self._since[0]:
             self._since = (scheduler, now_ns)
         how = self.how()
-        memory, counts, shares = agent.state.memory, agent.counts, decision.probabilities
+        memory, counts = agent.state.memory, agent.counts
         account = self._account(agent, now_ns, monotonic_ns)
         return Status(
             pid=os.getpid(),
@@ -61,9 +61,7 @@ class Reporter:
             mode_reason=memory.hold or how.mode_reason,
             workload=decision.workload,
             confidence=round(decision.vote.confidence, 4),
-            probabilities={str(name): round(p, 4) for name, p in zip(shares.classes, shares.values, strict=True)}
-            if shares is not None
-            else {},
+            probabilities=_shares(decision.probabilities),
             wanted=decision.wanted,
             scheduler=scheduler,
             scheduler_since_ns=self._since[1],
@@ -121,6 +119,12 @@ class Reporter:
             )
             for one in (self.switcher.standbys() if self.switcher is not None else ())
         )
+
+
+def _shares(found: Probabilities | None) -> dict[str, float]:
+    return (
+        {} if found is None else {str(name): round(p, 4) for name, p in zip(found.classes, found.values, strict=True)}
+    )
 
 
 def _mode(way: str, hold: str) -> str:
