@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from waiting import until
 
+from asa.core.helper_api import Failure
 from calibration.laptop.installation import leftovers, look
-from scenarios.lab.box.installed import UNIT, helper_pid
+from scenarios.lab.box.installed import UNIT, Caller, helper_pid
 from scenarios.lab.box.machine import Box, end
 
 pytestmark = [
@@ -70,6 +71,28 @@ def no_longer_in_use(box, session):
     assert box.show(UNIT, "ActiveState") == "inactive"
     assert box.run(["asa"]).returncode != 0
     box.logout(session)
+
+
+def test_without_a_desktop_the_agent_starts_with_the_machine(installed):
+    unit = "asa-system.service"
+    installed.systemctl("enable", "--now", unit)
+    try:
+        until(lambda: installed.run(["asa", "status"]).returncode == 0, "the agent's status")
+        assert installed.show(unit, "ActiveState") == "active"
+        session = installed.login("ada")  # everybody sees it, and the helper gives nobody the lease
+        assert installed.run(["asa", "status"], session=session).returncode == 0
+        with Caller.start(installed, session=session) as ada:
+            refused = ada.call("Acquire")
+            assert refused.error == Failure.NOT_POSSIBLE
+        installed.logout(session)
+        said = installed.journal(unit)
+        assert "Traceback" not in said
+        assert not [line for line in said.splitlines() if "ermi" in line], "the sandbox leaves it what it needs"
+    finally:
+        print(installed.journal(unit)[-3000:])
+        installed.systemctl("disable", "--now", unit)
+    assert installed.show(unit, "Result") == "success"
+    assert installed.run(["asa", "status"]).returncode != 0
 
 
 def ours(before, box):
