@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import asa
@@ -109,7 +109,8 @@ def parser(only: str = "", inner: str = "") -> argparse.ArgumentParser:
 
 
 def _has_laboratory() -> bool:
-    return all(find_spec(folder.replace("/", ".")) is not None for folder in LABORATORY)
+    own = Path(asa.__file__).parents[1]  # by its files: to find a part of a package would load the package
+    return all((own / folder / "__init__.py").is_file() for folder in LABORATORY)
 
 
 def _register_lab(commands: Any, only: str) -> None:
