@@ -15,8 +15,8 @@ from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
 from asa.clock import SystemClock
-from asa.core.decision import SwitchOutcome
-from asa.core.errors import AsaError, InputError
+from asa.core.decision import SchedulerName, SwitchOutcome
+from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.core.sample import RawSample
 from asa.decide import learning, table
 from asa.decide.learning import LEARNING
@@ -37,6 +37,7 @@ _TOOLS = {
     "clang-19": "builds BPF programs; `asa schedulers install` gets it",
     "qemu-system-x86_64": "the lab's machine; `asa lab setup` gets it",
 }
+_RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
 _PROBES = "ebpf"
 _REMEDIES = {  # of optional sources
@@ -221,7 +222,9 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
     usable = 0
     for name in portfolio.names():
         found = portfolio.look(name)
-        if isinstance(found, Available):
+        if isinstance(found, Available) and found.path is not None and (why := _changed(portfolio, name)):
+            yield Finding(subject=name, level=Level.WARNING, text=why, remedy=_RECORD)
+        elif isinstance(found, Available):
             usable += found.path is not None
             version = f" {found.version}" if found.version else ""
             yield Finding(
@@ -233,6 +236,15 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
         text = "none is installed beside the kernel's own"
         remedy = "asa schedulers install"
         yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True)
+
+
+def _changed(portfolio: Portfolio, name: SchedulerName) -> str:
+    """Why a switch to it would be refused: the file is not the recorded one, or in unsafe hands; "" for no reason."""
+    try:
+        os.close(portfolio.open(name).fd)
+    except SchedulerError as error:
+        return error.reason
+    return ""
 
 
 def _sources(places: paths.Places) -> Iterator[Finding]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `asa doctor` says of the optional sources, on machines that have them and on one that has nothing."""
 
+import hashlib
+import json
 import os
 from pathlib import Path
 from typing import ClassVar
@@ -305,3 +307,30 @@ def test_what_a_load_was_refused_for_last_is_named(places, monkeypatch):
     assert found["load of scx_one"].level is Level.WARNING
     assert "invalid BTF" in found["load of scx_one"].text
     assert "load of scx_two" not in found
+
+
+def test_a_scheduler_that_a_package_has_updated_is_not_ok(places, monkeypatch):
+    binary = places.cache / "host/scx_lavd"
+    binary.parent.mkdir()
+    binary.write_text("#!/bin/sh\n")
+    binary.chmod(0o755)
+    record = {
+        "path": str(binary),
+        "origin": "path",
+        "version": "1.0.0",
+        "sha256": hashlib.sha256(binary.read_bytes()).hexdigest(),
+        "flags": None,
+        "installed": "2026-01-01T00:00:00+00:00",
+    }
+    places.schedulers.mkdir(parents=True)
+    (places.schedulers / "installed.json").write_text(json.dumps({"schedulers": {"scx_lavd": record}}))
+    assert findings(places)["scx_lavd"].level is Level.OK
+    assert "schedulers" not in findings(places)
+    binary.write_text("#!/bin/sh\n# an upgrade\n")
+    found = findings(places)
+    assert found["scx_lavd"].level is Level.WARNING
+    assert "is not the recorded file" in found["scx_lavd"].text
+    assert "asa schedulers record" in found["scx_lavd"].remedy
+    assert found["schedulers"].level is Level.MISSING  # none is left that can be switched to
+    binary.chmod(0o777)
+    assert "writable by others" in findings(places)["scx_lavd"].text

@@ -97,9 +97,16 @@ class Watcher(Protocol):
 
 
 def install(
-    portfolio: Portfolio, cache: Path, watcher: Watcher, names: Sequence[SchedulerName] = ()
+    portfolio: Portfolio,
+    cache: Path,
+    watcher: Watcher,
+    names: Sequence[SchedulerName] = (),
+    *,
+    recorded: bool = False,
 ) -> tuple[Outcome, ...]:
     """Make `names` (all when empty) usable, in the manifest's order.
+
+    `recorded`: only those that are recorded as the host's own, which a package may have updated; nothing is built.
 
     Raises SchedulerError for a name that the manifest has not; every later failure is an Outcome.
     """
@@ -109,7 +116,8 @@ def install(
     portfolio.folder.mkdir(parents=True, exist_ok=True)
     with (portfolio.folder / ".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second installation waits, then finds everything done
-        job = _Job(portfolio, cache, watcher)
+        job = _Job(portfolio, cache, watcher, build=not recorded)
+        chosen = [name for name in chosen if not recorded or job.is_hosts(name)]
         outcomes = tuple(job.run(name, position, len(chosen)) for position, name in enumerate(chosen, 1))
         if not any(outcome.status is Status.FAILED for outcome in outcomes):
             # 1.9 GB that only an update of the manifest would use again, and then mostly with other crates
@@ -129,8 +137,9 @@ def loader(portfolio: Portfolio, cache: Path, watcher: Watcher) -> Path:
 class _Job:
     """One call of `install`."""
 
-    def __init__(self, portfolio: Portfolio, cache: Path, watcher: Watcher) -> None:
+    def __init__(self, portfolio: Portfolio, cache: Path, watcher: Watcher, *, build: bool = True) -> None:
         self.work = cache / "build"
+        self._build = build
         self._logs = cache / "logs"
         self._portfolio = portfolio
         self._cache = cache
@@ -154,6 +163,11 @@ class _Job:
         self._watcher.end(outcome)
         return outcome
 
+    def is_hosts(self, name: SchedulerName) -> bool:
+        """Whether it is recorded as the host's own."""
+        record = self._records.get(name)
+        return record is not None and record.origin is Origin.PATH
+
     def _install(self, name: SchedulerName) -> tuple[Status, str]:
         entry = self._portfolio.entry(name)
         source = entry.source
@@ -168,6 +182,9 @@ class _Job:
         if found:
             self._record(entry, found, Origin.PATH, None)
             return Status.FOUND, str(found)
+        if not self._build:
+            self._forget(name)
+            return Status.UNAVAILABLE, "not on PATH any more"
         match source:
             case Host():
                 self._forget(name)

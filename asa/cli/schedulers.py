@@ -26,7 +26,7 @@ _SHOWN_S = 10.0  # without a terminal, a build that goes on is mentioned this of
 _TEXT = """\
 Installs the schedulers of the portfolio, lists them, or compares them with their records. `install` uses
 what the host has, builds the others from checked sources, and records the hash and the flags of each: the
-agent runs nothing else.
+agent runs nothing else. `record` is for after an update of the host's own schedulers; packages run it.
 """
 _MORE = """\
 exit status:
@@ -56,10 +56,24 @@ def register(commands: "Commands") -> None:
     one = actions.add_parser("install", help="use the host's, build the others, record hashes and flags")
     one.add_argument("names", nargs="*", metavar="NAME", help="as in `list`; all when none is given")
     one.set_defaults(run=lambda arguments: install_missing(arguments.names))
+    one = actions.add_parser("record", help="record anew those of the host that an update has changed; build nothing")
+    one.set_defaults(run=_record)
     for name, what, run in (("list", "what there is, and from where", _list), ("verify", "compare hashes", _verify)):
         one = actions.add_parser(name, help=what)
         one.add_argument("--json", action="store_true", help="print JSON")
         one.set_defaults(run=run)
+
+
+def _record(_: argparse.Namespace) -> int:
+    """What a package's trigger or hook runs. Exit code 1 when a file of the host cannot be used."""
+    from asa.act import build
+
+    portfolio = _portfolio()
+    if not portfolio.records():
+        return 0  # and no folder is made
+    with _watcher(sys.stderr) as watcher:
+        outcomes = build.install(portfolio, paths.default().cache, watcher, recorded=True)
+    return 1 if any(outcome.status is build.Status.FAILED for outcome in outcomes) else 0
 
 
 def install_missing(names: Sequence[str] = (), *, output: TextIO | None = None) -> int:

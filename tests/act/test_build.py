@@ -144,3 +144,24 @@ def test_the_loader_is_built_once_and_is_no_scheduler(desk):
     assert build.loader(desk.portfolio(), desk.cache, watcher) == path
     assert desk.built() == ["scx_loader@1.1.3"]
     assert desk.portfolio().records() == {}
+
+
+def test_an_update_of_the_hosts_own_is_recorded_and_nothing_is_built(desk):
+    desk.crate("scx_one")
+    desk.crate("scx_two")
+    desk.executable(desk.crates / "scx_two", SCHEDULER)
+    desk.executable(desk.host / "scx_one", SCHEDULER)
+    desk.install()
+    built = desk.built()
+    desk.executable(desk.host / "scx_one", SCHEDULER + "# an upgrade\n")
+    desk.executable(desk.host / "scx_two", SCHEDULER)  # appears: whoever built one keeps it until `install`
+    (outcome,) = build.install(desk.portfolio(), desk.cache, Watcher(), recorded=True)
+    assert (outcome.name, outcome.status) == ("scx_one", Status.FOUND)
+    os.close(desk.portfolio().open(SchedulerName("scx_one")).fd)
+    assert desk.portfolio().look("scx_two").origin is Origin.BUILT
+    (desk.host / "scx_one").unlink()
+    (outcome,) = build.install(desk.portfolio(), desk.cache, Watcher(), recorded=True)
+    assert outcome.status is Status.UNAVAILABLE
+    assert "scx_one" not in desk.portfolio().records()
+    assert build.install(desk.portfolio(), desk.cache, Watcher(), recorded=True) == ()
+    assert desk.built() == built

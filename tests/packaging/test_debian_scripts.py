@@ -5,9 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "packaging/debian"
-COMMANDS = ("systemctl", "deb-systemd-helper", "deb-systemd-invoke", "py3compile", "py3clean")
+COMMANDS = ("asa", "systemctl", "deb-systemd-helper", "deb-systemd-invoke", "py3compile", "py3clean")
 
 
 @pytest.fixture
@@ -54,3 +55,15 @@ def test_a_removal_ends_the_system_s_agent_before_the_helper_and_leaves_it_disab
     assert [line for line in said if line in order] == list(order)
     assert "systemctl --quiet disable asa-system.service" in said
     assert not [line for line in ran("prerm", "upgrade", "0.9") if "asa-system" in line]
+
+
+def test_an_update_of_a_scheduler_has_it_recorded_anew(ran):
+    assert ran("postinst", "triggered", "/usr/bin/scx_lavd") == ["asa schedulers record"]
+    assert "asa schedulers record" not in ran("postinst", "configure", "0.9")
+
+
+def test_each_scheduler_of_the_manifest_that_a_package_may_bring_triggers_it():
+    manifest = yaml.safe_load((SCRIPTS.parents[1] / "scx_bin/manifest.yaml").read_text())
+    names = {entry["name"] for entry in manifest["schedulers"] if entry["source"]["kind"] != "kernel"}
+    lines = [line for line in (SCRIPTS / "asa.triggers").read_text().splitlines() if not line.startswith("#")]
+    assert sorted(lines) == sorted(f"interest-noawait /usr/bin/{name}" for name in names)
