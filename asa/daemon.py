@@ -282,7 +282,7 @@ class Agent:
                 why = f" ({event.exit.kind}: {event.exit.reason})" if event.exit is not None else ""
                 line = f"{event.detail}{why}; {self._aside(event)}the kernel is on eevdf"
             case SwitchOutcome.FOREIGN:
-                line = f"{event.detail}: on hold (`asa resume` goes on once it has ended)"
+                line = f"{event.detail}: on hold until it has ended"
         self.counts.last_event = line
         self.say(line)
 

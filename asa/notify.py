@@ -16,6 +16,7 @@ from typing import Any
 
 from asa.bus import Bus, BusError, CallError
 from asa.core.decision import ExitKind, Reason, SwitchOutcome
+from asa.decide.policy_news import STRANGER
 from asa.status import Status, Switched
 
 _NAME, _PATH = "org.freedesktop.Notifications", "/org/freedesktop/Notifications"
@@ -74,10 +75,11 @@ def _quarantine(before: Status, after: Status) -> Note | None:
 def _hold(before: Status, after: Status) -> Note | None:
     if before.mode != "switching" or after.mode != "hold" or after.held:
         return None
+    until = "that ends" if after.mode_reason.endswith(STRANGER) else "`asa resume`"
     return Note(
         kind=Kind.HOLD,
         summary="ASA is on hold",
-        body=f"{_sentence(after.mode_reason)} Nothing is switched until `asa resume`.",
+        body=f"{_sentence(after.mode_reason)} Nothing is switched until {until}.",
     )
 
 

@@ -91,7 +91,7 @@ def test_what_is_told():
     )
     (hold,) = tell(CALM, STRANGER)
     assert (hold.kind, hold.summary) == (Kind.HOLD, "ASA is on hold")
-    assert hold.body == "scx_layered was attached by somebody else. Nothing is switched until `asa resume`."
+    assert hold.body == "scx_layered was attached by somebody else. Nothing is switched until that ends."
     (revert,) = tell(CALM, REVERT)
     assert (revert.kind, revert.summary) == (Kind.REVERT, "scx_one taken back")
     assert revert.body == (

@@ -87,6 +87,31 @@ _KNOWN = (
         text="it chooses schedulers by load and pressure",
     ),
     _Known(
+        name="falcond",
+        unit="falcond.service",
+        harm=Harm.MAY_SWITCH,
+        text="it has scx_loader start a scheduler for each game, unless its configuration says scx_sched = none (in "
+        "/etc/falcond/config.conf and the games' profiles); ASA holds until that ends",
+    ),
+    _Known(
+        name="steamos-manager",
+        unit="steamos-manager.service",
+        harm=Harm.MAY_SWITCH,
+        text="it has scx_loader start the scheduler that is chosen in its settings; ASA holds until that ends",
+    ),
+    _Known(
+        name="scx-manager",
+        unit="scx-manager.service",
+        harm=Harm.MAY_SWITCH,
+        text="a person chooses schedulers with it, by scx_loader; ASA holds until that ends",
+    ),
+    _Known(
+        name="scxctl-ui",
+        unit="scxctl-ui.service",
+        harm=Harm.MAY_SWITCH,
+        text="a person chooses schedulers with it, by scx_loader; ASA holds until that ends",
+    ),
+    _Known(
         name="tuned",
         unit="tuned.service",
         harm=Harm.PRIORITIES,
@@ -114,7 +139,32 @@ _KNOWN = (
         name="gamemoded",
         unit="gamemoded.service",
         harm=Harm.NONE,
-        text="it raises the priority of a game while that runs",
+        text="it raises the priority of a game while that runs; where its scripts (gamemode.ini, [custom] start) start "
+        "a scheduler, ASA holds until that ends",
+    ),
+    _Known(
+        name="power-profiles-daemon",
+        unit="power-profiles-daemon.service",
+        harm=Harm.NONE,
+        text="it sets the platform's profile and the CPUs' energy preference, which ASA follows",
+    ),
+    _Known(
+        name="tuned-ppd",
+        unit="tuned-ppd.service",
+        harm=Harm.NONE,
+        text="it has TuneD set the platform's profile and the CPUs' energy preference, which ASA follows",
+    ),
+    _Known(
+        name="tlp",
+        unit="tlp.service",
+        harm=Harm.NONE,
+        text="it sets the platform's profile and the CPUs' energy preference, which ASA follows",
+    ),
+    _Known(
+        name="auto-cpufreq",
+        unit="auto-cpufreq.service",
+        harm=Harm.NONE,
+        text="it sets the CPUs' frequencies and energy preference, which ASA follows",
     ),
 )
 

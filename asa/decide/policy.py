@@ -41,6 +41,9 @@ MOST_REVERTS_PER_HOUR = 10
 What is only tried (`asa.decide.trying`) is not among them: that is bounded by its share of time.
 """
 
+ALONE_NS = 5 * 10**9
+"""The kernel's own scheduler is in force for so long before a stranger's has gone: who replaces one stops it first."""
+
 _CALM_NS = 24 * 3600 * 10**9  # a day without a revert: the next one is a first one again
 
 
@@ -166,8 +169,7 @@ def _up_to_date(
         state = replace(state, workload=vote.workload, since_ns=now_ns)
     if state.held is not None and state.held.over(wall_ns):
         state = replace(state, held=None)
-    if state.go_on and (not state.stranger or current in (EEVDF, None)):
-        state = released(state)
+    state = _without_stranger(state, now_ns, current)
     set_aside, barred = state.quarantine.out(now_ns), frozenset[SchedulerName]()
     if standing.marks:
         in_force = standings.barring(standing, state.workload, wall_ns, rules.versions)
@@ -178,6 +180,20 @@ def _up_to_date(
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
     return trying.followed(state, now_ns, rules)
+
+
+def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | None) -> PolicyState:
+    """Without the hold for somebody else's scheduler, once that has gone by itself, or as soon as told to go on."""
+    alone = current in (EEVDF, None)
+    if state.go_on and (not state.stranger or alone):
+        return released(state)
+    if not state.stranger:
+        return state
+    if not alone:
+        return state if state.alone_ns is None else replace(state, alone_ns=None)
+    if state.alone_ns is None:
+        return replace(state, alone_ns=now_ns)
+    return released(state) if now_ns - state.alone_ns >= ALONE_NS else state
 
 
 def _settled(state: PolicyState, now_ns: int, rules: Rules) -> bool:

@@ -12,6 +12,9 @@ from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicyState, Rules, version_of
 from asa.decide.standing import Standing
 
+STRANGER = "was attached by somebody else"
+"""Why nothing is switched then, after the scheduler's name; until it has gone by itself."""
+
 _STOOD_NS = 60 * 10**9  # a choice by hand that takes the helper with it sooner is not ordered again
 
 
@@ -29,7 +32,7 @@ def learn(
             return replace(state, costs=cooldown.note(state.costs, event)), standing
         case SwitchOutcome.FOREIGN:
             state = replace(state, pending=None, running=None)
-            return _held_up(state, f"{new} was attached by somebody else", stranger=True), standing
+            return _held_up(state, f"{new} {STRANGER}", stranger=True), standing
         case SwitchOutcome.REFUSED:
             pending = None if new == state.pending else state.pending  # else it was one that should stand by
             state = replace(state, pending=pending)
@@ -88,8 +91,9 @@ def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> 
 
 def released(state: PolicyState) -> PolicyState:
     """Without what happened from outside."""
-    return replace(state, outside="", stranger=False, go_on=False)
+    return replace(state, outside="", stranger=False, go_on=False, alone_ns=None)
 
 
 def _held_up(state: PolicyState, why: str, *, stranger: bool) -> PolicyState:
-    return replace(state, outside=why, stranger=stranger, go_on=False, held=orders.chose_no_more(state.held))
+    held = orders.chose_no_more(state.held)
+    return replace(state, outside=why, stranger=stranger, go_on=False, alone_ns=None, held=held)

@@ -79,6 +79,7 @@ class PolicyState:
     outside: str = ""  # what happened from outside, so that nothing is switched until told to resume
     stranger: bool = False  # it was somebody else's scheduler
     go_on: bool = False  # told to resume: to be done when the stranger has gone
+    alone_ns: int | None = None  # since when the kernel has its own scheduler after the stranger's
     held: Held | None = None  # the user's word
     costs: Costs = field(default_factory=Costs)
     quarantine: Quarantine = field(default_factory=Quarantine)

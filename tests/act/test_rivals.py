@@ -161,6 +161,30 @@ def test_a_users_daemon(run, group, stop):
     assert (rival.harm, rival.stop) == (Harm.NONE, stop)
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "harm", "told"),
+    [
+        ("/usr/bin/falcond", "falcond", Harm.MAY_SWITCH, "scx_sched = none"),
+        ("/usr/lib/steamos-manager", "steamos-manager", Harm.MAY_SWITCH, "ASA holds until that ends"),
+        ("/usr/bin/scx-manager", "scx-manager", Harm.MAY_SWITCH, "ASA holds until that ends"),
+        ("/usr/bin/gamemoded", "gamemoded", Harm.NONE, "gamemode.ini"),
+        ("/usr/libexec/power-profiles-daemon", "power-profiles-daemon", Harm.NONE, "which ASA follows"),
+        ("/usr/sbin/tuned-ppd", "tuned-ppd", Harm.NONE, "which ASA follows"),
+        ("/usr/bin/auto-cpufreq", "auto-cpufreq", Harm.NONE, "which ASA follows"),
+    ],
+)
+def test_those_that_start_schedulers_by_others_or_none(run, words, name, harm, told):
+    rival = one(run(812, words, group=f"/system.slice/{name}.service"))
+    assert (rival.name, rival.harm, rival.stop) == (name, harm, f"systemctl disable --now {name}.service")
+    assert told in rival.text
+    assert not rival.is_master(loader_is_ours=False)
+
+
+def test_falcond_by_systemds_word(run):
+    rival = one(run(1, "/sbin/init"), {"falcond.service": "active"})
+    assert (rival.name, rival.harm) == ("falcond", Harm.MAY_SWITCH)
+
+
 def test_the_worst_comes_first(run):
     run(60, "gamemoded")
     run(61, "tuned")

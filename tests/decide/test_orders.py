@@ -193,7 +193,7 @@ def test_a_stranger_ends_a_choice_but_not_the_hold():
     state = learn(chosen(until_s=100), event(SwitchOutcome.FOREIGN, LAYERED, 6))
     state, verdict = ask(state, CPU, 60, current=LAYERED)
     assert verdict.sentence == ("on hold: scx_layered was attached by somebody else; held by the user until second 100")
-    state, verdict = ask(state, CPU, 100, current=EEVDF)  # its time is over; the stranger's needs `asa resume`
+    state, verdict = ask(state, CPU, 100, current=EEVDF)  # its time is over; the stranger has just gone
     assert (verdict.reason, state.hold) == (Reason.HOLD, "scx_layered was attached by somebody else")
 
 

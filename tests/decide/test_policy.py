@@ -193,7 +193,7 @@ def test_the_administrators_no_holds_until_resume():
 def test_a_strangers_hold_ends_with_the_stranger_and_an_order():
     layered = SchedulerName("scx_layered")
     state = learn(settled(), event(SwitchOutcome.FOREIGN, layered, 1))
-    assert ask(state, CPU, 60, current=EEVDF)[1].reason is Reason.HOLD  # it is gone, but nobody said go on
+    assert ask(state, CPU, 60, current=EEVDF)[1].reason is Reason.HOLD  # it has just gone
     assert ask(obey(state, OrderKind.RELOAD, layered), CPU, 60, current=EEVDF)[1].reason is Reason.HOLD
     assert ask(obey(state, OrderKind.RELOAD), CPU, 60)[1].switch_to == RUSTY
     state = obey(state, OrderKind.RESUME, layered)
@@ -210,6 +210,33 @@ def test_a_wait_is_told_with_its_figures():
     state = learn(state, event(SwitchOutcome.CONFIRMED, FLASH, 3))
     _, verdict = ask(state, CPU, 7.5, current=FLASH)
     assert verdict.sentence == "last switch 4.5 s ago, waiting for 10 s (cooldown) before scx_rusty"
+
+
+def test_a_strangers_hold_ends_when_it_goes_by_itself():
+    layered = SchedulerName("scx_layered")
+    state = learn(settled(), event(SwitchOutcome.FOREIGN, layered, 1))
+    for second in range(2, 3600, 60):
+        state, verdict = ask(state, CPU, second, current=layered)
+        assert verdict.reason is Reason.HOLD
+    state, verdict = ask(state, CPU, 3600)
+    assert verdict.reason is Reason.HOLD
+    state, verdict = ask(state, CPU, 3602, current=layered)  # it was only started anew
+    state, verdict = ask(state, CPU, 3604)
+    assert ask(state, CPU, 3608.9)[1].reason is Reason.HOLD
+    state, verdict = ask(state, CPU, 3609)
+    assert (verdict.switch_to, state.hold) == (RUSTY, "")
+    state = learn(state, event(SwitchOutcome.FOREIGN, layered, 3610))  # the next game
+    assert ask(state, CPU, 3620, current=layered)[1].reason is Reason.HOLD
+
+
+def test_a_hold_of_the_users_outlives_the_stranger():
+    layered = SchedulerName("scx_layered")
+    state = obey(settled(), OrderKind.HOLD)
+    state = learn(state, event(SwitchOutcome.FOREIGN, layered, 1))
+    for second in range(2, 100):
+        state, verdict = ask(state, CPU, second, current=layered if second < 50 else EEVDF)
+        assert (verdict.reason, verdict.switch_to) == (Reason.HOLD, None)
+    assert ask(obey(state, OrderKind.RESUME), CPU, 100)[1].switch_to == RUSTY
 
 
 def test_orders_end_backoffs():
