@@ -14,8 +14,8 @@ from asa.act import choice
 from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
+from asa.act.priority import goes_first
 from asa.act.undo import UndoJournal
-from asa.act.urgency import goes_first
 from asa.book import Book, session_header
 from asa.clock import SystemClock
 from asa.core.decision import Decision, Order, OrderKind, SchedulerName, bar

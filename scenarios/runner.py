@@ -23,7 +23,7 @@ import msgspec
 
 import asa
 from asa import paths, wire
-from asa.act.in_force import Check, Forcing
+from asa.act.forcing import Check, Forcing
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from scenarios import runner_folder
@@ -48,7 +48,7 @@ of others."""
 
 
 class Forces(Protocol):
-    """What a trial needs of `asa.act.in_force.Forcing`."""
+    """What a trial needs of `asa.act.forcing.Forcing`."""
 
     def hold(self, scheduler: SchedulerName) -> AbstractContextManager[Check]:
         """Inside, it is in force."""

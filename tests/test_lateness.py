@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from asa.act.urgency import goes_first
+from asa.act.priority import goes_first
 from asa.lateness import LateTicks
 
 S = 1_000_000_000

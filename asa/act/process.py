@@ -11,7 +11,7 @@ from pathlib import Path
 
 from asa.act import words
 from asa.act.portfolio import Opened
-from asa.act.urgency import Pace, set_pace
+from asa.act.priority import Pace, set_pace
 from asa.core.errors import SchedulerError
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h

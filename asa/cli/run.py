@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: threads would only cost memory
     from asa import paths
-    from asa.act.urgency import go_first
+    from asa.act.priority import go_first
     from asa.assembly import Assembly
 
     printer = Printer(as_json=arguments.json)

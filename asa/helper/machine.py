@@ -18,8 +18,8 @@ from asa.act import choice
 from asa.act.choice import Kind
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
+from asa.act.priority import go_first
 from asa.act.undo import UndoJournal
-from asa.act.urgency import go_first
 from asa.bus import Bus
 from asa.clock import SystemClock
 from asa.core.decision import EEVDF, SchedulerName, Standby, SwitchEvent

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from asa import host, paths, status, wire
-from asa.act.in_force import Check
+from asa.act.forcing import Check
 from asa.act.kernel import sched_ext_state
 from asa.act.undo import UndoJournal
 from asa.core.errors import JournalError, SchedulerError

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Columns of a run that are no scheduler but decide which one is in force: our agent, scx_loader's rule, a die.
 
-`Controllers` stands where a run has `asa.act.in_force.Forcing`: names of schedulers go there, names of controllers to
+`Controllers` stands where a run has `asa.act.forcing.Forcing`: names of schedulers go there, names of controllers to
 their own part (`calibration.controllers.agent`, `calibration.controllers.loader`). What a controller did in a trial,
 its `Course`, becomes a part of the trial's result. Blocks; for offline work.
 """
@@ -21,7 +21,7 @@ import collectors
 import models
 from asa import paths
 from asa.act.choice import Kind
-from asa.act.in_force import Check, Forcing, version_of
+from asa.act.forcing import Check, Forcing, version_of
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import InputError

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from asa.act.in_force import Check
+from asa.act.forcing import Check
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Switcher

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asa import paths
-from asa.act.in_force import check_startable
+from asa.act.forcing import check_startable
 from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
 from calibration.scale import samples as scale_samples

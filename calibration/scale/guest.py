@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asa import host, paths
-from asa.act.in_force import Forcing
+from asa.act.forcing import Forcing
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
 from calibration.scale.samples import Found, Mode, Turn, write

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from asa import config, paths, status, wire
-from asa.act.in_force import Check, Forcing
+from asa.act.forcing import Check, Forcing
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome

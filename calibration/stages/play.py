@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from asa import config, host, paths, wire
-from asa.act.in_force import Forcing, check_startable, version_of
+from asa.act.forcing import Forcing, check_startable, version_of
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.core.decision import DEFAULT_MODE, EEVDF, SchedulerName

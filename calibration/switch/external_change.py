@@ -23,8 +23,8 @@ from statistics import median
 from asa import paths
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
+from asa.act.priority import go_first
 from asa.act.process import SchedulerProcess
-from asa.act.urgency import go_first
 from asa.act.watch import KernelWatch
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError

@@ -22,8 +22,8 @@ from asa import host, paths
 from asa.act.gated.switcher import GatedSwitcher
 from asa.act.plain import PlainSwitcher
 from asa.act.portfolio import Portfolio
+from asa.act.priority import go_first
 from asa.act.undo import UndoJournal
-from asa.act.urgency import go_first
 from asa.clock import SystemClock
 from asa.config import SwitchSettings
 from asa.core.decision import SchedulerName, SwitchEvent, SwitchOutcome, Way

@@ -12,7 +12,7 @@ from agents import OWNER, attached, clean_machine, eventually, scheduler_process
 from toys import toys
 
 from asa import paths
-from asa.act.in_force import Forcing
+from asa.act.forcing import Forcing
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.runner import Stage, play_all

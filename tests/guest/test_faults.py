@@ -39,8 +39,8 @@ from asa import paths
 from asa.act import settings
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
+from asa.act.priority import Pace
 from asa.act.undo import UndoJournal
-from asa.act.urgency import Pace
 from asa.core.decision import EEVDF, ExitKind, SchedulerName, SwitchOutcome, Way
 from asa.core.errors import SchedulerError
 

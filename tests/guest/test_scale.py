@@ -13,7 +13,7 @@ from agents import clean_machine, scheduler_processes
 from waiting import until
 
 from asa import paths
-from asa.act.in_force import Forcing
+from asa.act.forcing import Forcing
 from asa.act.kernel import sched_ext_state
 from calibration.scale import guest as scale_guest
 from calibration.scale.samples import Mode

@@ -63,7 +63,7 @@ if __name__ == "__main__":
 PLAYED = """\
 import json, sys
 from pathlib import Path
-from asa.act.in_force import Forcing
+from asa.act.forcing import Forcing
 from asa.paths import Places
 from calibration.scoring.fusion import Measured, application_score, scenario_score
 from scenarios import catalogue, runner

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toys import toys
 from waiting import until
 
-from asa.act.in_force import Forcing
+from asa.act.forcing import Forcing
 from asa.core.errors import AsaError, SchedulerError
 from asa.paths import Places
 from scenarios import runner

@@ -242,7 +242,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
 def _make_ready(request: "Request", places: Any, report: Any) -> None:
     """Said at once, and not by each task: what is not installed, what cannot be built."""
     from asa import paths
-    from asa.act.in_force import check_startable
+    from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from calibration.controllers import columns as controllers
     from calibration.fleet import task as fleet_task

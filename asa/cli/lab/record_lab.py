@@ -19,7 +19,7 @@ _DISK_MB = 256  # sparse; none, and there were no requests to count: the stand-i
 def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: int, show: "Display") -> int:
     """Exit code 1 when a session was not recorded. Raises AsaError."""
     from asa import paths
-    from asa.act.in_force import check_startable
+    from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests

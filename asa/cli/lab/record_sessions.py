@@ -26,7 +26,7 @@ def under(scheduler: str | None) -> Iterator[None]:
         yield
         return
     from asa import paths
-    from asa.act.in_force import Forcing
+    from asa.act.forcing import Forcing
     from asa.core.decision import SchedulerName
     from scenarios.player import find_stage
 
@@ -108,7 +108,7 @@ def _sampler(ebpf: "Ebpf | None") -> "Iterator[HostSampler]":
     from msgspec.structs import replace
 
     from asa import config, paths
-    from asa.act.urgency import go_first
+    from asa.act.priority import go_first
     from asa.clock import SystemClock
     from collectors.sampler import HostSampler, standard
 

@@ -196,7 +196,7 @@ def _play(folder: "Folder", left: "list[Trial]", arguments: argparse.Namespace, 
 
 
 def _play_here(folder: "Folder", left: "list[Trial]", again: int, places: "Places", tell: "Tell") -> None:
-    from asa.act.in_force import Forcing
+    from asa.act.forcing import Forcing
     from asa.core.decision import SchedulerName
     from scenarios import catalogue, runner
     from scenarios.session import default_folder
@@ -222,7 +222,7 @@ def _play_here(folder: "Folder", left: "list[Trial]", again: int, places: "Place
 
 def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "Places", tell: "Tell") -> None:
     from asa import paths
-    from asa.act.in_force import check_startable
+    from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from scenarios import catalogue
     from scenarios.lab import guest

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from asa.act import urgency
-from asa.act.urgency import Pace, go_first, set_pace
+from asa.act import priority
+from asa.act.priority import Pace, go_first, set_pace
 
 FIRST = (
     "import os, subprocess, sys\n"
-    "from asa.act.urgency import go_first\n"
+    "from asa.act.priority import go_first\n"
     "print(go_first(), os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR, flush=True)\n"
     "subprocess.run([sys.executable, '-c', 'import os; print(os.sched_getscheduler(0) == os.SCHED_OTHER)'])\n"
 )
@@ -52,7 +52,7 @@ def test_a_session_that_it_does_not_lead_is_left_alone():
 
 
 def test_nobody_steps_back_who_could_not_come_forth_again(monkeypatch):
-    monkeypatch.setattr(urgency, "_may_raise", lambda: False)
+    monkeypatch.setattr(priority, "_may_raise", lambda: False)
     with subprocess.Popen(["sleep", "60"]) as child:
         set_pace(child.pid, Pace.PATIENT)
         assert os.getpriority(os.PRIO_PROCESS, child.pid) == os.getpriority(os.PRIO_PROCESS, 0)
