@@ -19,9 +19,11 @@ def _written(value: object) -> str:
     raise NotImplementedError(f"a {type(value).__name__} has no form in a file")
 
 
-def _read(kind: type[Any], value: object) -> SchedulerName:
+def _read(kind: type[Any], value: object) -> object:
     if kind is SchedulerName and isinstance(value, str):
         return SchedulerName(value)
+    if isinstance(value, kind):
+        return value  # what may be anything
     raise ValueError(f"a {kind.__name__} is text, not {type(value).__name__}")
 
 

@@ -55,6 +55,13 @@ def test_text_is_read_as_a_name():
     assert [one.mode for one in (shaped.scheduler, *shaped.waiting)] == ["performance"] * 2
 
 
+def test_what_may_be_anything_stays_what_it_is():
+    body = {"web": {"values": {"a": [1, None]}, "name": "x"}}
+    assert wire.from_json(msgspec.json.encode(body), dict[str, object]) == body
+    assert wire.from_msgpack(msgspec.msgpack.encode(body), dict[str, object]) == body
+    assert wire.shaped(body, dict[str, object]) == body
+
+
 def test_what_is_no_text_is_no_name():
     with pytest.raises(msgspec.ValidationError, match=r"a SchedulerName is text, not int - at `\$\.scheduler`"):
         wire.from_json(b'{"scheduler": 3}', Told)
