@@ -8,6 +8,19 @@ when their signature is one that was asked for, and signals only from whom they 
 
 from asa.bus.link import NO_REPLY, Bus, Rule
 from asa.bus.serve import Method, Object, Property, Request
-from asa.bus.stream import BusError, CallError, Incoming
+from asa.bus.stream import Arrival, BusError, CallError, Incoming, Stream
 
-__all__ = ["NO_REPLY", "Bus", "BusError", "CallError", "Incoming", "Method", "Object", "Property", "Request", "Rule"]
+__all__ = [
+    "NO_REPLY",
+    "Arrival",
+    "Bus",
+    "BusError",
+    "CallError",
+    "Incoming",
+    "Method",
+    "Object",
+    "Property",
+    "Request",
+    "Rule",
+    "Stream",
+]

@@ -76,7 +76,7 @@ class Bus:
     @classmethod
     def open(cls, address: str, limit_s: float = 2.0) -> Self:
         """Connect to the bus at a D-Bus address (`unix:path=…`). Raises BusError."""
-        bus = cls(Stream(address, limit_s))
+        bus = cls(Stream.open(address, limit_s))
         try:
             (bus.unique_name,) = bus.ask(_BUS, _BUS_PATH, _BUS, "Hello", limit_s=limit_s)
         except BaseException:

@@ -13,14 +13,24 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Self
 
 from jeepney import HeaderFields, Message
 from jeepney.auth import AuthenticationError
 from jeepney.bus import get_connectable_addresses
 from jeepney.fds import FileDescriptor
 from jeepney.io.blocking import prep_socket
-from jeepney.low_level import Header, endian_map, parse_signature
+from jeepney.low_level import (
+    Array,
+    Header,
+    Struct,
+    Variant,
+    endian_map,
+    header_field_codes,
+    parse_signature,
+    simple_types,
+)
 
 from asa.core.errors import AsaError
 
@@ -33,8 +43,8 @@ _MOST_DESCRIPTORS = 2 * _DESCRIPTORS  # of a message that is not complete yet, a
 _MOST_WAITING_BYTES = 4 << 20  # that the bus does not take
 _LONGEST_MESSAGE_BYTES = 1 << 27  # of any bus (D-Bus Specification, "Message Protocol")
 _CONTROL = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
-_FIELDS = parse_signature(list("a(yv)"))
-_KNOWN_FIELDS = frozenset(HeaderFields)
+_DEEPEST = 32  # arrays and structs in one signature; D-Bus allows 32 of each inside each other
+_LONGEST_LINE = 1 << 10  # of the handshake; dbus-daemon's OK has 36 characters
 _NONSENSE = (ValueError, AssertionError, LookupError, TypeError, AttributeError, struct.error, RecursionError)
 """What jeepney raises for bytes that are not what they say."""
 
@@ -79,10 +89,8 @@ class Arrival:
         """The values. Raises ValueError when the bytes are not of the type that they are said to be."""
         if not self.signature:
             return ()
-        if "()" in self.signature:
-            raise ValueError(f"{self.signature!r} is not a signature")
         try:
-            kind = parse_signature(list(f"({self.signature})"))
+            kind = _kind(f"({self.signature})")
             values, end = kind.parse_data(self.data, self.body_at, self.header.endianness, fds=self.descriptors)
         except _NONSENSE as error:
             raise ValueError(f"the body is not {self.signature!r}: {error}") from error
@@ -108,23 +116,79 @@ class Incoming:
     body: tuple[Any, ...]
 
 
-class Stream:
-    """A connection that has been authenticated. `receive` and `flush` never wait."""
+class _CheckedVariant(Variant):  # type: ignore[misc]  # jeepney has no types
+    """jeepney's own takes any signature: of an array of empty structs it reads for ever."""
 
-    def __init__(self, address: str, limit_s: float) -> None:
-        """Connect. Raises BusError."""
-        try:
-            self._socket: socket.socket = prep_socket(next(get_connectable_addresses(address)), True, limit_s)
-        except (OSError, RuntimeError, ValueError, AuthenticationError) as error:
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise BusError(f"the bus at {address!r} cannot be reached: {said}") from error
+    def parse_data(self, buf: Any, pos: int, endianness: Any, fds: Any = ()) -> tuple[Any, int]:
+        signature, pos = simple_types["g"].parse_data(buf, pos, endianness)
+        value, pos = _kind(signature).parse_data(buf, pos, endianness, fds=fds)
+        return (signature, value), pos
+
+
+@lru_cache(maxsize=64)  # a desktop's state has the same ones eleven times over
+def _kind(signature: str) -> Any:
+    """jeepney's reader of one complete type. Raises what `_NONSENSE` lists."""
+    if "()" in signature or signature.count("a") + signature.count("(") > _DEEPEST:
+        raise ValueError(f"{signature!r} is not a signature")
+    left = list(signature)
+    found = _with_checked_variants(parse_signature(left))
+    if left:
+        raise ValueError(f"{signature!r} is not one type")
+    return found
+
+
+def _with_checked_variants(kind: Any) -> Any:
+    if isinstance(kind, Variant):
+        return _CheckedVariant()
+    if isinstance(kind, Array):
+        kind.elt_type = _with_checked_variants(kind.elt_type)
+    elif isinstance(kind, Struct):
+        kind.fields = [_with_checked_variants(one) for one in kind.fields]
+    return kind
+
+
+class Stream:
+    """A connection to a bus. `receive` and `flush` never wait."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Over a socket on which the handshake is done."""
+        self._socket = connected
         self._socket.setblocking(False)
+        self._longest_bytes = LONGEST_BYTES
+        self._control = _CONTROL
+        self._greeted = True  # the handshake's answer has come
+        self.behind = False
+        """Whether the last `receive` left something for the next one."""
         self._serial = 0
         self._buffer = bytearray()
         self._descriptors: list[Any] = []
         self._passing = 0  # bytes still to come of a message that is too long
         self._out: deque[tuple[bytes, list[int]]] = deque()
         self._out_bytes = 0
+
+    @classmethod
+    def open(cls, address: str, limit_s: float) -> Self:
+        """Connect and authenticate, waiting for it. Raises BusError."""
+        try:
+            return cls(prep_socket(next(get_connectable_addresses(address)), True, limit_s))
+        except (OSError, RuntimeError, ValueError, AuthenticationError) as error:
+            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise BusError(f"the bus at {address!r} cannot be reached: {said}") from error
+
+    @classmethod
+    def over(cls, connected: socket.socket, uid: int, longest_bytes: int = LONGEST_BYTES) -> Self:
+        """Over a socket that `uid` has just connected; the handshake is waited for as little as anything else.
+
+        Like sd-bus, it sends all lines of the handshake (EXTERNAL: SO_PEERCRED) and the first calls at once; the
+        answer's first line says whether it worked (D-Bus Specification, "Authentication Protocol"). It takes no
+        descriptors, and no message beyond `longest_bytes`.
+        """
+        stream = cls(connected)
+        stream._longest_bytes, stream._control, stream._greeted = longest_bytes, 0, False
+        lines = b"\0AUTH EXTERNAL " + str(uid).encode().hex().encode() + b"\r\nBEGIN\r\n"
+        stream._out.append((lines, []))
+        stream._out_bytes = len(lines)
+        return stream
 
     def fileno(self) -> int:
         """Readable when something came."""
@@ -161,6 +225,8 @@ class Stream:
             except BlockingIOError:
                 return
             except OSError as error:
+                if not self._greeted:
+                    return  # `receive` gets the bus's last words: why it refused us
                 raise BusError(f"the bus has gone: {error.strerror}") from error
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -172,9 +238,11 @@ class Stream:
 
     def receive(self) -> Iterator[Arrival]:
         """What has come. Raises BusError when the connection has ended, after what came before that."""
+        taken = 0
+        self.behind = False
         for _ in range(_MOST_READS):
             try:
-                data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _CONTROL, socket.MSG_CMSG_CLOEXEC)
+                data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, self._control, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -184,7 +252,10 @@ class Stream:
                 raise BusError("the bus has gone")
             if flags & socket.MSG_CTRUNC or len(self._descriptors) > _MOST_DESCRIPTORS:
                 raise BusError("the bus sent more descriptors than any message may have")
-            yield from self._take(data)
+            taken += len(data)
+            if self._greeted or (data := self._after_greeting(data)):
+                yield from self._take(data)
+        self.behind = taken >= _MOST_READS * _READ_BYTES
 
     def close(self) -> None:
         """Give everything back."""
@@ -198,6 +269,19 @@ class Stream:
         self._descriptors.clear()
         self._socket.close()
 
+    def _after_greeting(self, data: bytes) -> bytes:
+        self._buffer += data
+        line, end, rest = bytes(self._buffer).partition(b"\r\n")
+        if len(line) > _LONGEST_LINE:
+            raise BusError("what answers at the bus's address is no bus")
+        if not end:
+            return b""
+        if not line.startswith(b"OK"):
+            raise BusError(f"the bus refuses us: {line[:60]!r}")
+        self._greeted = True
+        self._buffer.clear()
+        return rest
+
     def _take(self, data: bytes) -> Iterator[Arrival]:
         passed = min(self._passing, len(data))
         self._passing -= passed
@@ -207,9 +291,9 @@ class Stream:
                 head, size = _lengths(self._buffer)
             except _NONSENSE as error:
                 raise BusError(f"the bus sent what is no message: {error}") from error
-            long = size > LONGEST_BYTES
+            long = size > self._longest_bytes
             wanted = head if long else size
-            if wanted > LONGEST_BYTES:
+            if wanted > self._longest_bytes:
                 self._pass_over(size)
             elif len(self._buffer) < wanted:
                 return
@@ -258,6 +342,6 @@ def _header(data: bytes) -> Header:
     """As jeepney's own, but for fields that it does not know: those are to be ignored, and dbus-broker passes them."""
     endianness = endian_map[data[:1]]
     kind, flags, version, body_length, serial = struct.unpack_from(f"{endianness.struct_code()}BBBII", data, 1)
-    given, _ = _FIELDS.parse_data(data, 12, endianness)
-    fields = {HeaderFields(code): value for code, (_, value) in given if code in _KNOWN_FIELDS}
+    given, _ = _kind("a(yv)").parse_data(data, 12, endianness)
+    fields = {HeaderFields(code): value for code, (sort, value) in given if header_field_codes.get(code) == sort}
     return Header(endianness, kind, flags, version, body_length, serial, fields)

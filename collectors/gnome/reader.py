@@ -13,10 +13,11 @@ js/ui/screenShield.js), the third is the extension's (collectors/gnome/extension
 from collections.abc import Callable
 from typing import Any
 
+from jeepney import DBusAddress, HeaderFields, MessageFlag, MessageType, new_method_call
+
+from asa.bus import Arrival, BusError, Stream
 from asa.core.errors import SourceError
-from collectors.gnome.connection import BusConnection, FloodError
 from collectors.gnome.extension import API_VERSION, NAME, OBJECT_PATH, UUID
-from collectors.gnome.wire import Message
 from collectors.procfs.reader import reason_of
 from collectors.session import Session, connected, unix_addresses
 from collectors.window import TITLE_CLASSES, Window, name_of
@@ -33,6 +34,8 @@ _UNANSWERED_NS = 5 * _S_NS  # the Shell is one thread: what it has not answered 
 _QUIET_NS = 60 * _S_NS  # without signals after a flood, and away from the bus after another
 _LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen, and at an extension that is not there
 
+_LONGEST_BYTES = 1 << 14  # of a message: a state has 0.4 KB, what the Shell says of an extension 2 KB
+_MOST_MESSAGES = 64  # a tick has an answer or two and at most 10 signals (the extension coalesces them)
 _MOST_WAITING = 64  # questions under way; five at once is the most that an honest bus leaves open
 
 _KEYS = {  # of GetState and StateChanged (core.js.in, _state): D-Bus type
@@ -56,6 +59,10 @@ _SHELL_STATES = {  # ExtensionState of js/misc/extensionUtils.js
 }
 
 
+class _FloodError(SourceError):
+    """The peers sent more than anybody who means well does; the connection is of no use any more."""
+
+
 class GnomeReader:
     """The DesktopReader for GNOME Shell. `find` says where the session is now, `now_ns` is CLOCK_MONOTONIC."""
 
@@ -67,7 +74,7 @@ class GnomeReader:
         self._find = find
         self._now_ns = now_ns
         self._session: Session | None = None
-        self._connection: BusConnection | None = None
+        self._connection: Stream | None = None
         self._retry_ns = _FIRST_RETRY_NS
         self._retry_at_ns = 0
         self._signals_from_ns = 0  # when StateChanged may be listened to
@@ -96,6 +103,9 @@ class GnomeReader:
         except SourceError as error:
             self._lost(error, now_ns)
             window = None
+        except (BusError, ValueError) as error:  # ValueError: a body of other bytes than its signature says
+            self._lost(SourceError(source="desktop", reason=f"session bus: {error}{self._hint()}"), now_ns)
+            window = None
         if window is not None:
             self.reason = ""
         return window
@@ -117,11 +127,7 @@ class GnomeReader:
             if now_ns >= self._retry_at_ns:
                 self._connect(now_ns)
             return None
-        try:
-            for message in self._connection.receive():
-                self._take(message)
-        except ValueError as error:  # a body of other bytes than its signature says: no bus lets that pass
-            raise SourceError(source="desktop", reason=f"session bus: {error}") from error
+        self._receive(self._connection)
         if now_ns >= self._look_at_ns:
             self._look_again(now_ns)
         if not self._listens and now_ns >= self._signals_from_ns:
@@ -139,6 +145,24 @@ class GnomeReader:
         if self._window is None:
             self.reason = "the extension's first answer is awaited"
         return self._window
+
+    def _receive(self, connection: Stream) -> None:
+        # nothing is ever answered, whoever calls us
+        for count, arrival in enumerate(connection.receive(), 1):
+            self._welcomed = True
+            if not arrival.data:
+                raise _FloodError(source="desktop", reason=f"a message of over {_LONGEST_BYTES} bytes")
+            if count > _MOST_MESSAGES:
+                raise _FloodError(source="desktop", reason=f"over {_MOST_MESSAGES} messages in one tick")
+            self._take(arrival)
+        if connection.behind:
+            raise _FloodError(source="desktop", reason="more bytes than a tick takes")
+
+    def _hint(self) -> str:
+        # dbus-daemon says OK to whoever proves who they are, and hangs up if it is not its own user
+        if self._welcomed or self._session is None:
+            return ""
+        return f", on user {self._session.bus_uid}; a bus takes its own user only"
 
     def _trouble(self, now_ns: int) -> str:
         if self._owners[_SHELL] is None:
@@ -165,8 +189,9 @@ class GnomeReader:
         except OSError as error:
             reason = f"no session bus at {session.bus!r}: {reason_of(error)}"
             raise SourceError(source="desktop", reason=reason) from error
-        connection = self._connection = BusConnection(stream, session.bus_uid)
+        connection = self._connection = Stream.over(stream, session.bus_uid, _LONGEST_BYTES)
         self._session = session
+        self._call(_BUS, _BUS_PATH, _BUS, "Hello")
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
         rules = [f"type='signal',sender='{_BUS}',member='NameOwnerChanged',arg0='{name}'" for name in _WATCHED]
         rules.append(f"type='signal',sender='{_SAVER}',interface='{_SAVER}',member='ActiveChanged'")
@@ -185,7 +210,7 @@ class GnomeReader:
         self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
         if not from_bus:
             return
-        if isinstance(error, FloodError):
+        if isinstance(error, _FloodError):
             # A new connection begins with an empty queue. If it is not the signals that flood, stay away altogether.
             again = now_ns < self._signals_from_ns
             self.reason = f"flooded by the session bus: {error.reason}; {'away' if again else 'no signals'} for 60 s"
@@ -194,7 +219,7 @@ class GnomeReader:
 
     def _forget(self) -> None:
         self._owners: dict[str, str | None] = dict.fromkeys(_WATCHED)  # "" nobody, None not known yet
-        self._waiting: dict[int, tuple[str, Callable[[Message], None]]] = {}  # whom was asked, who takes the answer
+        self._waiting: dict[int, tuple[str, Callable[[Arrival], None]]] = {}  # whom was asked, who takes the answer
         self._extension = "is asked for"
         self._api: int | None = None
         self._locked = False
@@ -203,6 +228,15 @@ class GnomeReader:
         self._asked_ns = None
         self._look_at_ns = 0
         self._listens = False
+        self._welcomed = False  # the bus has sent a message
+
+    def _call(self, destination: str, path: str, interface: str, member: str, *texts: str) -> int:
+        """Queue a method call; it never starts a service. Gives its serial, 0 without a connection."""
+        if self._connection is None:
+            return 0
+        call = new_method_call(DBusAddress(path, destination, interface), member, "s" * len(texts) or None, texts)
+        call.header.flags |= MessageFlag.no_auto_start
+        return self._connection.send(call)
 
     def _ask(
         self,
@@ -210,21 +244,18 @@ class GnomeReader:
         path: str,
         interface: str,
         member: str,
-        take: Callable[[Message], None],
+        take: Callable[[Arrival], None],
         *texts: str,
     ) -> None:
         if len(self._waiting) >= _MOST_WAITING:
             raise SourceError(source="desktop", reason=f"session bus: {_MOST_WAITING} questions without an answer")
-        if self._connection is not None:
-            serial = self._connection.call(destination, path, interface, member, *texts)
-            self._waiting[serial] = destination, take
+        self._waiting[self._call(destination, path, interface, member, *texts)] = destination, take
 
     def _was_asked(self, name: str) -> bool:
         return any(destination == name for destination, _ in self._waiting.values())
 
     def _listen_to(self, rule: str) -> None:
-        if self._connection is not None:
-            self._connection.call(_BUS, _BUS_PATH, _BUS, "AddMatch", rule)
+        self._call(_BUS, _BUS_PATH, _BUS, "AddMatch", rule)
 
     def _look_again(self, now_ns: int) -> None:
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
@@ -236,23 +267,26 @@ class GnomeReader:
         elif self._owners[_SHELL]:
             self._ask_extension()
 
-    def _take(self, message: Message) -> None:
-        if message.reply_serial:
-            _, take = self._waiting.pop(message.reply_serial, ("", None))
+    def _take(self, message: Arrival) -> None:
+        member, sender = message.field(HeaderFields.member), message.field(HeaderFields.sender)
+        if message.kind in {MessageType.method_return, MessageType.error}:
+            _, take = self._waiting.pop(message.field(HeaderFields.reply_serial), ("", None))
             if take is not None:
                 take(message)
-        elif message.member == "NameOwnerChanged" and message.sender == _BUS and message.signature == "sss":
+        elif message.kind is not MessageType.signal:
+            return
+        elif member == "NameOwnerChanged" and sender == _BUS and message.signature == "sss":
             name, _, owner = message.body()
             if name in self._owners:
                 self._owned(name, owner)
-        elif message.member == "ActiveChanged" and message.sender == self._owners[_SAVER]:
+        elif member == "ActiveChanged" and sender == self._owners[_SAVER]:
             self._take_lock(message)
-        elif message.member == "StateChanged" and message.sender == self._owners[NAME]:
+        elif member == "StateChanged" and sender == self._owners[NAME]:
             self._take_window(message)
 
-    def _owner_taker(self, name: str) -> Callable[[Message], None]:
-        def take(message: Message) -> None:
-            known = message.signature == "s" and not message.error_name
+    def _owner_taker(self, name: str) -> Callable[[Arrival], None]:
+        def take(message: Arrival) -> None:
+            known = message.signature == "s" and message.kind is not MessageType.error
             self._owned(name, message.body()[0] if known else "")
             self._retry_ns = _FIRST_RETRY_NS  # a bus that answers is a good one
 
@@ -287,42 +321,42 @@ class GnomeReader:
         take = self._take_extension
         self._ask(_SHELL, _SHELL_PATH, "org.gnome.Shell.Extensions", "GetExtensionInfo", take, UUID)
 
-    def _take_extension(self, message: Message) -> None:
-        info = message.body()[0] if message.signature == "a{sv}" and not message.error_name else None
+    def _take_extension(self, message: Arrival) -> None:
+        info = message.body()[0] if message.signature == "a{sv}" and message.kind is not MessageType.error else None
         if info is None:
             self._extension = "is not loaded, and the Shell does not say why"
         elif not info:
             self._extension = "is not installed, or not since the last login; run `asa gnome install`"
         else:
             state, error = info.get("state"), info.get("error")
-            number: Any = state.value if state is not None and state.signature in {"d", "u", "i"} else None
-            words = error.value if error is not None and error.signature == "s" else ""
+            number: Any = state[1] if state is not None and state[0] in {"d", "u", "i"} else None
+            words = error[1] if error is not None and error[0] == "s" else ""
             why = f"failed: {words[:120]!r}" if number == 3 else f"is in state {number!r}"
             self._extension = _SHELL_STATES.get(number, why)
 
-    def _take_properties(self, message: Message) -> None:
-        if message.error_name:  # it may only be busy: asked again with the next look
-            self._fault = f"extension {UUID}: GetAll: {message.error_name}"
+    def _take_properties(self, message: Arrival) -> None:
+        if message.kind is MessageType.error:  # it may only be busy: asked again with the next look
+            self._fault = f"extension {UUID}: GetAll: {message.field(HeaderFields.error_name)}"
             return
         self._fault = ""
         values = message.body()[0] if message.signature == "a{sv}" else {}
         version, shell = values.get("ApiVersion"), values.get("ShellVersion")
-        self._api = version.value if version is not None and version.signature == "u" else 0
-        self.shell_version = name_of(shell.value) if shell is not None and shell.signature == "s" else ""
+        self._api = version[1] if version is not None and version[0] == "u" else 0
+        self.shell_version = name_of(shell[1]) if shell is not None and shell[0] == "s" else ""
 
-    def _take_lock(self, message: Message) -> None:
-        self._locked = message.signature == "b" and not message.error_name and bool(message.body()[0])
+    def _take_lock(self, message: Arrival) -> None:
+        self._locked = message.signature == "b" and message.kind is not MessageType.error and bool(message.body()[0])
         if self._locked:
             self._window = None
 
-    def _take_state(self, message: Message) -> None:
+    def _take_state(self, message: Arrival) -> None:
         self._asked_ns = None
-        if message.error_name:
-            self._fault = f"extension {UUID}: GetState: {message.error_name}"
+        if message.kind is MessageType.error:
+            self._fault = f"extension {UUID}: GetState: {message.field(HeaderFields.error_name)}"
         else:
             self._take_window(message)
 
-    def _take_window(self, message: Message) -> None:
+    def _take_window(self, message: Arrival) -> None:
         try:
             self._window = _understood(message)
         except ValueError as error:
@@ -332,18 +366,18 @@ class GnomeReader:
             self._fault = ""
 
 
-def _understood(message: Message) -> Window:
+def _understood(message: Arrival) -> Window:
     # out of a state; ValueError says what is wrong with it
     if message.signature != "a{sv}":
         raise ValueError(f"a state of type {message.signature!r}, not 'a{{sv}}'")
     state: dict[str, Any] = {}
-    for key, variant in message.body()[0].items():
+    for key, (given, value) in message.body()[0].items():
         kind = _KEYS.get(key)
         if kind is None:
             continue  # of a newer extension with the same ApiVersion
-        if variant.signature != kind:
-            raise ValueError(f"{key} of type {variant.signature!r}, not {kind!r}")
-        state[key] = variant.value
+        if given != kind:
+            raise ValueError(f"{key} of type {given!r}, not {kind!r}")
+        state[key] = value
     if "pid" not in state:
         raise ValueError("a state without pid")
     title_class = state.get("title-class", "")

@@ -19,7 +19,7 @@ from jeepney import HeaderFields, MessageType, new_signal
 from jeepney.low_level import Header, Message
 from jeepney.wrappers import DBusAddress
 
-from asa.bus import Bus, BusError, CallError, Method, Object, Property, Rule, stream
+from asa.bus import Bus, BusError, CallError, Method, Object, Property, Rule
 from asa.bus.stream import Arrival, Stream
 
 NAME, PATH, FACE = "org.example.Thing", "/org/example/Thing", "org.example.Thing1"
@@ -239,11 +239,10 @@ def test_no_bus_is_one_clear_line(tmp_path):
 
 
 @pytest.fixture
-def raw(tmp_path, monkeypatch):
+def raw():
     """A Stream and the other end of its socket."""
     ours, theirs = socket.socketpair()
-    monkeypatch.setattr(stream, "prep_socket", lambda *_: ours)
-    made = Stream("unix:path=/made/up", 1.0)
+    made = Stream(ours)
     yield made, theirs
     made.close()
     theirs.close()
@@ -326,10 +325,7 @@ def stream_little():
 
 def garbage():
     ours, theirs = socket.socketpair()
-    made = object.__new__(Stream)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "prep_socket", lambda *_: ours)
-        made.__init__("unix:path=/made/up", 1.0)
+    made = Stream(ours)
     return made, theirs
 
 

@@ -9,12 +9,11 @@ import shutil
 import subprocess
 
 from dbus_fast import Message, Variant
+from jeepney import HeaderFields, MessageType
 from waiting import until
 
-from asa.core.errors import SourceError
+from asa.bus import BusError, Stream
 from collectors.gnome import extension
-from collectors.gnome.connection import BusConnection
-from collectors.gnome.wire import Kind
 from collectors.session import connected, unix_addresses
 
 BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
@@ -80,9 +79,10 @@ class Peer:
     def __init__(self, bus, *names):
         self.answers = {"GetState": ("a{sv}", [dict(STATE)]), "GetAll": ("a{sv}", [properties()])}
         self.calls = []  # (member, sender)
-        self._connection = BusConnection(connected(unix_addresses(bus.address), bus.uid), bus.uid)
+        self._connection = Stream.over(connected(unix_addresses(bus.address), bus.uid), bus.uid)
         self._silenced = []
         self._replies = set()  # serials that were answered
+        self._call(*BUS, "Hello")
         for name in names:
             self.request(name)
         self.pump()
@@ -91,7 +91,7 @@ class Peer:
         self._call(*BUS, "RequestName", "su", name, 0)
 
     def release(self, name):
-        self._connection.call(*BUS, "ReleaseName", name)
+        self._call(*BUS, "ReleaseName", "s", name)
         self.pump()
 
     def signal(self, member, signature, body, *, interface=extension.NAME, path=extension.OBJECT_PATH, to=None):
@@ -108,23 +108,22 @@ class Peer:
     def pump(self):
         """Answer what has come."""
         try:
-            messages = self._connection.receive()
-        except SourceError:
-            return  # its bus is gone, or it does not listen: it only talks
-        for message in messages:
-            if message.kind == Kind.CALL:
-                self.calls.append((message.member, message.sender))
-                self._answer(message)
-            else:
-                self._replies.add(message.reply_serial)
-        self._connection.flush()
+            for message in self._connection.receive():
+                if message.kind is MessageType.method_call:
+                    self.calls.append((message.field(HeaderFields.member), message.field(HeaderFields.sender)))
+                    self._answer(message)
+                else:
+                    self._replies.add(message.field(HeaderFields.reply_serial))
+            self._connection.flush()
+        except BusError:
+            return  # its bus is gone
 
     def flood(self, count, send):
         """Call `send(number)` `count` times; returns when the bus has passed all of it on."""
         for number in range(count):
             send(number)
             until(self._sent, "the bus takes it")
-        serial = self._connection.call(*BUS, "GetId")
+        serial = self._call(*BUS, "GetId")
         self._connection.flush()
         until(lambda: self.pump() or serial in self._replies, "the bus's answer")
 
@@ -140,21 +139,25 @@ class Peer:
 
     def _sent(self):
         self._connection.flush()
-        return not self._connection._outgoing
+        return not self._connection.waits_to_send
 
-    def _call(self, destination, path, interface, member, signature, *body):
-        call = Message(destination, path, interface, member, signature=signature, body=list(body))
-        self._queue(call)
+    def _call(self, destination, path, interface, member, signature="", *body):
+        return self._queue(Message(destination, path, interface, member, signature=signature, body=list(body)))
 
     def _queue(self, message):
-        self._connection._serial += 1
-        message.serial = self._connection._serial
-        self._connection._outgoing += message._marshall(False)
+        connection = self._connection
+        connection._serial += 1
+        message.serial = connection._serial
+        data = bytes(message._marshall(False))
+        connection._out.append((data, []))
+        connection._out_bytes += len(data)
+        return message.serial
 
     def _answer(self, call):
-        answer = self.answers.get(call.member, ("error", "org.asa.No"))
-        asked = Message("a.b", "/", None, call.member, serial=call.serial)
-        asked.sender = call.sender
+        member = call.field(HeaderFields.member)
+        answer = self.answers.get(member, ("error", "org.asa.No"))
+        asked = Message("a.b", "/", None, member, serial=call.header.serial)
+        asked.sender = call.field(HeaderFields.sender)
         if answer is None:
             self._silenced.append(call)
         elif answer[0] == "error":

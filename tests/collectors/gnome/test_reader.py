@@ -287,7 +287,7 @@ def test_an_extension_that_fails_to_tell_its_version_is_asked_again(desk, shell)
 def test_a_bus_that_goes_is_waited_for_ever_longer(desk, shell):
     desk.shows(found)
     desk.bus.stop()
-    desk.says("hung up")
+    desk.says("the bus has gone")
     tries = []
     desk.reader._find = lambda: tries.append(desk.now_ns // S_NS) or desk.session
     for _ in range(200):
