@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asa.bus import Bus, BusError, CallError
+from asa.bus import NO_REPLY, Bus, BusError, CallError
 from asa.core.decision import EEVDF, SchedulerName
 
 _NAME = "org.scx.Loader"
@@ -129,12 +129,17 @@ class LoaderBus:
         if self._owner:
             self.departures += 1
         self._owner, self.pid = owner, None
-        if owner and self._bus is not None:
-            self._bus.send(*_BUS, "GetConnectionUnixProcessID", "s", (owner,), then=self._known)
+        self._ask_pid()
+
+    def _ask_pid(self) -> None:
+        if self._owner and self._bus is not None:
+            self._bus.send(*_BUS, "GetConnectionUnixProcessID", "s", (self._owner,), then=self._known)
 
     def _known(self, answer: tuple[Any, ...] | CallError) -> None:
         if not isinstance(answer, CallError):
             self.pid = int(answer[0])
+        elif answer.name == NO_REPLY:
+            self._ask_pid()
 
     def _lose(self) -> None:
         if self._owner:

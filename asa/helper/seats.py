@@ -5,6 +5,7 @@ Reads org.freedesktop.login1 at the start, and again whenever it says that somet
 A locked screen changes nothing, and a session from afar is never the one at a seat. Does not end anything itself.
 """
 
+import time
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ _NOBODY = (f"{_ERROR}ServiceUnknown", f"{_ERROR}NameHasNoOwner", f"{_ERROR}Spawn
 _ENDED = (f"{_ERROR}UnknownObject", f"{_LOGIN}.NoSuchS")  # NoSuchSession, NoSuchSeat
 _FIRST_LIMIT_S = 5.0
 _LIMIT_S = 25.0
+_RETRY_S = 30.0  # after an error that may pass: no signal need come again
 
 _Call: TypeAlias = tuple[str, str, str, str, str, tuple[Any, ...]]
 _Answer: TypeAlias = tuple[Any, ...] | CallError
@@ -36,6 +38,7 @@ class Seats:
         self._owner = ""
         self._reading: _Reading | None = None
         self._again = False
+        self._retry_s: float | None = None  # CLOCK_MONOTONIC
         for rule in (
             Rule(sender=_LOGIN, path=_PATH, interface=_MANAGER),  # seats and sessions come and go
             Rule(sender=_LOGIN, interface=_PROPERTIES, member="PropertiesChanged", arg0=f"{_LOGIN}.Seat"),
@@ -50,6 +53,15 @@ class Seats:
         Once there was one, what it said last stays until it says more: it is started anew by an update, too.
         """
         return self._active
+
+    def due_in_s(self) -> float | None:
+        """When `tick` is wanted at the latest."""
+        return None if self._retry_s is None else max(0.0, self._retry_s - time.monotonic())
+
+    def tick(self) -> None:
+        """Read again what could not be read. Raises BusError."""
+        if self._retry_s is not None and time.monotonic() >= self._retry_s:
+            self._refresh()
 
     def _first(self) -> frozenset[int] | None:
         reading = _read()
@@ -80,6 +92,7 @@ class Seats:
         if self._reading is not None:
             self._again = True  # what is being read may be from before
             return
+        self._retry_s = None
         self._reading = _read()
         self._send(next(self._reading))
 
@@ -97,7 +110,10 @@ class Seats:
             active = done.value
         except CallError as error:
             active = self._active  # not known better
-            self._again |= error.name == _NO_REPLY and bool(self._owner)
+            if error.name == _NO_REPLY:
+                self._again |= bool(self._owner)
+            elif self._owner:
+                self._retry_s = time.monotonic() + _RETRY_S
         self._reading = None
         if self._again:
             self._again = False

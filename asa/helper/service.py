@@ -93,6 +93,7 @@ class Service:
                     self._hear()
                     self._lease.advance()
                     self._probes.tick()
+                    self._desk.seats.tick()
                     self._manager.alive()
                     if not self._lease.clean or self._idle() or self._wait(inbox):
                         break
@@ -123,6 +124,7 @@ class Service:
         """Sleep until there is something to do. True when it is time to end."""
         deaf_s = max(0.0, self._deaf_until_s - time.monotonic())
         wanted_s = [self._lease.look_in_s(), deaf_s or self._bus.due_in_s(), self._probes.due_in_s()]
+        wanted_s.append(self._desk.seats.due_in_s())
         if self._manager.watchdog_s is not None:
             wanted_s.append(self._manager.watchdog_s / 3)
         if self._desk.idle():

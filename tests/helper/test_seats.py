@@ -282,6 +282,25 @@ def test_a_logind_that_comes_late(logind, bus, watch):
     assert seats.active() == {ANNE}
 
 
+def test_what_could_not_be_read_is_read_again_without_a_signal(logind, bus, watch, monkeypatch):
+    login = logind({"seat0": "a1"})
+    seats, seen = watch()
+    turn(bus, until=lambda: len(login.asked) == 2 and seats._reading is None, what="the second reading")
+    login.fault = (f"{ERROR}.LimitsExceeded", "too many calls")
+    login.switch("seat0", "b1")
+    turn(bus, until=lambda: seats.due_in_s() is not None, what="the refusal")
+    login.fault = None
+    assert 0.0 < seats.due_in_s() <= 30.0
+    seats.tick()
+    assert seen == []
+    later_s = time.monotonic() + 31.0
+    monkeypatch.setattr("asa.helper.seats.time.monotonic", lambda: later_s)
+    seats.tick()
+    monkeypatch.undo()
+    turn(bus, until=lambda: seen, what="the one in front")
+    assert (seats.active(), seats.due_in_s()) == ({BERT}, None)
+
+
 @pytest.mark.parametrize("error", [f"{ERROR}.AccessDenied", f"{ERROR}.UnknownMethod", f"{ERROR}.LimitsExceeded"])
 def test_a_logind_that_refuses_has_nobody_in_front(logind, bus, watch, error):
     login = logind({"seat0": "a1"})
