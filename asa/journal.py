@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from asa import journal_file, paths, wire
+from asa import files, journal_file, paths, wire
 from asa.core.decision import Decision, Order, SchedulerName, SwitchEvent
 from asa.core.errors import JournalError, JournalLostError
 from asa.core.mark import Mark
@@ -177,11 +177,11 @@ class Journal:
         return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
 
     def pack(self, path: Path) -> None:
-        """Write everything to one compressed file, for keeping or shipping."""
+        """Write everything to one compressed file, for keeping or shipping. Raises OSError."""
         self.commit()
         self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.execute("VACUUM")
-        path.write_bytes(lzma.compress(self._db.serialize(), preset=9 | lzma.PRESET_EXTREME))
+        files.replace(path, lzma.compress(self._db.serialize(), preset=9 | lzma.PRESET_EXTREME))
         self._db.execute("PRAGMA journal_mode = WAL")
 
     def begin(self, header: SessionHeader) -> int:

@@ -8,24 +8,17 @@ import os
 import stat
 from pathlib import Path
 
+from asa import files
 from asa.core.errors import AsaError
 
 
 def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
     """Readers see the old file or the new one, never a part; the folder is made when missing. Raises OSError."""
-    fresh = f"{path}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(fresh, flags, mode)
+        files.replace(path, body, mode=mode)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(fresh, flags, mode)
-    try:
-        if os.write(descriptor, body) != len(body):
-            raise OSError(28, os.strerror(28))  # ENOSPC: a file system that is full takes a part first
-    finally:
-        os.close(descriptor)
-    os.rename(fresh, path)  # noqa: PTH104  # Path.rename costs three times as much, and this stands beside a switch
+        files.replace(path, body, mode=mode)
 
 
 def read_own(path: Path, limit_bytes: int) -> bytes | None:

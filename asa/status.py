@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import AsaError
 
 _RETRY_S = 0.05  # `asa status` holds the lock for microseconds when it looks
@@ -143,7 +143,6 @@ class StatusFile:
     def __init__(self, folder: Path) -> None:
         """Take the lock. Raises AsaError when another agent holds it or the folder cannot be written."""
         self._path = folder / "status.json"
-        self._fresh = folder / "status.json.new"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -163,8 +162,7 @@ class StatusFile:
     def write(self, status: Status) -> None:
         """Publish. A full or read-only file system is not worth stopping for: the old file then grows stale."""
         try:
-            self._fresh.write_bytes(wire.json_bytes(status))
-            self._fresh.replace(self._path)
+            files.replace(self._path, wire.json_bytes(status), mode=0o644)
         except OSError:
             return
 

@@ -26,8 +26,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from asa import files
 from asa.core.errors import ModelError
-from models import features, trees, whole_file
+from models import features, trees
 
 FORMAT = "asa-ensemble-3"  # 2 had vectors of each head's own, 1 had one head and no open world
 MEMBERS = ("xgboost", "forest", "svm")
@@ -213,7 +214,7 @@ def save(artefact: Artefact, path: Path) -> None:
     stored: dict[str, Array] = {_HEADER: encoded, **arrays}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file.fresh(path) as file:
+        with files.fresh(path, durable=True) as file:
             np.savez_compressed(file, allow_pickle=False, **stored)
     except OSError as error:
         raise ModelError(f"{path}: cannot be written: {error.strerror}; choose another place") from error

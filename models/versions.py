@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import msgspec
 
-from asa import paths
+from asa import files, paths
 from asa.core.errors import ModelError
-from models import artefact, whole_file
+from models import artefact
 from models.artefact import Artefact
 
 BASE = "base"
@@ -305,7 +305,7 @@ def _decoded(path: Path, into: type[_Read]) -> _Read:
 
 
 def _write(path: Path, body: bytes) -> None:
-    with whole_file.fresh(path) as file:
+    with files.fresh(path, durable=True) as file:
         file.write(body)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import AsaError
 from scenarios.application import Tier
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial
@@ -161,13 +161,7 @@ def read_result(path: Path) -> Result | None:
 
 def write(path: Path, value: Any) -> None:
     """As JSON, whole or not at all. Raises AsaError."""
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with fresh.open("wb") as file:
-            file.write(wire.json_bytes(value) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        files.replace(path, wire.json_bytes(value) + b"\n", durable=True)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise AsaError(f"{path}: cannot be written: {error.strerror}; the same command goes on from here") from error

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from asa import debian, wire
+from asa import debian, files, wire
 from asa.act.manifest import Crate, Host, Kernel, KernelSource, SchedulerEntry
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import SchedulerName
@@ -331,13 +331,11 @@ class _Job:
 
 def _place(binary: Path, path: Path) -> None:
     """Copy a built file to its place: readers see the old one or the whole new one."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        shutil.copyfile(binary, part)
-    except FileNotFoundError as error:
-        raise SetupError(f"the build ended well, but made no {binary}; is the manifest's source right?") from error
-    part.chmod(0o755)  # whatever the umask: a group-writable binary would be refused
-    part.replace(path)
+    if not binary.exists():
+        raise SetupError(f"the build ended well, but made no {binary}; is the manifest's source right?")
+    # whatever the umask: a group-writable binary would be refused
+    with binary.open("rb") as made, files.fresh(path, mode=0o755) as file:
+        shutil.copyfileobj(made, file)
 
 
 def _described(entry: SchedulerEntry) -> str:

@@ -19,7 +19,7 @@ from typing import Self
 
 import msgspec
 
-from asa import paths, wire
+from asa import files, paths, wire
 from asa.act.manifest import Host, Kernel, SchedulerEntry, in_use
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, bar
@@ -250,17 +250,9 @@ class Portfolio:
     def write_records(self, records: dict[SchedulerName, Record]) -> None:
         """Replace the record as a whole: a reader sees the old one or the new one."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f".installed.json.{os.getpid()}"
         text = msgspec.json.format(wire.json_bytes(_Installed(schedulers=records)), indent=2)
-        try:
-            with part.open("wb") as file:
-                os.fchmod(file.fileno(), 0o644)  # whatever the umask: a group-writable record would be refused
-                file.write(text + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.folder / "installed.json")
-        finally:
-            part.unlink(missing_ok=True)
+        # whatever the umask: a group-writable record would be refused
+        files.replace(self.folder / "installed.json", text + b"\n", mode=0o644, durable=True)
 
     def _why_not(self, entry: SchedulerEntry) -> str:
         found = self.find_on_path(SchedulerName(entry.name))

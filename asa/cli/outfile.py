@@ -2,11 +2,11 @@
 """What a command makes of a journal goes to its file as a whole or not at all, and never over the journal itself."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from asa import files
 from asa.core.errors import AsaError
 
 
@@ -24,16 +24,8 @@ def whole(out: Path, source: Path) -> Iterator[Path]:
             yield out
             return
         target = Path(os.path.realpath(out))  # Path.resolve raises what is no OSError where links go in a circle
-        part = target.with_name(f".{target.name}.{os.getpid()}")
-        part.unlink(missing_ok=True)  # of one that was killed and had this process's number
-        part.open("xb").close()  # x: not through a link that somebody laid there
-        try:
-            if target.exists():
-                shutil.copymode(target, part)
-            yield part
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        with files.fresh(target) as file:
+            yield Path(file.name)
     except BrokenPipeError:
         raise
     except OSError as error:

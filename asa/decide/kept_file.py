@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A small file that the agent keeps over restarts: read as a whole, checked, and replaced as a whole."""
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import AsaError, InputError
 
 _Kept = TypeVar("_Kept", bound=msgspec.Struct)
@@ -35,26 +33,9 @@ def load(path: Path, kind: type[_Kept], what: str) -> _Kept:
 
 def save(path: Path, body: msgspec.Struct, what: str) -> None:
     """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     text = msgspec.json.format(wire.json_bytes(body), indent=2)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(text + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync_folder(path.parent)
+        files.replace(path, text + b"\n", durable=True)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
         raise AsaError(f"{path}: cannot write {what}: {error.strerror}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    # the new name is on the disk only when its folder is (fsync(2))
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -8,7 +8,7 @@ import datetime
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from asa import wire, yamlfile
+from asa import files, wire, yamlfile
 from asa.core.decision import DEFAULT_MODE, SchedulerName
 from asa.core.errors import AsaError, InputError
 from asa.decide.fingerprint import Machine
@@ -157,30 +157,23 @@ def write_keeping(path: Path, file: TableFile) -> Path | None:
 
 def put(path: Path, body: bytes, *, expected: TableFile | None = None) -> None:
     """`write` for the bytes of a file; with `expected` they have to say that. Raises AsaError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with ExitStack() as stack:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # before anything is changed
-            stack.callback(os.close, folder)
-            part.unlink(missing_ok=True)  # of one that was killed and had this process's number
-            with part.open("xb") as written:  # x: nor through a link that somebody laid there
-                stack.callback(_remove, part)
-                os.fchmod(written.fileno(), 0o644)  # whatever the umask: an agent of another user may have to read it
-                written.write(body)
-                written.flush()
-                os.fsync(written.fileno())
-            if expected is not None and read(part) != expected:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # whatever the umask: an agent of another user may have to read it
+        with files.fresh(path, mode=0o644) as written:
+            written.write(body)
+            written.flush()
+            os.fsync(written.fileno())
+            if expected is not None and read(Path(written.name)) != expected:
                 still = "the old one is in its place still"
                 raise AsaError(f"{path}: the table does not read back as it was written; {still}")
-            part.replace(path)
-        except OSError as error:
-            raise AsaError(f"{path}: cannot write the mapping table: {error.strerror}") from error
-        try:
-            os.fsync(folder)  # the new name is on the disk only when its folder is (fsync(2))
-        except OSError as error:
-            may = "a power cut may bring the old table back"
-            raise AsaError(f"{path}: the new table is there, but {may}: {error.strerror}") from error
+    except OSError as error:
+        raise AsaError(f"{path}: cannot write the mapping table: {error.strerror}") from error
+    try:
+        files.sync_folder(path.parent)
+    except OSError as error:
+        may = "a power cut may bring the old table back"
+        raise AsaError(f"{path}: the new table is there, but {may}: {error.strerror}") from error
 
 
 def put_keeping(path: Path, new: Path, known: Mapping[str, Collection[str]]) -> Path | None:
@@ -216,11 +209,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _remove(part: Path) -> None:
-    with suppress(OSError):
-        part.unlink(missing_ok=True)
 
 
 def _name_faults(

@@ -4,12 +4,11 @@
 They are believed only when they are root's, and are on the disk once they are written. Does not know what is in them.
 """
 
-import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
-from asa import runfile
+from asa import files, runfile
 from asa.core.errors import InputError
 
 _LIMIT_BYTES = 65_536
@@ -31,33 +30,12 @@ def read(path: Path) -> bytes | None:
 
 def write(path: Path, body: bytes) -> None:
     """The old file or the new one is there, whatever happens; the new one for certain on return. Raises OSError."""
-    fresh = path.with_name(f"{path.name}.new")
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(fresh, flags, _MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, _MODE)  # whatever the umask
-            file.write(body)
-            file.flush()
-            os.fsync(descriptor)
-        fresh.rename(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-    _keep_names(path.parent)
+    files.replace(path, body, mode=_MODE, durable=True)
 
 
 def remove(path: Path) -> None:
     """The file is gone for certain on return, or was not there. Raises OSError."""
     path.unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        _keep_names(path.parent)
-
-
-def _keep_names(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        files.sync_folder(path.parent)

@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 import asa
+from asa import files
 from asa.core.errors import SetupError
 from asa.install import record
 from asa.install.payload import PROGRAM, Item, Kind, folders
@@ -203,24 +204,14 @@ def _sha256(path: Path) -> str | None:
 
 
 def _place(path: Path, item: Item) -> None:
-    fresh = path.with_name(f".{path.name}.asa-new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(item.body)
-            os.fchown(file.fileno(), _ROOT, _ROOT)
-            os.fchmod(file.fileno(), item.mode)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    files.replace(path, item.body, mode=item.mode, owner=(_ROOT, _ROOT))
 
 
 def _prune(folder: Path) -> None:
     """Take away folders that an older version had, with what Python has compiled in them."""
-    for path, _, files in os.walk(folder, topdown=False):
+    for path, _, names in os.walk(folder, topdown=False):
         if Path(path).name == "__pycache__" and not any(Path(path).parent.glob("*.py")):
             shutil.rmtree(path)
-        elif not files and Path(path).name != "__pycache__" and path != str(folder):
+        elif not names and Path(path).name != "__pycache__" and path != str(folder):
             with suppress(OSError):  # not empty
                 Path(path).rmdir()

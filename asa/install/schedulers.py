@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import paths
+from asa import files, paths
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import SchedulerName
 from asa.core.errors import SchedulerError
@@ -88,19 +88,10 @@ def _folder(folder: Path) -> None:
 
 
 def _write(descriptor: int, path: Path, sha256: str) -> None:
-    fresh = path.with_name(f".{path.name}.asa-new")
-    fresh.unlink(missing_ok=True)
     digest = hashlib.sha256()
-    out = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(out, "wb") as file:
-            while chunk := os.read(descriptor, _CHUNK_BYTES):
-                digest.update(chunk)
-                file.write(chunk)
-            os.fchown(file.fileno(), 0, 0)
-            os.fchmod(file.fileno(), 0o755)
+    with files.fresh(path, mode=0o755, owner=(0, 0)) as file:
+        while chunk := os.read(descriptor, _CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
         if digest.hexdigest() != sha256:
             raise SchedulerError(scheduler=path.name, reason="was changed while it was copied; run it again")
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)

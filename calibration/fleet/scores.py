@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from asa import files
 from asa.core.errors import AsaError
 from calibration.fleet.figures.blocks import Machine
 
@@ -34,11 +35,10 @@ def write(path: Path, machines: Sequence[Machine]) -> None:
         for column, runs in sorted(block.runs.items())
         for repeat, run in sorted(runs.items())
     ]
-    fresh = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, _SCORES), fresh, compression="zstd")
-        fresh.replace(path)
+        with files.fresh(path) as file:
+            pq.write_table(pa.Table.from_pylist(rows, _SCORES), file, compression="zstd")
     except OSError as error:
         raise AsaError(f"{path}: cannot be written: {error.strerror or error}; name another place by --page") from error
 

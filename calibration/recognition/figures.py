@@ -5,16 +5,13 @@ Makes figures of a kept result and a mapping table; trains nothing. Times the mo
 `calibration.recognition`.
 """
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import AsaError, ModelError
 from calibration.goals import Figure, Named, cells
 from calibration.recognition import runtimes as recognition
@@ -192,17 +189,10 @@ def read(path: Path) -> Result | None:
 
 def write(path: Path, result: Result) -> None:
     """Whole or not at all. Raises ModelError."""
-    fresh = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(wire.json_bytes(result), indent=1) + b"\n")
-        Path(fresh).chmod(0o644)
-        Path(fresh).replace(path)
+        files.replace(path, msgspec.json.format(wire.json_bytes(result), indent=1) + b"\n", mode=0o644)
     except OSError as error:
-        with suppress(OSError):
-            Path(fresh).unlink(missing_ok=True)
         raise ModelError(f"{path}: cannot be written: {error.strerror}; name another place") from error
 
 

@@ -7,13 +7,13 @@ Writes both into the run's folder, whole or not at all, and reads them back for 
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from asa import files
 from asa.core.errors import AsaError
 from calibration.scenarios.scores import Played
 from scenarios import runner_folder
@@ -160,15 +160,11 @@ def _samples(plan: Plan, result: Result) -> pa.Table:
 
 
 def _put(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
-    fresh = path.with_name(f".{path.name}")
     try:
-        with pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
+        with files.fresh(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for table in tables:
                 writer.write_table(table)
-        fresh.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
         raise AsaError(
             f"{path}: cannot be written: {error.strerror or error}; the same command goes on from here"
         ) from error

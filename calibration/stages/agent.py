@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import config, paths, status, wire
+from asa import config, files, paths, status, wire
 from asa.act.forcing import Check, Forcing
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
@@ -231,9 +231,7 @@ def write_table(path: Path, name: SchedulerName, classes: Sequence[str]) -> None
         "provenance": "of a trial",
         "classes": {one: [entry] for one in classes},
     }
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(body))  # JSON is YAML
-    fresh.replace(path)
+    files.replace(path, json.dumps(body).encode())  # JSON is YAML
 
 
 def shadowed(journal: Journal, scheduler: str) -> Shadowed:

@@ -9,7 +9,6 @@ window are kept, as a packed journal of one session; of all others nothing. `asa
 import tempfile
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -74,7 +73,6 @@ class Recording:
         if len(taken) < 2:
             return None
         path = self._folder / f"{trial.id}{SUFFIX}"
-        fresh = self._folder / f".{trial.id}{SUFFIX}"
         marks = [_mark(Phase.STARTING, taken[0].monotonic_ns, trial), _mark(Phase.RUNNING, start_ns, trial)]
         # not in `folder`: a guest's is shared, and SQLite's WAL does not work there
         with (
@@ -87,11 +85,8 @@ class Recording:
             journal.mark(marks)
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                journal.pack(fresh)
-                fresh.replace(path)
+                journal.pack(path)
             except OSError as error:
-                with suppress(OSError):
-                    fresh.unlink(missing_ok=True)
                 raise AsaError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from error
         return path
 

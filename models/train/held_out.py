@@ -8,18 +8,16 @@ trained twice. Refuses tasks with a session on both sides. It chooses no split a
 """
 
 import hashlib
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import joblib
 import numpy as np
 
+from asa import files
 from asa.core.errors import ModelError
 from models import features
 from models.artefact import MEMBERS, Array, Score
@@ -89,16 +87,11 @@ class Kept:
         """Whole or not at all. Raises ModelError."""
         if self._folder is None:
             return
-        fresh = ""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, fresh = tempfile.mkstemp(prefix=f".{key}-", dir=self._folder)
-            with os.fdopen(handle, "wb") as file:
+            with files.fresh(self._folder / f"{key}.npz", mode=0o600) as file:
                 np.savez_compressed(file, **dict(arrays))  # type: ignore[arg-type]  # its stubs take allow_pickle for one of them
-            Path(fresh).replace(self._folder / f"{key}.npz")
         except OSError as error:
-            with suppress(OSError):
-                Path(fresh).unlink(missing_ok=True)
             raise ModelError(f"{self._folder}: nothing can be kept there: {error.strerror}; name another") from error
 
 

@@ -6,11 +6,8 @@ The same journals give the same bytes, whatever their order, with one version of
 
 import hashlib
 import json
-import os
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from asa import files
 from asa.core.decision import EEVDF
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
@@ -81,17 +79,13 @@ class Facts:
 
 def write(path: Path, found: Sequence[Rows]) -> str:
     """The file's SHA-256. Raises ModelError when it cannot be written."""
-    handle, fresh = -1, ""
     try:
-        handle, fresh = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(handle, "wb") as file, pq.ParquetWriter(file, _TABLE, compression="zstd") as writer:
-            writer.write_table(table(found))
-        digest = hashlib.sha256(Path(fresh).read_bytes()).hexdigest()
-        Path(fresh).chmod(0o644)
-        Path(fresh).replace(path)
+        with files.fresh(path, mode=0o644) as file:
+            with pq.ParquetWriter(file, _TABLE, compression="zstd") as writer:
+                writer.write_table(table(found))
+            file.flush()
+            digest = hashlib.sha256(Path(file.name).read_bytes()).hexdigest()
     except OSError as error:
-        with suppress(OSError):
-            Path(fresh).unlink(missing_ok=True)
         raise ModelError(f"{path}: cannot be written: {error.strerror or error}; name another file") from error
     return digest
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from asa import debian
+from asa import debian, files
 from asa.core.errors import LabError, SetupError
 
 Report = Callable[[str], None]
@@ -153,10 +153,8 @@ def _fingerprint(version: tuple[int, int, int]) -> dict[str, object]:
 def _remember(cache: Path, emulator: Emulator) -> None:
     path = cache / "lab/kvm.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}")
     answer = _fingerprint(emulator.version) | {"kvm": emulator.kvm, "why": emulator.why}
-    part.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    files.replace(path, json.dumps(answer, indent=1).encode() + b"\n")
 
 
 def _remembered(cache: Path, version: tuple[int, int, int]) -> tuple[bool | None, str]:

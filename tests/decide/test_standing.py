@@ -226,9 +226,9 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_the_data_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
     order = []
-    fsync, replaced = os.fsync, Path.replace
+    fsync, rename = os.fsync, os.rename
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append(Path(f"/proc/self/fd/{fd}").readlink()), fsync(fd)))
-    monkeypatch.setattr(Path, "replace", lambda path, to: (order.append("rename"), replaced(path, to)))
+    monkeypatch.setattr(os, "rename", lambda *names, **folders: (order.append("rename"), rename(*names, **folders)))
     standing.save(tmp_path / "standing.json", lowered())
     assert [order[0].parent, *order[1:]] == [tmp_path, "rename", tmp_path]
 

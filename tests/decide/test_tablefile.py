@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -155,7 +156,7 @@ def test_what_does_not_read_back_leaves_the_old_one(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("at", ["os.fsync", "pathlib.Path.replace", "asa.decide.tablefile.read"])
+@pytest.mark.parametrize("at", ["os.fsync", "os.rename", "asa.decide.tablefile.read"])
 def test_a_kill_before_the_rename_leaves_the_old_one_byte_for_byte(tmp_path, at):
     path = written(tmp_path, FILE)
     module, _, name = at.rpartition(".")
@@ -165,7 +166,7 @@ import asa.decide.tablefile
 from asa.decide import table
 path = pathlib.Path(sys.argv[1])
 file = table.read(path)
-{module}.{name} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 table.write(path, file)
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=False)
@@ -254,12 +255,12 @@ def test_an_end_after_the_copy_leaves_the_old_one_byte_for_byte(tmp_path, sign, 
     code = f"""
 import os, pathlib, signal, sys
 from asa.decide import table
-path, rename = pathlib.Path(sys.argv[1]), pathlib.Path.replace
-def replace(part, to):
-    if to == path:
+path, rename = pathlib.Path(sys.argv[1]), os.rename
+def renamed(part, to, **folders):
+    if to == path.name:
         os.kill(os.getpid(), signal.{sign})
-    return rename(part, to)
-pathlib.Path.replace = replace
+    return rename(part, to, **folders)
+os.rename = renamed
 table.write_keeping(path, table.read(path))
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=False, capture_output=True)
@@ -279,7 +280,7 @@ def test_a_file_that_changes_between_check_and_import_is_not_taken(tmp_path):
 
 def test_nothing_is_written_through_a_link(tmp_path):
     path, other = tmp_path / "table.yaml", written(tmp_path, "theirs", "other")
-    (tmp_path / f".table.yaml.{os.getpid()}").symlink_to(other)
+    (tmp_path / f".table.yaml.{os.getpid()}-{threading.get_native_id()}.part").symlink_to(other)
     table.write(path, table.read(written(tmp_path, FILE)))
     assert other.read_text() == "theirs"
     assert not path.is_symlink()

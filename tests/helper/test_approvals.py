@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What an administrator approved and revoked is kept, and believed only from a file that is root's."""
 
+import errno
 import os
 import stat
+from unittest.mock import Mock
 
 import pytest
 
@@ -153,9 +155,10 @@ def test_it_does_not_grow_without_end(path):
     assert "scx_7" in Approvals(path).approved(())
 
 
-def test_what_cannot_be_written_is_said_and_nothing_changes(path):
+def test_what_cannot_be_written_is_said_and_nothing_changes(path, monkeypatch):
     Approvals(path).set("scx_p2dq", approved=False)
-    path.with_name("approvals.json.new").mkdir()
-    with pytest.raises(AsaError, match="cannot be written"):
-        Approvals(path).set("scx_lavd", approved=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        with pytest.raises(AsaError, match="cannot be written"):
+            Approvals(path).set("scx_lavd", approved=False)
     assert Approvals(path).approved(KNOWN) == set(KNOWN) - {"scx_p2dq"}

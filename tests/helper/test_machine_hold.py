@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An administrator's hold lasts as long as was said, over restarts too, and a damaged file holds rather than not."""
 
+import errno
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -125,10 +127,10 @@ def test_a_strangers_file_holds_and_is_named(path, wall):
     assert "belongs to user 65534" in said[0]
 
 
-def test_it_holds_though_it_cannot_be_written(path, wall):
+def test_it_holds_though_it_cannot_be_written(path, wall, monkeypatch):
     path.parent.mkdir()
-    path.with_name("hold.json.new").mkdir()
     hold = MachineHold(path, wall)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     with pytest.raises(AsaError, match="will not outlive a restart"):
         hold.set(60)
     assert hold.active()

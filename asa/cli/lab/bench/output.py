@@ -2,12 +2,12 @@
 """What the benchmarks' commands share: progress on stderr, a table of figures, documents whole or not there."""
 
 import os
-import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from asa import files
 from asa.core.errors import AsaError
 
 _PLAIN_WIDTH = 140  # of the table in a file or a log
@@ -73,21 +73,7 @@ def writable(out: Path) -> None:
 
 def put(path: Path, text: str) -> None:
     """The file as a whole or not at all, whatever its name is a link to; in a user's folder it is that user's."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fresh = f".{path.name}-{secrets.token_hex(4)}"
-    try:
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-        try:
-            with os.fdopen(file, "w", encoding="utf-8") as writer:
-                writer.write(text)
-                writer.flush()
-                owner = os.fstat(folder)
-                if os.geteuid() == 0 and owner.st_uid != 0:
-                    os.fchown(file, owner.st_uid, owner.st_gid)
-                os.fchmod(file, 0o644)
-            os.replace(fresh, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            os.unlink(fresh, dir_fd=folder)
-            raise
-    finally:
-        os.close(folder)
+    folder = path.parent.stat()
+    others = os.geteuid() == 0 and folder.st_uid != 0
+    owner = (folder.st_uid, folder.st_gid) if others else None
+    files.replace(path, text.encode(), mode=0o644, owner=owner)
