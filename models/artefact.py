@@ -88,7 +88,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     format: str
     schema: int  # of `models.features`
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # its columns, in the order of its arrays; the frame may have more
     classes: tuple[str, ...]  # whole labels; with several heads: all or some of `labels(heads)`
     weights: tuple[float, ...] = ()
     temperature: float = 1.0
@@ -232,11 +232,14 @@ def load(path: Path) -> Artefact:
     except _DAMAGE as error:
         words = " ".join(str(error).split())[:120]  # msgspec's ValidationError is a ValueError too
         raise _damaged(name, words or type(error).__name__) from error
-    if header.schema != features.SCHEMA or header.features != features.NAMES:
+    if header.schema != features.SCHEMA:
         raise ModelError(
-            f"{name}: {len(header.features)} features of schema {header.schema!r}, this version has others: "
-            f"{len(features.NAMES)} of schema {features.SCHEMA}; train again"
+            f"{name}: {len(header.features)} features of schema {header.schema!r}, this version has schema "
+            f"{features.SCHEMA}; train again"
         )
+    if unknown := sorted(set(header.features) - set(features.NAMES)):
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise ModelError(f"{name}: needs column {unknown[0]!r}{more}, which this version does not have; train again")
     if header.sha256 != _digest(msgspec.structs.replace(header, sha256=""), arrays):
         raise _damaged(name, "its contents do not give the recorded SHA-256")
     _check(header, arrays, name)
@@ -362,6 +365,8 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
 
 def _check_header(header: Header) -> None:
     _check_names("classes", header.classes)
+    if not header.features or len(set(header.features)) != len(header.features):
+        raise ValueError(f"its {len(header.features)} features are not different ones")
     if len(header.heads) == 1 or len(header.heads) > MOST_HEADS or (header.heads and header.weights):
         raise ValueError(f"weights of its own or 2 to {MOST_HEADS} heads are needed, not {len(header.heads)}")
     for part in header.parts:

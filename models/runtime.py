@@ -12,7 +12,7 @@ import numpy as np
 
 from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
-from models import artefact, runtime_compiled
+from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, Score
 from models.runtime_numpy import NumpyMembers
 
@@ -48,6 +48,8 @@ class Ensemble:
         self._open_world = model.header.open_world
         self._fill = model.fill
         self._features = len(model.fill)
+        self._pick = features.pick(model.header.features)
+        self._width = len(features.NAMES)  # of a frame
         # by slot; the last one is the leaves'
         self._inputs = np.zeros(3 * self._features + 1, dtype=np.float32)
         self._thrice = self._inputs[:-1].reshape(3, self._features)
@@ -114,9 +116,11 @@ class Ensemble:
                 return self.engine.kinship()
 
     def _fill_in(self, frame: FeatureFrame) -> None:
-        if frame.schema != self.schema or len(frame.values) != self._features:
+        if frame.schema != self.schema or len(frame.values) != self._width:
             raise ModelError(f"frame of schema {frame.schema!r}: the model knows {self.schema!r}; derive it again")
         values = np.asarray(frame.values, dtype=np.float32)
+        if self._pick is not None:
+            values = values[self._pick]
         missing = np.isnan(values)
         self._thrice[:] = values
         np.copyto(self._low, -np.inf, where=missing)

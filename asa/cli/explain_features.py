@@ -157,11 +157,11 @@ def _heads(model: "Artefact", frame: "FeatureFrame", now: "Probabilities") -> It
     best = np.unravel_index(int(joint.argmax()), joint.shape)
     for number, (part, head) in enumerate(zip(parts, model.heads, strict=True)):
         marginal = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != number))
-        yield _carried(part, head, model.fill, frame, marginal, int(best[number]))
+        yield _carried(part, head, model, frame, marginal, int(best[number]))
 
 
 def _carried(
-    part: "Part", head: "Head", fill: "np.ndarray", frame: "FeatureFrame", marginal: "np.ndarray", one: int
+    part: "Part", head: "Head", model: "Artefact", frame: "FeatureFrame", marginal: "np.ndarray", one: int
 ) -> Carried:
     import numpy as np
 
@@ -169,13 +169,18 @@ def _carried(
     from models.attribution import Attributor, compare
 
     other = next(place for place in (-marginal).argsort(kind="stable").tolist() if place != one)
-    found, before = compare(Attributor(head.trees, fill), np.asarray(frame.values), one, other)
+    names = model.header.features
+    picked = features.pick(names)
+    values = np.asarray(frame.values)
+    values = values if picked is None else values[picked]
+    found, before = compare(Attributor(head.trees, model.fill), values, one, other)
+    sentences = {column.name: column.sentence for column in features.TABLE}
     told = [
         Feature(
-            name=features.NAMES[it.feature],
+            name=names[it.feature],
             value=it.value,
             weight=it.weight,
-            sentence=features.TABLE[it.feature].sentence,
+            sentence=sentences[names[it.feature]],
         )
         for it in found
     ]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from asa.core.decision import FeatureFrame
-from models import runtime_compiled
+from models import features, runtime_compiled
 from models.artefact import Array, Artefact, Trees
 from models.runtime import Ensemble
 from models.trees import spread
@@ -71,8 +71,10 @@ def frames_of(model: Artefact) -> list[FeatureFrame]:
     leave out."""
     machine = model.heads[0].machine
     chosen = np.linspace(0, len(machine.vectors) - 1, _FRAMES).astype(int)
-    values = machine.vectors[chosen] * machine.scale + machine.mean
-    return [FeatureFrame(schema=model.header.schema, values=row) for row in values.astype(np.float64)]
+    values = np.full((_FRAMES, len(features.NAMES)), np.nan)
+    picked = features.pick(model.header.features)
+    values[:, slice(None) if picked is None else picked] = machine.vectors[chosen] * machine.scale + machine.mean
+    return [FeatureFrame(schema=model.header.schema, values=row) for row in values]
 
 
 def boosted(model: Artefact) -> list[Trees]:

@@ -3,11 +3,11 @@
 
 Values of the tick (`models.features.table`), and statistics of some of them over the last seconds
 (`models.features.window`). `take` takes a sample in, `frame` gives what the model sees; the agent, the journal's replay
-and training all go through these two, recordings by `ticks` (`models.features.replay`). Unknown stays unknown. Any
-change of a column needs another `SCHEMA`.
+and training all go through these two, recordings by `ticks` (`models.features.replay`). Unknown stays unknown. A model
+names its columns (`pick`): a new one needs nothing more, any change of one that there is needs another `SCHEMA`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "columns",
     "frame",
     "is_new",
+    "pick",
     "push",
     "take",
     "ticks",
@@ -48,6 +49,14 @@ SOURCES: Mapping[str, frozenset[Source]] = {
     "processes": frozenset({Source.PROCESSES}),
 }
 """What a machine, or an older recording, may be without -> which columns are unknown then."""
+
+
+_PLACES: Mapping[str, int] = {name: place for place, name in enumerate(NAMES)}
+
+
+def pick(names: Sequence[str]) -> NDArray[np.intp] | None:
+    """Places of these columns in a frame, (F,); None when they are all of them in order. KeyError: no such column."""
+    return None if tuple(names) == NAMES else np.array([_PLACES[name] for name in names], dtype=np.intp)
 
 
 def columns(sources: Collection[Source] = (), *, suspect: bool = False) -> NDArray[np.bool_]:

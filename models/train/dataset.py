@@ -13,8 +13,8 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -41,11 +41,12 @@ SETTLED = frozenset({Phase.BEFORE, Phase.RUNNING, Phase.AFTER})
 PHASES = tuple(Phase)
 """What `Dataset.phase` counts in."""
 
-# Parts of a sample that the first recordings did not have.
-_LATER = frozenset(
-    {"suspended_ns", "probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}
-    | {"battery_saver", "on_battery"}
+# Of a sample, what the first recordings had; what else is unknown came to be later, and is no part of what they say.
+_FIRST = frozenset(
+    {"monotonic_ns", "wall_ns", "cpu", "process", "memory", "paging", "disk", "network", "connections", "pressure"}
+    | {"sched_ext"}
 )
+_WITH_UNKNOWN = frozenset({"probes", "gpu"})  # parts whose unknown fields have always counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +158,18 @@ def assemble(
     *,
     least_sessions: int = LEAST_SESSIONS,
     phases: Collection[Phase] = SETTLED,
+    names: Sequence[str] = features.NAMES,
 ) -> Dataset:
-    """Rows of all recordings in these phases. Raises ModelError when there are none, a label is missing, a session
-    stands twice, a label has fewer than `least_sessions` sessions in a place, or a session gives no rows.
+    """Rows of all recordings in these phases, with the columns of these names. Raises ModelError when there are none, a
+    label is missing, a session stands twice, a label has fewer than `least_sessions` sessions in a place, or a session
+    gives no rows.
 
     Sequences are left out: what voting is judged on, the model must not have seen.
     """
     recordings = [one for one in recordings if one.label != SEQUENCE]
     sessions = tuple(sorted(recordings, key=lambda it: (it.label, it.place, it.seed or 0, it.started_ns)))
     _check(sessions, least_sessions)
-    total = hashlib.sha256(repr((features.SCHEMA, features.NAMES)).encode())
+    total = hashlib.sha256(repr((features.SCHEMA, tuple(names))).encode())
     rows: list[_Row] = []
     session_of: list[int] = []
     for number, session in enumerate(sessions):
@@ -181,8 +184,9 @@ def assemble(
     fronts = tuple(sorted({"", *(row.interactive for row in rows)}))
     backs = tuple(sorted({"", *(row.background for row in rows)}))
     places = {label: number for number, label in enumerate(classes)}
+    picked, x = features.pick(names), np.stack([row.values for row in rows])
     return Dataset(
-        x=np.stack([row.values for row in rows]).astype(np.float32),
+        x=(x if picked is None else x[:, picked]).astype(np.float32),
         y=np.array([places.get(row.label, -1) for row in rows], dtype=np.intp),
         interactive=np.array([fronts.index(row.interactive) for row in rows], dtype=np.intp),
         background=np.array([backs.index(row.background) for row in rows], dtype=np.intp),
@@ -235,12 +239,30 @@ def deal_seeds(data: Dataset, use: Array, most: int) -> Array:
 
 
 def _encoded(session: Recording) -> bytes:
-    # Parts of a sample that came to be after a recording was made are not part of it.
-    bodies = [msgspec.to_builtins(sample) for sample in session.samples]
-    encoded = msgspec.msgpack.encode(
-        [{key: part for key, part in body.items() if part is not None or key not in _LATER} for body in bodies]
-    )
+    # What came to be after a recording was made, a part or a field of one, is not part of it.
+    encoded = msgspec.msgpack.encode([_known(sample) for sample in session.samples])
     return encoded + msgspec.msgpack.encode(session.marks) if session.marks else encoded
+
+
+def _known(sample: RawSample) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(sample)
+    for key, part in list(body.items()):
+        if part is None and key not in _FIRST:
+            del body[key]
+        elif isinstance(part, dict):
+            for name in _LATER.get(key, ()):
+                if part[name] is None:
+                    del part[name]
+    return body
+
+
+def _later(part: str) -> tuple[str, ...]:
+    # a field that came later has to have a default, or older journals would not be read
+    kind = next((kind for kind in get_args(get_type_hints(RawSample)[part]) if is_dataclass(kind)), None)
+    return () if kind is None else tuple(field.name for field in fields(kind) if field.default is None)
+
+
+_LATER = {field.name: _later(field.name) for field in fields(RawSample) if field.name not in _WITH_UNKNOWN}
 
 
 def _rows(session: Recording) -> list[_Row]:

@@ -19,6 +19,7 @@ import xgboost
 
 import asa
 from asa.core.errors import ModelError
+from models import features
 from models.artefact import FORMAT, Array, Header
 from models.own import Own
 from models.train import held_out
@@ -162,6 +163,8 @@ def header(parent: Header, model: Model, *, made: str, seed: int, sha256: str) -
     return msgspec.structs.replace(
         parent,
         format=FORMAT,
+        schema=features.SCHEMA,
+        features=features.NAMES,
         classes=model.classes,
         weights=model.parts[0].weights if flat else (),
         temperature=model.parts[0].temperature if flat else 1.0,

@@ -19,6 +19,7 @@ from asa import files
 from asa.core.decision import EEVDF
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
+from collectors.sources import SOURCES
 from models.train.recorded import VALUES, Rows
 
 SCHEMA = 2
@@ -48,17 +49,8 @@ _FACTS = (
     ("elapsed_s", pa.float32()),
 )
 _TABLE = pa.schema([*_FACTS, *((name, pa.float32()) for name in VALUES)], metadata={"asa": str(SCHEMA)})
-_SOURCES: Mapping[str, str] = {  # what every machine has -> a column that is known wherever it was read
-    "cpu": "cpu_user_share",
-    "memory": "memory_free_bytes",
-    "paging": "page_faults_per_s",
-    "disk": "disk_reads_per_s",
-    "network": "network_received_bytes_per_s",
-    "connections": "connections_established",
-    "pressure": "pressure_cpu_some_share",
-    "ebpf": "switches_per_s",
-    "timer": "timer_late_mean_us",
-}
+# what every machine has -> a column that is known wherever it was read
+_SOURCES: Mapping[str, str] = {name: column for source in SOURCES for name, column in source.tells.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +86,15 @@ def read(path: Path) -> list[Facts]:
     """The sessions of a dataset. Raises ModelError for another file, or one cut off."""
     try:
         schema = pq.read_schema(path)
-        if (schema.metadata or {}).get(b"asa") != str(SCHEMA).encode() or not set(_TABLE.names) <= set(schema.names):
+        needed = [name for name, _ in _FACTS]
+        if (schema.metadata or {}).get(b"asa") != str(SCHEMA).encode() or not set(needed) <= set(schema.names):
             raise ModelError(f"{path}: not a dataset of this version; make it by `asa lab dataset build`")
-        return facts(pq.read_table(path, columns=[name for name, _ in _FACTS] + list(_SOURCES.values())))
+        told = [column for column in _SOURCES.values() if column in schema.names]
+        rows = pq.read_table(path, columns=needed + told)
+        for column in _SOURCES.values():
+            if column not in told:  # a metric that came to be after the file was made is unknown in it
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, pa.float32()))
+        return facts(rows)
     except (OSError, pa.ArrowException) as error:
         raise ModelError(f"{path}: cannot be read as a dataset: {error}; make it by `asa lab dataset build`") from error
 

@@ -263,3 +263,24 @@ def test_the_agent_does_not_pay_for_training_libraries(model_file: Path):
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "numpy" in loaded
     assert not loaded & {"sklearn", "xgboost", "scipy", "pandas", "joblib", "pickle"} - {"pickle"}
+
+
+def test_a_column_more_in_the_frame_changes_nothing(model_file: Path, library: Path | None, rows: Rows, monkeypatch):
+    # as in a version that knows a metric more, which stands before all others
+    before = [made(artefact.load(model_file), library).predict(frame_of(row)) for row in rows.x[:20]]
+    monkeypatch.setattr(features, "NAMES", ("newer", *features.NAMES))
+    monkeypatch.setattr(features, "_PLACES", {name: place for place, name in enumerate(features.NAMES)})
+    runtime = made(artefact.load(model_file), library)
+    after = [runtime.predict(frame_of(np.concatenate(([7.0], row)))) for row in rows.x[:20]]
+    assert after == before
+    with pytest.raises(ModelError, match="schema"):
+        runtime.predict(frame_of(rows.x[0]))
+
+
+def test_columns_are_found_by_name():
+    places = features.pick(tuple(reversed(features.NAMES)))
+    assert places is not None
+    assert places.tolist() == list(reversed(range(WIDTH)))
+    assert features.pick(features.NAMES) is None
+    with pytest.raises(KeyError, match="nonsense"):
+        features.pick(("busy_share", "nonsense"))
