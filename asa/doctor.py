@@ -25,6 +25,7 @@ from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
 from collectors.ebpf.layout import PROGRAMS, lost_without
 from collectors.sampler import HostSampler, standard
+from collectors.sources import SOURCES
 from models.runtime import Ensemble
 
 _KERNEL = "a kernel of 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (Debian: linux-image-amd64 of trixie-backports)"
@@ -262,8 +263,7 @@ def _sources(places: paths.Places) -> Iterator[Finding]:
     finally:
         sampler.close()
     yield from _probes(wanted.ebpf, backend, missing)
-    for name, line in _seen(sample).items():
-        yield Finding(subject=name, level=Level.OK, text=line)
+    yield from _seen(sample)
     for source, reason in missing.items():
         if source not in PROGRAMS and source != CORE_UNUSED:
             remedy = _remedy(source, reason)
@@ -294,22 +294,12 @@ def _probes(wanted: config.Ebpf, backend: str, missing: dict[str, str]) -> Itera
             yield Finding(subject=f"eBPF {program}", level=Level.WARNING, text=text)
 
 
-def _seen(sample: RawSample) -> dict[str, str]:
+def _seen(sample: RawSample) -> Iterator[Finding]:
     # what the optional sources have to tell, for those that tell something
-    seen = {}
-    if sample.desktop is not None:
-        blind = [name for name in ("idle_ms", "input_events", "focus") if getattr(sample.desktop, name) is None]
-        seen["desktop"] = f"seen through {sample.desktop.source}{'; not told: ' + ', '.join(blind) if blind else ''}"
-    if sample.gpu is not None:
-        told = "has told no busy time" if sample.gpu.engine_ns is None else "tells busy time"
-        seen["GPU"] = f"{sample.gpu.processes} processes hold it; its driver {told}"
-    if sample.timer is not None:
-        seen["timer"] = "a task of ours tells how late it wakes"
-    if sample.groups is not None:
-        seen["control groups"] = f"{len(sample.groups.cpu_us)} applications and services have their own"
-    if sample.busiest is not None:
-        seen["processes"] = f"counters of the {len(sample.busiest.processes)} busiest are read, without their names"
-    return seen
+    for source in SOURCES:
+        state = getattr(sample, source.parts[0])
+        if source.told is not None and state is not None:
+            yield Finding(subject=source.title, level=Level.OK, text=source.told(state))
 
 
 def _tools() -> Iterator[Finding]:

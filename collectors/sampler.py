@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All collectors of this host behind one call, the list of them, and the system's clock.
+"""All collectors of this host behind one call; `collectors.sources` is the list of them.
 
 Opens what works here and says once why the rest does not; reads a source that takes too long less often. Reads raw
 values; it computes nothing out of them.
@@ -11,22 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from asa.config import CollectSettings, Ebpf
+from asa.config import CollectSettings
 from asa.core.errors import SourceError
 from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
-from collectors.cgroups import GroupCollector
-from collectors.power import PowerCollector
-from collectors.procfs.busiest import BusiestCollector
-from collectors.procfs.cpu import CpuCollector
-from collectors.procfs.disk import DiskCollector
-from collectors.procfs.gpu import GpuCollector
-from collectors.procfs.memory import MemoryCollector, PagingCollector
-from collectors.procfs.network import NetworkCollector
-from collectors.procfs.process import ProcessCollector
-from collectors.psi import PressureCollector
 from collectors.running import Absence
-from collectors.schedext import SchedExtCollector
+from collectors.sources import EBPF, SOURCES
 
 BUDGET_NS = 5_000_000
 """Most that a source may take of a tick: with one tick a second, all that the whole agent may (0.5 % of a core)."""
@@ -38,7 +28,7 @@ It may be emulated, or starved; to spare all sources would blind the agent and h
 the dearest reader of /proc takes 4 times the middle, which is 50 us.
 """
 
-_ALWAYS = frozenset({CpuCollector.name, SchedExtCollector.name})
+_ALWAYS = frozenset({"cpu", "sched_ext"})
 """What no decision can do without: in a tick without the cores' counters there is nothing to judge, and in one that
 knows of no scheduler nothing may be switched, and none stands by."""
 
@@ -48,12 +38,6 @@ _STEADY = 10  # good reads in a row that end a failure: one that comes and goes 
 
 _TRY_EVERY_NS = 300_000_000_000  # an absent source is tried again so often,
 _TRY_SHARE = 2000  # and never for more of the time than one part in so many
-
-
-class HostCollector(Collector, Protocol):
-    """A collector that is made from the roots of /proc and /sys."""
-
-    def __init__(self, proc: Path, sys: Path) -> None: ...
 
 
 @runtime_checkable
@@ -66,46 +50,21 @@ class Backed(Protocol):
         ...
 
 
-COLLECTORS: tuple[type[HostCollector], ...] = (
-    CpuCollector,
-    ProcessCollector,
-    MemoryCollector,
-    PagingCollector,
-    DiskCollector,
-    NetworkCollector,
-    PressureCollector,
-    SchedExtCollector,
-    PowerCollector,
-)
-"""What is always read, in this order."""
-
-
 def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None) -> list[Collector]:
     """The collectors that `settings` ask for, not opened. What they ask not for is not even imported.
 
     `probes` stands in for our own eBPF programs where somebody else has loaded them.
     """
-    collectors: list[Collector] = [kind(proc, sys) for kind in COLLECTORS]
-    if probes is not None and settings.ebpf is not Ebpf.OFF:
-        collectors.append(probes)
-    elif settings.ebpf is not Ebpf.OFF:
-        from collectors.ebpf.collector import EbpfCollector
-
-        collectors.append(EbpfCollector(proc, sys, settings.ebpf))
-    if settings.desktop:
-        from collectors.desktop import DesktopCollector
-
-        collectors.append(DesktopCollector(proc, sys))
-    if settings.gpu:
-        collectors.append(GpuCollector(proc, sys))
-    if settings.groups:
-        collectors.append(GroupCollector(proc, sys))
-    if settings.processes:
-        collectors.append(BusiestCollector(proc, sys))
-    if settings.timer:
-        from collectors.timer import TimerCollector
-
-        collectors.append(TimerCollector(proc, sys))
+    collectors: list[Collector] = []
+    for source in SOURCES:
+        if not source.wanted(settings):
+            continue
+        if source.name != EBPF:
+            collectors.append(source.kind()(proc, sys))
+        elif probes is not None:
+            collectors.append(probes)
+        else:
+            collectors.append(source.kind()(proc, sys, settings.ebpf))
     return collectors
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from asa.cli.main import Commands
-    from asa.config import Ebpf
+    from asa.config import CollectSettings, Ebpf
     from collectors.metrics import Metric
     from collectors.metrics.reading import Reading
 
@@ -110,14 +110,13 @@ def _now(seconds: float, ebpf: "Ebpf | None") -> "list[Reading]":
     return readings(previous, current, rates, reasons)
 
 
-def _switched_off(collect: object) -> dict[str, str]:
-    # the switches of CollectSettings are named as their sources, but for one: those that are followed are few
-    sources = {"processes": "busiest"}
-    values = {name: getattr(collect, name) for name in ("ebpf", "desktop", "gpu", "groups", "processes", "timer")}
+def _switched_off(collect: "CollectSettings") -> dict[str, str]:
+    from collectors.sources import SOURCES
+
     return {
-        sources.get(name, name): f"collect.{name} is off in the settings"
-        for name, value in values.items()
-        if value in (False, "off")
+        source.name: f"collect.{source.setting} is off in the settings"
+        for source in SOURCES
+        if not source.wanted(collect)
     }
 
 

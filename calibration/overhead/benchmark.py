@@ -25,6 +25,7 @@ from calibration.overhead.estimates import Slope, Spread, slope, spread
 from calibration.overhead.figures import PAPER_CPU_PCT, PAPER_MB, RATE, SLOPE_KB_PER_MIN, OverheadFigure
 from calibration.overhead.load import PingPong, build, last_cpu, ping_pong, switches_per_s
 from calibration.overhead.probes import Way
+from collectors.sources import SOURCES
 
 Tell = Callable[[str, float], None]
 """Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
@@ -41,9 +42,10 @@ _INTERVAL_S = 1.0  # the budgets' pace
 _SHORT_SLOPE_MIN = 10.0  # a heap that grows by steps of 256 KiB shows few of them in less
 _PROBES = "ebpf"  # their source's name in the agent's status
 _ON_THE_PATH = ("sched_switch", "sched_wakeup")  # what runs in each hand-over
-# every host has these
-_ALWAYS = ("cpu", "process", "memory", "paging", "disk", "network", "pressure", "groups", "busiest")
-_OPTIONAL = ("desktop", "gpu", "sched_ext")  # a host may lack them for good
+# what an agent without its probes costs depends on them; the timer and the power supply are read beside
+_READ = [source for source in SOURCES if source.name not in (_PROBES, "timer", "power")]
+_ALWAYS = tuple(source.name for source in _READ if not source.optional)
+_OPTIONAL = tuple(source.name for source in _READ if source.optional)
 _NO_TICK = "the agent made no tick in so short a time; give --idle-seconds more"
 _UNWANTED = "its settings want none"
 _ROUND_S = 13.0  # for the progress only

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asa.clock import SystemClock
-from asa.config import CollectSettings
 from asa.core.ports import Sampler
 from asa.paths import Places
 from collectors.rates import Rates, derive
 from collectors.sampler import HostSampler, standard
+from collectors.sources import only
 from scenarios.application import Application, ApplicationError, Tier
 from scenarios.session import Session, default_folder, place_for
 
@@ -153,7 +153,7 @@ class Result:
 def compare(options: Options, tiers: Mapping[Tier, Mapping[str, Application]], places: Places, tell: Tell) -> Result:
     """Play and sample. An application that fails costs its own half alone."""
     began_s, begin_s = time.time(), time.monotonic()
-    settings = CollectSettings(desktop=False, gpu=False, groups=False, processes=False, timer=False)
+    settings = only({"ebpf"})
     steps = 1 + len(options.names) * len(tiers)
     with closing(HostSampler(standard(places.proc, places.sys, settings), SystemClock())) as sampler:
         sampler.open()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from asa.core.sample import RawSample
 from collectors.metrics import METRICS, TABLE_1, Backend, Metric, Unit
 from collectors.rates import Rates
+from collectors.sources import of_part
 
 _RATES = frozenset({Unit.PER_S, Unit.BYTES_PER_S, Unit.S_PER_S})  # nothing that happened is a rate of 0
 
@@ -23,8 +24,6 @@ _PARTS_OF_PROGRAMS = {  # counter -> how the eBPF backends name what they lack w
     "tcp_packets": "packets by protocol",
     "udp_packets": "packets by protocol",
 }
-# else a part's source has its name
-_SOURCE_OF_PART = {"probes": "ebpf", "process_bursts": "ebpf", "connections": "network"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ def readings(previous: RawSample, current: RawSample, rates: Rates, reasons: Map
 def _why(metric: Metric, previous: RawSample, current: RawSample, reasons: Mapping[str, str]) -> str:
     part = getattr(current, metric.part)
     if part is None:
-        source = _SOURCE_OF_PART.get(metric.part, metric.part)
+        source = of_part(metric.part).name
         return reasons.get(source) or f"{source} was not read"
     unknown = [name for name in metric.inputs if getattr(part, name) is None]
     if unknown:

@@ -9,8 +9,8 @@ processors across a change of which are online.
 import dataclasses
 
 from asa.core.sample import RawSample
-from collectors.rates import bursts, desktop, extremes, probes, processes, procfs, timer
-from collectors.rates.arithmetic import Fields, level, rate
+from collectors.rates import bursts, declared, desktop, extremes, probes, processes, procfs, timer
+from collectors.rates.arithmetic import Fields, level
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
 from collectors.rates.procfs import HOT_SHARE
@@ -33,10 +33,12 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     elapsed_s = (current.monotonic_ns - previous.monotonic_ns) / 1e9
     if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
         return None
-    fields = _levels(current)
-    fields |= _machine(previous, current, elapsed_s)
-    fields |= _users(previous, current, elapsed_s)
-    fields |= _processes(previous, current, elapsed_s, _busy(fields))
+    fields = _UNKNOWN | declared.levels(current)
+    fields |= declared.rates(previous, current, elapsed_s)
+    _add_levels(fields, current)
+    _add_machine(fields, previous, current, elapsed_s)
+    _add_users(fields, previous, current, elapsed_s)
+    _add_processes(fields, previous, current, elapsed_s, _busy(fields))
     return _made(fields)
 
 
@@ -46,11 +48,10 @@ _UNKNOWN: Fields = {field.name: None for field in dataclasses.fields(Rates)}
 def _made(fields: Fields) -> Rates:
     # `Rates(**fields)` of a frozen class takes 50 us, a fifth of all that happens between a sample and its
     # probabilities: it sets one attribute after the other
-    every = _UNKNOWN | fields
-    if len(every) != len(_UNKNOWN):
+    if len(fields) != len(_UNKNOWN):
         return Rates(**fields)  # raises TypeError with the name that is no field's
     made: Rates = object.__new__(Rates)
-    object.__setattr__(made, "__dict__", every)
+    object.__setattr__(made, "__dict__", fields)
     return made
 
 
@@ -59,14 +60,11 @@ def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
     return old_ns is not None and new_ns is not None and abs(new_ns - old_ns) > LONGEST_SUSPEND_S * 1e9
 
 
-def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
-    fields: Fields = {}
+def _add_machine(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     if current.cpu is not None and previous.cpu is not None:
         fields |= procfs.cpu(previous.cpu, current.cpu, elapsed_s)
     if current.memory is not None and previous.memory is not None:
         fields |= procfs.memory(previous.memory, current.memory, elapsed_s)
-    if current.paging is not None and previous.paging is not None:
-        fields |= procfs.paging(previous.paging, current.paging, elapsed_s)
     if current.disk is not None and previous.disk is not None:
         fields |= procfs.disk(previous.disk, current.disk, elapsed_s)
     if current.network is not None and previous.network is not None:
@@ -75,7 +73,6 @@ def _machine(previous: RawSample, current: RawSample, elapsed_s: float) -> Field
         fields |= procfs.pressure(previous.pressure, current.pressure, elapsed_s)
     if current.probes is not None and previous.probes is not None:
         fields |= probes.probes(previous.probes, current.probes, elapsed_s)
-    return fields
 
 
 def _busy(fields: Fields) -> float | None:
@@ -85,13 +82,9 @@ def _busy(fields: Fields) -> float | None:
     return sum(known) if len(known) == len(parts) else None
 
 
-def _users(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
-    fields: Fields = {}
+def _add_users(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     if current.groups is not None and previous.groups is not None:
         fields |= desktop.groups(previous.groups, current.groups, elapsed_s)
-    if current.sched_ext is not None and previous.sched_ext is not None:
-        old, new = previous.sched_ext, current.sched_ext
-        fields["sched_ext_enables_per_s"] = rate(old.enable_seq, new.enable_seq, elapsed_s)
     if current.timer is not None and previous.timer is not None:
         fields |= timer.timer(previous.timer, current.timer)
     cores = 0 if current.cpu is None else len(current.cpu.cores)
@@ -99,11 +92,11 @@ def _users(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
         fields |= desktop.desktop(previous.desktop, current.desktop, elapsed_s, cores)
     if current.gpu is not None and previous.gpu is not None:
         fields |= desktop.gpu(previous.gpu, current.gpu, elapsed_s, cores)
-    return fields
 
 
-def _processes(previous: RawSample, current: RawSample, elapsed_s: float, busy_share: float | None) -> Fields:
-    fields: Fields = {}
+def _add_processes(
+    fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float, busy_share: float | None
+) -> None:
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     uses = processes.used(previous, current, elapsed_s)
     if uses is not None:
@@ -112,24 +105,13 @@ def _processes(previous: RawSample, current: RawSample, elapsed_s: float, busy_s
         turns = bursts.turned(previous.process_bursts, current.process_bursts)
         fields |= bursts.bursts(turns, elapsed_s)
         fields |= extremes.extremes(turns, uses, elapsed_s, cores)
-    return fields
 
 
-def _levels(state: RawSample) -> Fields:
-    fields: Fields = {}
-    if state.cpu is not None:
-        fields |= procfs.cpu_levels(state.cpu)
-    if state.process is not None:
-        fields |= procfs.process_levels(state.process)
+def _add_levels(fields: Fields, state: RawSample) -> None:
     if state.memory is not None:
         fields |= procfs.memory_levels(state.memory)
-    if state.connections is not None:
-        fields |= procfs.connection_levels(state.connections)
     if state.desktop is not None:
         memory_bytes = None if state.memory is None else state.memory.total_bytes
         fields |= desktop.desktop_levels(state.desktop, memory_bytes)
-    if state.gpu is not None:
-        fields |= desktop.gpu_levels(state.gpu)
     if state.sched_ext is not None:
         fields["sched_ext_attached"] = level(state.sched_ext.state == "enabled")
-    return fields

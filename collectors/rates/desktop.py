@@ -41,15 +41,9 @@ def _cpu(name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, co
     return {f"{name}_cpu_cores": used, f"{name}_cpu_share": used / cores}
 
 
-def gpu_levels(state: GpuCounters) -> Fields:
-    """Who holds a GPU now, and with how much memory."""
-    return {"gpu_processes": level(state.processes), "gpu_memory_bytes": level(state.memory_bytes)}
-
-
 def gpu(old: GpuCounters, new: GpuCounters, elapsed_s: float, cores: int) -> Fields:
     """How busy GPUs are, and their users on the CPUs."""
     return {
-        "gpu_busy_engines": rate(old.engine_ns, new.engine_ns, elapsed_s * 1e9),
         **_cpu("gpu_process", old.cpu_ns, new.cpu_ns, elapsed_s, cores),
     }
 

@@ -10,7 +10,7 @@ from operator import add
 
 from asa.core.sample import ProbeCounters
 from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
-from collectors.rates.arithmetic import Fields, growth, rate, ratio, share, total
+from collectors.rates.arithmetic import Fields, growth, ratio, share, total
 from collectors.rates.histogram import bins, grown, mean_us, shares, spread
 
 _NET_TX, _NET_RX = 2, 3  # places in ProbeCounters.softirqs
@@ -45,17 +45,17 @@ _BURST_BINS, _SLEEP_BINS = bins("burst", BURST_ENDS_LOG2), bins("sleep", SLEEP_E
 
 
 def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
-    """Everything of ProbeCounters."""
+    """What of ProbeCounters is more than one counter's growth a second."""
     return {
-        **_scheduling(old, new, elapsed_s),
-        **_waits(old, new, elapsed_s),
+        **_scheduling(old, new),
+        **_waits(old, new),
         **_interrupts(old, new, elapsed_s),
         **_devices(old, new, elapsed_s),
-        **_network(old, new, elapsed_s),
+        **_network(old, new),
     }
 
 
-def _scheduling(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def _scheduling(old: ProbeCounters, new: ProbeCounters) -> Fields:
     switches = growth(old.switches, new.switches)
     woken = grown(old.wakeup_latency_hist, new.wakeup_latency_hist)
     requeued = grown(old.requeue_latency_hist, new.requeue_latency_hist)
@@ -64,44 +64,29 @@ def _scheduling(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fie
     queued = None if woken is None or requeued is None else list(map(add, woken, requeued))
     queued_ns = total(woken_ns, requeued_ns)
     return {
-        "switches_per_s": rate(old.switches, new.switches, elapsed_s),
         "involuntary_switch_share": share(growth(old.involuntary_switches, new.involuntary_switches), switches),
-        "wakeups_per_s": rate(old.wakeups, new.wakeups, elapsed_s),
-        "migrations_per_s": rate(old.migrations, new.migrations, elapsed_s),
         "run_queue_length_mean": ratio(growth(old.run_queue_length_sum, new.run_queue_length_sum), switches),
-        "task_forks_per_s": rate(old.forks, new.forks, elapsed_s),
-        "execs_per_s": rate(old.execs, new.execs, elapsed_s),
-        "exits_per_s": rate(old.exits, new.exits, elapsed_s),
         **spread("wakeup_latency", woken_ns, woken, LATENCY_STARTS_NS, (50, 95, 99)),
         **spread("requeue_latency", requeued_ns, requeued, LATENCY_STARTS_NS, ()),
         **spread("run_queue_latency", queued_ns, queued, LATENCY_STARTS_NS, (50, 95, 99)),
     }
 
 
-def _waits(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def _waits(old: ProbeCounters, new: ProbeCounters) -> Fields:
     bursts = grown(old.burst_hist, new.burst_hist)
     sleeps = grown(old.sleep_hist, new.sleep_hist)
     sleep_ns = growth(old.sleep_ns, new.sleep_ns)
     blocked = growth(old.blocked, new.blocked)
     futex_waits = growth(old.futex_waits, new.futex_waits)
     contentions = growth(old.lock_contentions, new.lock_contentions)
-    elapsed_ns = elapsed_s * 1e9
     return {
         **spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
         **shares(bursts, _BURST_BINS),
         **spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
         **shares(sleeps, _SLEEP_BINS),
-        "sleep_s_per_s": rate(old.sleep_ns, new.sleep_ns, elapsed_ns),
-        "blocked_per_s": rate(old.blocked, new.blocked, elapsed_s),
         "blocked_mean_us": mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),
-        "blocked_s_per_s": rate(old.blocked_ns, new.blocked_ns, elapsed_ns),
-        "futex_waits_per_s": rate(old.futex_waits, new.futex_waits, elapsed_s),
         "futex_wait_mean_us": mean_us(growth(old.futex_wait_ns, new.futex_wait_ns), futex_waits),
-        "futex_wait_s_per_s": rate(old.futex_wait_ns, new.futex_wait_ns, elapsed_ns),
-        "lock_contentions_per_s": rate(old.lock_contentions, new.lock_contentions, elapsed_s),
-        "lock_failures_per_s": rate(old.lock_failures, new.lock_failures, elapsed_s),
         "lock_wait_mean_us": mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions),
-        "lock_wait_s_per_s": rate(old.lock_wait_ns, new.lock_wait_ns, elapsed_ns),
     }
 
 
@@ -113,9 +98,7 @@ def _interrupts(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fie
     times_ns = grown(old.softirq_ns, new.softirq_ns)
     softirqs = None if kinds is None else sum(kinds)
     fields: Fields = {
-        "hardirqs_per_s": rate(old.interrupts, new.interrupts, elapsed_s),
         "hardirq_mean_us": mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts),
-        "network_interrupts_per_s": rate(old.network_interrupts, new.network_interrupts, elapsed_s),
         "network_interrupt_mean_us": mean_us(network_ns, network_interrupts),
         "softirqs_per_s": None if softirqs is None else softirqs / elapsed_s,
         "softirq_mean_us": mean_us(None if times_ns is None else sum(times_ns), softirqs),
@@ -130,31 +113,19 @@ def _devices(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields
     latency_ns = growth(old.block_latency_ns, new.block_latency_ns)
     slots = grown(old.block_latency_hist, new.block_latency_hist)
     return {
-        "block_issued_per_s": rate(old.block_issued, new.block_issued, elapsed_s),
-        "block_completed_per_s": rate(old.block_completed, new.block_completed, elapsed_s),
         # Little's law. Issued less completed would be off for ever by what was under way when the programs were loaded
         "block_in_flight": None if latency_ns is None else latency_ns / (elapsed_s * 1e9),
         **spread("block_latency", latency_ns, slots, LATENCY_STARTS_NS, (50, 99)),
-        "input_keys_per_s": rate(old.input_keys, new.input_keys, elapsed_s),
-        "input_motions_per_s": rate(old.input_motions, new.input_motions, elapsed_s),
     }
 
 
-def _network(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def _network(old: ProbeCounters, new: ProbeCounters) -> Fields:
     tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
     transmits = growth(old.transmits_measured, new.transmits_measured)
     receives = growth(old.receives_measured, new.receives_measured)
     deliveries = growth(old.deliveries_measured, new.deliveries_measured)
     return {
-        "tcp_opened_per_s": rate(old.connections_opened, new.connections_opened, elapsed_s),
-        "tcp_closed_per_s": rate(old.connections_closed, new.connections_closed, elapsed_s),
-        "tcp_resets_per_s": rate(old.connections_reset, new.connections_reset, elapsed_s),
-        "tcp_retransmits_per_s": rate(old.retransmits, new.retransmits, elapsed_s),
         "tcp_resent_share": share(growth(old.retransmits, new.retransmits), tcp),
-        "packets_sent_per_s": rate(old.packets_sent, new.packets_sent, elapsed_s),
-        "packets_received_per_s": rate(old.packets_received, new.packets_received, elapsed_s),
-        "tcp_packets_per_s": rate(old.tcp_packets, new.tcp_packets, elapsed_s),
-        "udp_packets_per_s": rate(old.udp_packets, new.udp_packets, elapsed_s),
         "tcp_packet_share": share(tcp, total(tcp, udp)),
         "transmit_latency_mean_us": mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits),
         "receive_latency_mean_us": mean_us(growth(old.receive_latency_ns, new.receive_latency_ns), receives),

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Rates of what /proc counts: processor time, scheduling, memory, paging, disks, network, pressure."""
+"""Rates of what /proc counts that are more than one counter's growth: shares, means, changes of levels."""
 
 from operator import sub
 
 from asa.core.sample import (
-    ConnectionState,
     CpuCounters,
     CpuTicks,
     DiskCounters,
     MemoryState,
     NetworkCounters,
-    PagingCounters,
     PressureCounters,
-    ProcessState,
 )
-from collectors.rates.arithmetic import Fields, growth, level, rate, ratio, share, total
+from collectors.metrics.procfs import SECTOR_BYTES
+from collectors.rates.arithmetic import Fields, growth, rate, ratio, share, total
 
 HOT_SHARE = 0.9
 """A core is a hot spot above this share of busy time (paper, Table 1, gives no figure; scx_loader uses 90 % too)."""
@@ -22,17 +20,12 @@ HOT_SHARE = 0.9
 AT_WORK = ("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_share", "cpu_softirq_share")
 """Fields whose sum is the part of all cores' time in which they worked for us."""
 
-_SECTOR_BYTES = 512
 _PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a share is no skew but wrong
 
 
 def cpu(old: CpuCounters, new: CpuCounters, elapsed_s: float) -> Fields:
-    """Where the time went, on the machine and by core; events. A core that came or went hides the former."""
-    fields: Fields = {
-        "context_switches_per_s": rate(old.context_switches, new.context_switches, elapsed_s),
-        "forks_per_s": rate(old.forks, new.forks, elapsed_s),
-        "interrupts_per_s": rate(old.interrupts, new.interrupts, elapsed_s),
-    }
+    """Where the time went, on the machine and by core; soft interrupts. A core that came or went hides the former."""
+    fields: Fields = {}
     kinds = min(len(old.softirqs), len(new.softirqs))
     for place, name in _SOFTIRQS.items():
         if place < kinds:
@@ -89,34 +82,12 @@ _SOFTIRQS = {
 }
 
 
-def cpu_levels(state: CpuCounters) -> Fields:
-    """Tasks that run, and that wait for a disk, now."""
-    return {"run_queue_length": level(state.runnable), "blocked_tasks": level(state.blocked)}
-
-
-def process_levels(state: ProcessState) -> Fields:
-    """How many there are now."""
-    return {
-        "processes": level(state.processes),
-        "threads": level(state.threads),
-        "runnable_threads": level(state.runnable_threads),
-    }
-
-
 def memory_levels(state: MemoryState) -> Fields:
-    """Bytes now, and shares of all memory."""
+    """Shares of all memory."""
     swap_used = growth(state.swap_free_bytes, state.swap_total_bytes)
     return {
-        "memory_total_bytes": level(state.total_bytes),
-        "memory_free_bytes": level(state.free_bytes),
-        "memory_available_bytes": level(state.available_bytes),
-        "memory_buffers_bytes": level(state.buffers_bytes),
-        "memory_cached_bytes": level(state.cached_bytes),
-        "memory_dirty_bytes": level(state.dirty_bytes),
         "memory_available_share": share(state.available_bytes, state.total_bytes),
         "memory_cached_share": share(state.cached_bytes, state.total_bytes),
-        "swap_total_bytes": level(state.swap_total_bytes),
-        "swap_free_bytes": level(state.swap_free_bytes),
         "swap_used_share": share(swap_used, state.swap_total_bytes),
     }
 
@@ -135,16 +106,6 @@ def memory(old: MemoryState, new: MemoryState, elapsed_s: float) -> Fields:
     return fields
 
 
-def paging(old: PagingCounters, new: PagingCounters, elapsed_s: float) -> Fields:
-    """Page faults, and bytes to and from block devices."""
-    return {
-        "page_faults_per_s": rate(old.faults, new.faults, elapsed_s),
-        "major_page_faults_per_s": rate(old.major_faults, new.major_faults, elapsed_s),
-        "paged_in_bytes_per_s": rate(old.paged_in_kib, new.paged_in_kib, elapsed_s, 1024),
-        "paged_out_bytes_per_s": rate(old.paged_out_kib, new.paged_out_kib, elapsed_s, 1024),
-    }
-
-
 def disk(old: DiskCounters, new: DiskCounters, elapsed_s: float) -> Fields:
     """Operations, bytes, latencies and queue of all physical disks."""
     reads, writes = growth(old.reads, new.reads), growth(old.writes, new.writes)
@@ -153,14 +114,9 @@ def disk(old: DiskCounters, new: DiskCounters, elapsed_s: float) -> Fields:
     sectors, operations = total(read_sectors, write_sectors), total(reads, writes)
     busy = rate(old.busy_ms, new.busy_ms, elapsed_s * 1e3)
     return {
-        "disk_reads_per_s": rate(old.reads, new.reads, elapsed_s),
-        "disk_writes_per_s": rate(old.writes, new.writes, elapsed_s),
-        "disk_read_bytes_per_s": rate(old.read_sectors, new.read_sectors, elapsed_s, _SECTOR_BYTES),
-        "disk_write_bytes_per_s": rate(old.write_sectors, new.write_sectors, elapsed_s, _SECTOR_BYTES),
         "disk_read_latency_ms": ratio(growth(old.read_ms, new.read_ms), reads),
         "disk_write_latency_ms": ratio(growth(old.write_ms, new.write_ms), writes),
-        "disk_io_size_bytes": ratio(None if sectors is None else sectors * _SECTOR_BYTES, operations),
-        "disk_queue_length": rate(old.weighted_ms, new.weighted_ms, elapsed_s * 1e3),
+        "disk_io_size_bytes": ratio(None if sectors is None else sectors * SECTOR_BYTES, operations),
         # a sum over disks, each of which may be busy all the time: it says 1.0 from one disk's worth of work on
         "disk_busy_share": None if busy is None else min(1.0, busy),
     }
@@ -179,28 +135,9 @@ def network(old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> Fie
         growth(old.tcp_active_opens, new.tcp_active_opens), growth(old.tcp_passive_opens, new.tcp_passive_opens)
     )
     return {
-        "network_received_bytes_per_s": rate(old.received_bytes, new.received_bytes, elapsed_s),
-        "network_received_packets_per_s": rate(old.received_packets, new.received_packets, elapsed_s),
-        "network_sent_bytes_per_s": rate(old.sent_bytes, new.sent_bytes, elapsed_s),
-        "network_sent_packets_per_s": rate(old.sent_packets, new.sent_packets, elapsed_s),
-        "tcp_in_segments_per_s": rate(old.tcp_in_segments, new.tcp_in_segments, elapsed_s),
-        "tcp_out_segments_per_s": rate(old.tcp_out_segments, new.tcp_out_segments, elapsed_s),
         "tcp_retransmit_share": share(retransmitted, total(segments_out, retransmitted)),  # OutSegs counts what is new
         "tcp_share": share(tcp, total(tcp, udp)),
         "connections_opened_per_s": None if opened is None else opened / elapsed_s,
-        "connections_reset_per_s": rate(old.tcp_resets, new.tcp_resets, elapsed_s),
-    }
-
-
-def connection_levels(state: ConnectionState) -> Fields:
-    """Sockets by state, now."""
-    return {
-        "connections_established": level(state.established),
-        "connections_time_wait": level(state.time_wait),
-        "connections_orphaned": level(state.orphaned),
-        "connections_listening": level(state.listening),
-        "connections_other": level(state.other),
-        "udp_sockets": level(state.udp_sockets),
     }
 
 

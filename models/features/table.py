@@ -12,12 +12,15 @@ Nothing is computed here (`models.features.tick` does it).
 from collections.abc import Iterator
 
 from collectors.ebpf.layout import OCTAVE_FIRST_LOG2
+from collectors.metrics import METRICS
+from collectors.metrics.kinds import Seen
 from collectors.rates.probes import BURST_ENDS_LOG2, SLEEP_ENDS_LOG2
+from collectors.sources import of_part
 from models.features import processes
 from models.features.column import BUSY, Source, Sum, Value, Whole, logged, plain
 
 SCHEMA = 4
-"""Of all columns: any change of one needs another number."""
+"""What the columns mean: a change of one, not a new one, needs another number. Models of another are refused."""
 
 _USER = Sum(("cpu_user_share", "cpu_nice_share"))
 _INTERRUPTS = Sum(("cpu_irq_share", "cpu_softirq_share"))
@@ -262,7 +265,32 @@ _LOGS = (
     logged("timer_late", "µs by which a task's timers were late", Source.TIMER, "timer_late_mean_us", suspect=True),
 )
 
-VALUES: tuple[Value, ...] = (*_SHARES, *processes.SHARES, *_LOGS, *processes.LOGS)
+
+def _declared() -> Iterator[Value]:
+    # metrics that say themselves how they are seen
+    for metric in METRICS:
+        if metric.seen is not None:
+            what, source = metric.sentence.rstrip("."), Source(of_part(metric.part).feature)
+            what = what[:1].lower() + what[1:]
+            match metric.seen:
+                case Seen.PLAIN:
+                    yield plain(metric.field, what, source, metric.field)
+                case Seen.LOG:
+                    yield logged(metric.field, what, source, metric.field)
+                case Seen.LOG_A_CORE:
+                    yield logged(f"{metric.field}_a_core", f"{what}, a core", source, metric.field, Whole.CORE)
+
+
+_DECLARED = tuple(_declared())
+
+VALUES: tuple[Value, ...] = (
+    *_SHARES,
+    *processes.SHARES,
+    *(value for value in _DECLARED if not value.log),
+    *_LOGS,
+    *processes.LOGS,
+    *(value for value in _DECLARED if value.log),
+)
 """All values of one tick; those through log1p stand at the end."""
 
 FOLLOWED: tuple[str, ...] = (

@@ -19,9 +19,11 @@ from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.ports import Clock, Sampler
 from asa.core.sample import RawSample
-from collectors.sampler import COLLECTORS, HostSampler, standard
+from collectors.sampler import HostSampler, standard
+from collectors.sources import SOURCES, only
 
-PLAIN = CollectSettings(ebpf=Ebpf.OFF, desktop=False, gpu=False, groups=False, processes=False, timer=False)
+PLAIN = only(())
+ALWAYS = tuple(source for source in SOURCES if not source.setting)
 
 
 def descriptors():
@@ -47,13 +49,13 @@ def test_everything_of_the_laptop(laptop):
     optional = {"probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}  # PLAIN asks not for them
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional), field.name
-    assert set(sampler.cost_us) == {kind.name for kind in COLLECTORS}
+    assert set(sampler.cost_us) == {source.name for source in ALWAYS}
     sampler.close()
 
 
 def test_an_empty_tree_gives_reasons_and_empty_samples(tmp_path):
     sampler = opened(proc_tree.Tree(tmp_path, tmp_path))
-    assert set(sampler.missing) == {kind.name for kind in COLLECTORS}
+    assert set(sampler.missing) == {source.name for source in ALWAYS}
     assert "CONFIG_SCHED_CLASS_EXT" in sampler.missing["sched_ext"]
     assert "no such file" in sampler.missing["cpu"]
     assert sampler.sample() == RawSample(monotonic_ns=5_000_000_000, wall_ns=10**18 + 5_000_000_000, suspended_ns=77)
@@ -62,7 +64,7 @@ def test_an_empty_tree_gives_reasons_and_empty_samples(tmp_path):
 
 def test_roots_that_are_not_there(tmp_path):
     sampler = opened(proc_tree.Tree(tmp_path / "a", tmp_path / "b"))
-    assert len(sampler.missing) == len(COLLECTORS)
+    assert len(sampler.missing) == len(ALWAYS)
 
 
 def test_optional_files_are_named(vm):
@@ -102,7 +104,7 @@ def test_an_absent_source_is_found_later_and_told_once(laptop):
         news += sampler.news()
     assert news == ["memory can be read now"]
     assert "memory" not in sampler.missing
-    order = [source.name for source in COLLECTORS if source.name in sampler.cost_us]
+    order = [source.name for source in ALWAYS if source.name in sampler.cost_us]
     assert list(sampler.cost_us) == order
 
 
@@ -155,7 +157,7 @@ def test_settings_choose_the_optional_sources(tmp_path):
     def names(**settings):
         return {collector.name for collector in standard(tmp_path, tmp_path, CollectSettings(**settings))}
 
-    always = {kind.name for kind in COLLECTORS}
+    always = {source.name for source in ALWAYS}
     off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "processes": False, "timer": False}
     assert names(**off) == always
     assert names() == always | {"ebpf", "desktop", "gpu", "groups", "busiest", "timer"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asa.core.errors import SourceError
 from asa.core.sample import RawSample
-from collectors.sampler import COLLECTORS
+from collectors.sources import SOURCES
 
 FILES = {
     "cpu": ("stat",),
@@ -23,7 +23,7 @@ FILES = {
     "network": ("net/dev", "net/snmp", "net/sockstat", "net/sockstat6", "net/tcp", "net/tcp6"),
     "pressure": ("pressure/cpu", "pressure/io", "pressure/memory", "pressure/irq"),
 }
-CASES = [(kind, name) for kind in COLLECTORS if kind.name in FILES for name in FILES[kind.name]]
+CASES = [(source.kind(), name) for source in SOURCES for name in FILES.get(source.name, ())]
 garbage = st.one_of(
     st.binary(max_size=40),
     st.integers(min_value=0, max_value=10**40).map(lambda number: str(number).encode()),

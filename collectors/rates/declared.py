@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates and levels that need no function of their own: growth of one counter, or one number as it is.
+
+`collectors.metrics` declares them with `of=counter(...)` or `of=state(...)`; here the declarations become tables, one
+for each part of a sample, that a tick goes through without a call for each field.
+"""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from asa.core.sample import RawSample
+from collectors.metrics import METRICS
+from collectors.metrics.kinds import Counter, Metric, State
+from collectors.rates.arithmetic import Fields, rate
+
+_Read = Callable[[Any], tuple[int | None, ...]]
+
+
+class _Table(NamedTuple):
+    """Of one part of a sample."""
+
+    part: Callable[[RawSample], Any]
+    names: tuple[str, ...]
+    read: _Read
+
+
+def _table(part: str, fields: dict[str, str]) -> _Table:
+    if len(fields) > 1:
+        read: _Read = attrgetter(*fields.values())
+    else:
+        one: Callable[[Any], int | None] = attrgetter(next(iter(fields.values())))
+
+        def read(state: Any) -> tuple[int | None, ...]:
+            return (one(state),)
+
+    return _Table(attrgetter(part), tuple(fields), read)
+
+
+def _tables(wanted: Callable[[Metric], bool]) -> tuple[_Table, ...]:
+    found: dict[str, dict[str, str]] = {}
+    for metric in METRICS:
+        if metric.of is not None and wanted(metric):
+            found.setdefault(metric.part, {})[metric.field] = metric.of.field
+    return tuple(_table(part, fields) for part, fields in found.items())
+
+
+_SCALES = {
+    metric.field: (metric.of.times, metric.of.per)
+    for metric in METRICS
+    if isinstance(metric.of, Counter) and (metric.of.times, metric.of.per) != (1, 1.0)
+}
+_RATES = _tables(lambda metric: isinstance(metric.of, Counter) and metric.field not in _SCALES)
+_SCALED = _tables(lambda metric: metric.field in _SCALES)
+_LEVELS = _tables(lambda metric: isinstance(metric.of, State))
+
+
+def rates(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
+    """All declared rates; None where a counter went back or is not known in one of the samples."""
+    fields: Fields = {}
+    for part, names, read in _RATES:
+        old, new = part(previous), part(current)
+        if old is not None and new is not None:
+            for name, before, now in zip(names, read(old), read(new), strict=True):
+                fields[name] = None if before is None or now is None or now < before else (now - before) / elapsed_s
+    for part, names, read in _SCALED:
+        old, new = part(previous), part(current)
+        if old is not None and new is not None:
+            for name, before, now in zip(names, read(old), read(new), strict=True):
+                times, per = _SCALES[name]
+                fields[name] = rate(before, now, elapsed_s * per, times)
+    return fields
+
+
+def levels(sample: RawSample) -> Fields:
+    """All declared levels."""
+    fields: Fields = {}
+    for part, names, read in _LEVELS:
+        state = part(sample)
+        if state is not None:
+            for name, value in zip(names, read(state), strict=True):
+                fields[name] = None if value is None else float(value)
+    return fields
