@@ -14,6 +14,7 @@ from asa.act import btf, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
+from asa.bus import Bus, BusError
 from asa.clock import SystemClock
 from asa.core.decision import SchedulerName, SwitchOutcome
 from asa.core.errors import AsaError, InputError, SchedulerError
@@ -40,6 +41,8 @@ _TOOLS = {
 }
 _RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
+_UNIT = Path("/usr/lib/systemd/user/asa.service")  # of an installed ASA
+_SYSTEMD = Path("/run/systemd/system")  # there where it has booted this machine: sd_booted(3)
 _PROBES = "ebpf"
 _REMEDIES = {  # of optional sources
     "desktop": "in a GNOME session: asa gnome install",
@@ -74,6 +77,7 @@ def examine(places: paths.Places) -> list[Finding]:
     findings.extend(_sources(places))
     findings.extend(_tools())
     findings.extend(_rivals(places, states))
+    findings.extend(_starts(places))
     return findings
 
 
@@ -326,3 +330,38 @@ def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding
             yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=rival.stop)
     if not found:
         yield Finding(subject="rivals", level=Level.OK, text="no other daemon here sets schedulers or priorities")
+
+
+def _starts(places: paths.Places) -> Iterator[Finding]:
+    """Whether anything starts an installed agent that does not run now."""
+    try:
+        running = status.read(places.run) or status.read(paths.Places().run)
+    except AsaError:
+        return
+    if running is not None or not _UNIT.exists():
+        return
+    if not _SYSTEMD.is_dir():
+        text, remedy = "no systemd here, so nothing starts the agent", "have the init system run `asa run` as root"
+        yield Finding(subject="start", level=Level.WARNING, text=text, remedy=remedy)
+    elif _target() == "inactive":
+        text = "this session does not reach graphical-session.target, so nothing starts the agent"
+        remedy = "put `exec systemctl --user start asa.service` into the settings of your window manager"
+        yield Finding(subject="start", level=Level.WARNING, text=text, remedy=remedy)
+
+
+def _target() -> str:
+    """ActiveState of graphical-session.target of this user, in a session with a display; "" where nobody says."""
+    if not (os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")):
+        return ""
+    name, path = "org.freedesktop.systemd1", "/org/freedesktop/systemd1"
+    try:
+        bus = Bus.session()
+    except BusError:
+        return ""
+    try:
+        (rows,) = bus.ask(name, path, f"{name}.Manager", "ListUnitsByNames", "as", (["graphical-session.target"],))
+        return str(rows[0][3])
+    except (BusError, ValueError, LookupError, TypeError):  # what answers is not systemd as we know it
+        return ""
+    finally:
+        bus.close()

@@ -11,6 +11,7 @@ import pytest
 from made_up_status import status
 
 from asa import doctor, paths
+from asa.bus import BusError
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
 from asa.decide import learning, table
@@ -334,3 +335,55 @@ def test_a_scheduler_that_a_package_has_updated_is_not_ok(places, monkeypatch):
     assert found["schedulers"].level is Level.MISSING  # none is left that can be switched to
     binary.chmod(0o777)
     assert "writable by others" in findings(places)["scx_lavd"].text
+
+
+class UserManager:
+    """A user's systemd, which is asked for one target."""
+
+    def __init__(self, state):
+        self.state, self.closed = state, False
+
+    def ask(self, *words):
+        assert words[3:6] == ("ListUnitsByNames", "as", (["graphical-session.target"],))
+        if self.state is None:
+            raise BusError("nobody answers")
+        return ([("graphical-session.target", "", "loaded", self.state, "dead")],)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("state", "display", "told"),
+    [
+        ("inactive", "wayland-1", True),
+        ("active", "wayland-1", False),
+        (None, "wayland-1", False),
+        ("inactive", "", False),
+    ],
+)
+def test_a_session_that_does_not_start_the_agent_is_told(places, tmp_path, monkeypatch, state, display, told):
+    unit, manager = tmp_path / "asa.service", UserManager(state)
+    monkeypatch.setattr(doctor, "_UNIT", unit)
+    monkeypatch.setattr(doctor, "_SYSTEMD", tmp_path)
+    monkeypatch.setattr(doctor.Bus, "session", lambda: manager)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setenv("WAYLAND_DISPLAY", display)
+    assert "start" not in findings(places)  # a checkout
+    unit.touch()
+    found = findings(places)
+    assert ("start" in found) is told
+    if told:
+        assert found["start"].level is Level.WARNING
+        assert "graphical-session.target" in found["start"].text
+        assert "exec systemctl --user start asa.service" in found["start"].remedy
+    assert manager.closed is bool(display)
+
+
+def test_without_systemd_it_says_what_to_start(places, tmp_path, monkeypatch):
+    (tmp_path / "asa.service").touch()
+    monkeypatch.setattr(doctor, "_UNIT", tmp_path / "asa.service")
+    monkeypatch.setattr(doctor, "_SYSTEMD", tmp_path / "none")
+    found = findings(places)["start"]
+    assert "no systemd here" in found.text
+    assert "asa run" in found.remedy
