@@ -2,11 +2,13 @@
 """`asa install`: puts the running ASA on this machine for good."""
 
 import argparse
+import errno
 import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import nullcontext
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,10 +47,18 @@ examples:
 """
 
 
+_ELSEWHERE = "/usr is read-only: programs are below /usr/local, units and bus files below /etc"
+
+
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
         "install", help="put ASA on this machine for good (root)", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument(
+        "--prefix",
+        choices=("/usr", "/usr/local"),
+        help="where programs go; units and bus files then go below /etc (default: /usr, unless that is read-only)",
     )
     command.add_argument("--user", metavar="USER", help="install the GNOME Shell extension for this user too")
     command.add_argument(
@@ -79,26 +89,30 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.core.errors import SetupError
-    from asa.install import change, record, schedulers
+    from asa.install import change, prefix, record, schedulers
     from asa.install.system import System
 
     root, dry = arguments.root, arguments.dry_run
     machine = System(root)
     machine.check()
     old = record.read(root)
+    wanted = prefix.Prefix(arguments.prefix) if arguments.prefix else None
+    chosen = prefix.choose(root, wanted, PurePosixPath(old.program) if old else None)
+    items = prefix.below(items, chosen)
     steps = change.plan(root, items, old)
     changed = any(step.what not in (change.What.SAME, change.What.KEEP) for step in steps)
-    notes = []
+    notes = [_ELSEWHERE] if chosen is not prefix.Prefix.USR and wanted is None else []
     if changed and not dry:
         try:
-            change.put(root, items, steps, old)
+            change.put(root, items, steps, old, chosen)
         except OSError as error:
-            raise SetupError(f"{error.filename}: {error.strerror}; mend that and run `asa install` again") from error
-        notes += machine.compile()
+            raise SetupError(f"{error.filename}: {error.strerror}; nothing was installed; {_remedy(error)}") from error
+        notes += machine.compile(prefix.program(chosen))
     copies: tuple[Copy, ...] = ()
     if os.geteuid() == 0:
         source = Portfolio.load(paths.manifest(), paths.default().schedulers)
-        copies = schedulers.copy(root, source, dry=dry)
+        with change.taken_back(root) if old is None and not dry else nullcontext():
+            copies = schedulers.copy(root, source, dry=dry)
         if not source.records():
             notes.append("no schedulers are installed yet: `sudo asa schedulers install`, then `sudo asa install`")
     else:
@@ -117,6 +131,12 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
     )
     show(arguments, steps, copies, notes, closing)
     return 0
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EROFS:
+        return "`sudo asa install --prefix /usr/local` does without this folder"
+    return "mend that and run `asa install` again"
 
 
 def texts() -> "Texts":

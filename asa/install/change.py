@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 import asa
 from asa import files
 from asa.core.errors import SetupError
 from asa.install import record
-from asa.install.payload import PROGRAM, Item, Kind, folders
+from asa.install.payload import Item, Kind, folders
+from asa.install.prefix import Prefix, program
 from asa.install.record import Record, below
+from asa.install.rollback import Rollback, whole
 
 STATE = (PurePosixPath("/var/lib/asa"), PurePosixPath("/run/asa"))
 """Folders that a running ASA fills."""
@@ -107,31 +111,62 @@ def plan(root: Path, items: tuple[Item, ...], old: Record | None) -> list[Step]:
     return steps
 
 
-def put(root: Path, items: tuple[Item, ...], steps: Sequence[Step], old: Record | None) -> None:
-    """Do what `plan` said. Raises OSError."""
+def put(
+    root: Path, items: tuple[Item, ...], steps: Sequence[Step], old: Record | None, prefix: Prefix = Prefix.USR
+) -> None:
+    """Do what `plan` said, all of it or nothing. Raises OSError, AsaError."""
+    with whole() as rollback:
+        _put(root, items, steps, old, rollback, str(program(prefix)))
+
+
+def _put(
+    root: Path,
+    items: tuple[Item, ...],
+    steps: Sequence[Step],
+    old: Record | None,
+    rollback: Rollback,
+    place: str,
+) -> None:
     made = {step.path.rstrip("/") for step in steps if step.what is What.CREATE and step.path.endswith("/")}
     new = Record(
         version=asa.__version__,
         files={str(item.path): item.sha256 for item in items if item.kind is Kind.PROGRAM},
         config={str(item.path): item.sha256 for item in items if item.kind is Kind.CONFIG},
         folders=tuple(sorted(made | set(old.folders if old else ()))),
+        program=place,
     )
     for step in steps:
         if step.path.endswith("/"):
             folder = below(root, step.path)
+            rollback.folder(folder)
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)  # whatever the umask
     stale = dict(old.files) if old else {}
     # also what it has been until now: a run that ends here leaves files of both
-    record.write(root, Record(version=new.version, files=stale | new.files, config=new.config, folders=new.folders))
+    rollback.file(below(root, new.path))
+    record.write(root, msgspec.structs.replace(new, files=stale | new.files))
     by_path = {str(item.path): item for item in items}
     for step in steps:
+        if step.what in (What.CREATE, What.REPLACE, What.REMOVE) and not step.path.endswith("/"):
+            rollback.file(below(root, step.path))
         if step.what in (What.CREATE, What.REPLACE) and not step.path.endswith("/"):
             _place(below(root, step.path), by_path[step.path])
         elif step.what is What.REMOVE:
             below(root, step.path).unlink(missing_ok=True)
-    _prune(below(root, PROGRAM))
+    _prune(below(root, place))
     record.write(root, new)
+
+
+@contextmanager
+def taken_back(root: Path) -> Iterator[None]:
+    """What fails inside takes along what `put` has just made where nothing was before."""
+    try:
+        yield
+    except BaseException:  # also KeyboardInterrupt
+        made = record.read(root)
+        if made is not None:
+            take_away(root, plan_removal(root, made, purge=False), made)
+        raise
 
 
 def plan_removal(root: Path, old: Record, *, purge: bool) -> list[Step]:
@@ -141,7 +176,7 @@ def plan_removal(root: Path, old: Record, *, purge: bool) -> list[Step]:
         found = _sha256(below(root, path))
         if found is not None:
             steps.append(Step(path=path, what=What.REMOVE if purge or found == shipped else What.KEEP))
-    steps += [Step(path=f"{path}/", what=What.REMOVE) for path in (*STATE, PROGRAM) if below(root, path).exists()]
+    steps += [Step(path=f"{path}/", what=What.REMOVE) for path in (*STATE, old.program) if below(root, path).exists()]
     return steps
 
 
@@ -149,7 +184,7 @@ def take_away(root: Path, steps: Sequence[Step], old: Record) -> list[str]:
     """Do what `plan_removal` said; gives the paths that could not be removed, each with why. The record goes last."""
     left = []
     for step in steps:
-        if step.what is not What.REMOVE or step.path == f"{PROGRAM}/":
+        if step.what is not What.REMOVE or step.path == f"{old.program}/":
             continue
         path = below(root, step.path)
         try:
@@ -162,7 +197,7 @@ def take_away(root: Path, steps: Sequence[Step], old: Record) -> list[str]:
     if left:
         return left  # and the record stays, so that it can be tried again
     try:
-        shutil.rmtree(below(root, PROGRAM))
+        shutil.rmtree(below(root, old.program))
     except OSError as error:
         return [f"{error.filename}: {error.strerror}"]
     for folder in (str(_SHARED), *sorted(old.folders, reverse=True)):

@@ -7,7 +7,7 @@ What does not work and can be made up for is given back as a line, and the rest 
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from asa.core.errors import SetupError
 from asa.install.payload import HELPER_UNIT, PROGRAM, SYSTEM_UNIT, USER_UNIT
@@ -38,9 +38,9 @@ class System:
         if found != wanted:
             raise SetupError(f"{PYTHON} is {found!r} and this is Python {wanted}; run `make setup PYTHON={PYTHON}`")
 
-    def compile(self) -> list[str]:
+    def compile(self, program: PurePosixPath = PROGRAM) -> list[str]:
         """Compile the program, so that no user's start has to."""
-        folder = below(self._root, PROGRAM)
+        folder = below(self._root, program)
         words = ["-IS", "-m", "compileall", "-q", "-s", str(self._root), "-p", "/", str(folder)]
         return self._try(PYTHON, *words, remedy="starts take longer")
 

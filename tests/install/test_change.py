@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from asa.core.errors import AsaError, SetupError
-from asa.install import change, record
+from asa.install import change, prefix, record
 from asa.install.change import What
 from asa.install.payload import PROGRAM, SETTINGS, Item, Kind
+from asa.install.prefix import Prefix
 
 pytestmark = [
     pytest.mark.root,
@@ -153,25 +154,107 @@ def test_a_file_of_somebody_else_is_not_touched(root):
     assert look(root) == before
 
 
-def test_an_installation_that_broke_off_can_be_taken_away_or_repeated(root, monkeypatch):
-    before = look(root)
+def broken(monkeypatch, error, name="b.py"):
+    """Placing that file fails."""
     place = change._place
 
     def full(path, one):
-        if path.name == "b.py":
-            raise OSError(28, "No space left on device", str(path))
+        if path.name == name:
+            raise error
         place(path, one)
 
     monkeypatch.setattr(change, "_place", full)
-    with pytest.raises(OSError, match="No space"):
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(28, "No space left on device", "x"), OSError(30, "Read-only file system", "x"), KeyboardInterrupt()],
+)
+@pytest.mark.parametrize("name", ["a.py", "b.py", "asa", "asa.yaml"])
+def test_an_installation_that_fails_leaves_nothing(root, monkeypatch, error, name):
+    before = look(root)
+    broken(monkeypatch, error, name)
+    with pytest.raises(type(error)):
         install(root)
-    assert (root / "usr/lib/asa/asa/a.py").exists()
-    assert not (root / "usr/lib/asa/old/b.py").exists()
-    monkeypatch.undo()
-    uninstall(root)
     assert look(root) == before
+    monkeypatch.undo()
     install(root)
     assert (root / "usr/lib/asa/old/b.py").read_text() == "b"
+
+
+def test_an_upgrade_that_fails_leaves_the_old_version(root, monkeypatch):
+    install(root)
+    (root / "usr/lib/asa/asa/a.py").chmod(0o600)
+    before = look(root)
+    new = (item(f"{PROGRAM}/asa/a.py", "newer"), item(f"{PROGRAM}/z.py", "z"), *ITEMS[2:])
+    broken(monkeypatch, OSError(28, "No space left on device", "x"), "z.py")
+    with pytest.raises(OSError, match="No space"):
+        install(root, new)
+    assert look(root) == before
+    assert (root / "usr/lib/asa/asa/a.py").stat().st_mode & 0o777 == 0o600
+    monkeypatch.undo()
+    install(root, new)
+    assert (root / "usr/lib/asa/asa/a.py").read_text() == "newer"
+
+
+def test_a_folder_that_cannot_be_made_takes_the_others_along(root, monkeypatch):
+    before = look(root)
+    monkeypatch.setattr(change.record, "write", lambda *_: (_ for _ in ()).throw(AsaError("read-only")))
+    with pytest.raises(AsaError, match="read-only"):
+        install(root)
+    assert look(root) == before
+
+
+def test_what_fails_after_the_files_takes_a_first_installation_along(root):
+    before = look(root)
+    install(root)
+    with pytest.raises(AsaError, match="no space"), change.taken_back(root):
+        raise AsaError("no space for schedulers")
+    assert look(root) == before
+
+
+def test_below_usr_local_and_etc(root):
+    before = look(root)
+    items = prefix.below(
+        (
+            *ITEMS,
+            item("/usr/lib/systemd/system/asa-helper.service", "ExecStart=/usr/bin/asa helper"),
+            item("/usr/share/dbus-1/system.d/a.conf"),
+            item("/usr/share/dbus-1/system-services/a.service"),
+            item("/usr/share/polkit-1/actions/a.policy"),
+            item("/usr/share/zsh/vendor-completions/_asa"),
+        ),
+        Prefix.LOCAL,
+    )
+    old = record.read(root)
+    change.put(root, items, change.plan(root, items, old), old, Prefix.LOCAL)
+    assert (root / "usr/local/lib/asa/asa/a.py").read_text() == "a"
+    assert (root / "etc/systemd/system/asa-helper.service").read_text() == "ExecStart=/usr/local/bin/asa helper"
+    for name in (
+        "usr/local/bin/asa",
+        "etc/asa/asa.yaml",
+        "etc/dbus-1/system.d/a.conf",
+        "usr/local/share/dbus-1/system-services/a.service",
+        "etc/polkit-1/actions/a.policy",
+        "usr/local/share/zsh/site-functions/_asa",
+    ):
+        assert (root / name).is_file(), name
+    assert {str(path.relative_to(root)) for path in (root / "usr").iterdir()} == {"usr/lib", "usr/bin", "usr/local"}
+    assert record.read(root).program == "/usr/local/lib/asa"
+    uninstall(root)
+    assert look(root) == before
+
+
+def test_which_prefix(root, monkeypatch):
+    local, usr = prefix.program(Prefix.LOCAL), prefix.program(Prefix.USR)
+    assert prefix.choose(root, None, None) is Prefix.USR
+    monkeypatch.setattr(prefix, "read_only", lambda folder: folder == root / "usr")
+    assert prefix.choose(root, None, None) is Prefix.LOCAL
+    assert prefix.choose(root, Prefix.USR, None) is Prefix.USR
+    assert prefix.choose(root, None, usr) is Prefix.USR
+    assert prefix.choose(root, None, local) is Prefix.LOCAL
+    with pytest.raises(SetupError, match="installed below /usr/local; run `sudo asa uninstall` first"):
+        prefix.choose(root, Prefix.USR, local)
 
 
 def test_state_of_a_running_asa_goes_and_a_folder_with_things_of_others_stays(root):
