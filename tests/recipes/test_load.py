@@ -126,6 +126,7 @@ def tree(tmp_path_factory):
     return copy
 
 
+@pytest.mark.slow
 def test_it_is_played_alone_and_beside_another_and_scored(tree, tmp_path):
     found = json.loads(tree.run("-c", PLAYED, str(tmp_path)))
     assert found["outcomes"] == {label: ["done", ""] for label in ("audio", "sorting", "audio+sorting")}
