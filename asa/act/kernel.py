@@ -8,6 +8,15 @@ from pathlib import Path
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.sample import SchedExtState
 
+DETACH_LIMIT_S = 5.0
+"""Within this the kernel's own worker detaches a scheduler whose process has ended, and one that was detached ends."""
+
+STIR_NS = 50_000_000
+"""After the kernel's word on schedulers sysfs follows within this: it changes after the event."""
+
+CLOSE_LOOK_S = 0.002
+"""How soon to look at sysfs again when it may be changing."""
+
 
 def sched_ext_state(sys: Path) -> SchedExtState | None:
     """State, attached scheduler and enable count below `sys`/kernel/sched_ext; None on a kernel without sched_ext."""
@@ -33,6 +42,27 @@ def _text(path: str) -> str | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def carries(
+    state: SchedExtState | None, name: SchedulerName, name_of_ops: Callable[[str], SchedulerName | None]
+) -> bool:
+    """Does sysfs show the scheduler in force?"""
+    return state is not None and state.state == "enabled" and name_of_ops(state.ops) == name.bare
+
+
+def came_up(
+    state: SchedExtState | None,
+    name: SchedulerName,
+    sequence: int,
+    name_of_ops: Callable[[str], SchedulerName | None],
+) -> SchedExtState | None:
+    """What a switch to `name` counts by, None while it does not count.
+
+    It counts when `state` is enabled, `ops` carries the wanted name, and `enable_seq` grew beyond `sequence`.
+    """
+    grown = state is not None and state.enable_seq > sequence
+    return state if grown and carries(state, name, name_of_ops) else None
 
 
 def scheduler_in_force(

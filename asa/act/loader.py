@@ -1,50 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Switching through scx_loader (org.scx.Loader), where the distribution runs that: one master, told what to load.
 
-The loader is never believed: a switch counts when sysfs shows `state` enabled, `ops` of the wanted scheduler and a
-grown `enable_seq`. It stops the old scheduler and starts the next one, so there are no standbys and there is a gap on
-EEVDF. It takes binaries from its own PATH, and starts one again that ended with an error, up to four times; what was
-lost is therefore stopped by an order, unless somebody else has ordered something through the loader meanwhile: what
-they want stays, and the agent holds.
+The loader is never believed, only sysfs (`asa.act.kernel.came_up`). It stops the old scheduler and starts the next one,
+so there are no standbys and there is a gap on EEVDF. It takes binaries from its own PATH, and starts one again that
+ended with an error, up to four times; what was lost is therefore stopped by an order, unless somebody else has ordered
+something through the loader meanwhile: what they want stays, and the agent holds.
 """
 
 import select
 import signal
 from contextlib import suppress
-from enum import Enum, auto
 from pathlib import Path
 
 from asa.act.exits import read_exit
-from asa.act.kernel import sched_ext_state, scheduler_in_force
+from asa.act.kernel import DETACH_LIMIT_S, came_up
 from asa.act.loader_bus import Heard, LoaderBus, Ordered
 from asa.act.loader_processes import LoaderProcesses
 from asa.act.portfolio import Portfolio
+from asa.act.switching import Phase, StopThenStart
 from asa.act.undo import UndoJournal
-from asa.act.watch import KernelLog, KernelWatch
 from asa.bus import BusError, CallError
 from asa.config import SwitchSettings
-from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome
+from asa.core.decision import EEVDF, ExitKind, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import SchedulerError
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
-_DETACH_LIMIT_S = 5.0
 _POLL_S = 0.01
-_CLOSE_LOOK_S, _LOOK_S = 0.002, 0.02
-_STIR_NS = 50_000_000  # after word from the kernel sysfs follows within this
+_LOOK_S = 0.02
 _LEFT = "scx_loader has left the bus"
 _STUCK = "cannot be stopped"
 
 
-class _Phase(Enum):
-    RESTING = auto()
-    STARTING = auto()
-    RUNNING = auto()
-    STOPPING = auto()
-
-
-class LoaderSwitcher:
+class LoaderSwitcher(StopThenStart):
     """Orders to scx_loader, and what came of them. Implements `asa.core.ports.Switcher`."""
+
+    _TELLS_EXIT = frozenset({SwitchOutcome.LOST})
 
     def __init__(
         self,
@@ -57,43 +48,16 @@ class LoaderSwitcher:
         proc: Path = Path("/proc"),
         loader: LoaderBus | None = None,
     ) -> None:
-        self._portfolio = portfolio
-        self._undo = undo
-        self._clock = clock
-        self._limits = limits
-        self._sys = sys
+        super().__init__(portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=sys)
         self._loader = loader or LoaderBus()
-        self._phase = _Phase.RESTING
-        self._ours: SchedulerName = EEVDF  # what was confirmed last
-        self._target: SchedulerName = EEVDF  # what was ordered last; else as `_ours`
-        self._old: SchedulerName = EEVDF
-        self._why = ""
-        self._ordered_ns = self._phase_since_ns = self._stirred_ns = 0
-        self._sequence = 0  # enable_seq before the order, then that of what is in force
         self._order = self._departures = 0
         self._answered = True  # the last order, by yes or no
         self._refusal: CallError | None = None
-        self._fault: tuple[SwitchOutcome, str] | None = None  # why it is being stopped, when nobody ordered that
         self._signals: list[signal.Signals] = []  # still to be sent to what does not go
         self._lost_ns: int | None = None
-        self._exit: SchedulerExit | None = None
         self._answers: list[Ordered | None] | None = None  # None: not asked since it was lost
         self._processes = LoaderProcesses(undo, clock, proc)
-        self._ops = self._foreign_ops = ""
-        self._watch, self._log = KernelWatch(), KernelLog()
-
-    def state(self) -> SchedExtState | None:
-        """What sysfs says now."""
-        return sched_ext_state(self._sys)
-
-    def current(self) -> SchedulerName | None:
-        """The scheduler in force, by the manifest's name or, for a stranger, its own."""
-        running = self._ours if self._phase is _Phase.RUNNING else None
-        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, running)
-
-    def busy(self) -> bool:
-        """True between `begin` and the event that ends the switch, and while what failed is cleared away."""
-        return self._phase in (_Phase.STARTING, _Phase.STOPPING)
+        self._ops = ""
 
     def begin(self, target: SchedulerName, why: str = "") -> None:
         """Order a switch to `target`. Raises AsaError when it cannot be ordered; then nothing has changed."""
@@ -117,68 +81,39 @@ class LoaderSwitcher:
         self._old, self._target, self._why = self._ours, target, why
         self._ordered_ns = self._clock.monotonic_ns()
         self._sequence = state.enable_seq
-        self._enter(_Phase.STOPPING if target == EEVDF else _Phase.STARTING)
+        self._enter(Phase.STOPPING if target == EEVDF else Phase.STARTING)
         self._answered = target == EEVDF and self._ours == EEVDF
 
-    def keep_ready(self, wanted: tuple[SchedulerName, ...]) -> None:
-        """The loader keeps none."""
-
-    def standbys(self) -> tuple[Standby, ...]:
-        """None, see `keep_ready`."""
-        return ()
-
-    def descriptors(self) -> tuple[int, ...]:
-        """The kernel's word on sched_ext, and the bus."""
-        found = (self._watch.fileno(), self._loader.fileno())
-        return tuple(descriptor for descriptor in found if descriptor is not None and descriptor >= 0)
-
     def look_in_s(self) -> float | None:
-        """Often while a scheduler comes or goes; else the next tick will do."""
-        if self._clock.monotonic_ns() - self._stirred_ns < _STIR_NS:
-            return _CLOSE_LOOK_S
-        soon = _LOOK_S if self.busy() or self._lost_ns is not None else None
-        return min((time for time in (soon, self._loader.due_in_s()) if time is not None), default=None)
-
-    def poll(self) -> SwitchEvent | None:
-        """Advance by what has happened since; report at most one event."""
-        if self._watch.drain():
-            self._stirred_ns = self._clock.monotonic_ns()
-        self._loader.advance()
-        match self._phase:
-            case _Phase.STOPPING:
-                return self._poll_stopping()
-            case _Phase.STARTING:
-                return self._poll_starting()
-            case _Phase.RUNNING:
-                return self._poll_running()
-            case _Phase.RESTING:
-                return self._poll_foreign()
+        """Also while a loss is looked into, and when the bus is due."""
+        soon = _LOOK_S if self._lost_ns is not None else None
+        found = (super().look_in_s(), soon, self._loader.due_in_s())
+        return min((time for time in found if time is not None), default=None)
 
     def rest(self) -> bool:
         """Have what is ours stopped and wait until the kernel has let go of it. Blocks; False when it has not."""
-        if self._phase in (_Phase.STARTING, _Phase.RUNNING):
+        if self._phase in (Phase.STARTING, Phase.RUNNING):
             self._give_up(SwitchOutcome.FAILED, "was stopped")
-        if self._phase is _Phase.STOPPING and self._fault is None:
+        if self._phase is Phase.STOPPING and self._fault is None:
             self._fault = (SwitchOutcome.FAILED, "was stopped")  # a refusal does not count now
         stuck = False
-        while self._phase is _Phase.STOPPING:  # the limits in there end it
+        while self._phase is Phase.STOPPING:  # the limits in there end it
             bus = self._loader.fileno()
             select.select([] if bus is None else [bus], [], [], _POLL_S)
             self._loader.advance()
             event = self._poll_stopping()
             stuck = event is not None and _STUCK in event.detail
         self._loader.close()
-        self._watch.close()
-        self._log.close()
+        self._close()
         return not stuck
 
     def _poll_starting(self) -> SwitchEvent | None:
         wrong = self._processes.find(self._loader.pid, (self._ours, self._target))
         if wrong:
             return self._give_up(SwitchOutcome.FAILED, f"was stopped: {wrong}")
-        state = self.state()
-        if state is not None and state.enable_seq > self._sequence and self._carries(state, self._target):
-            return self._confirm(state)
+        up = came_up(self.state(), self._target, self._sequence, self._portfolio.name_of_ops)
+        if up is not None:
+            return self._confirm(up)
         if self._refusal is not None:
             return self._refused(self._refusal)
         if self._loader.departures != self._departures:
@@ -192,20 +127,20 @@ class LoaderSwitcher:
         self._processes.find(self._loader.pid, (self._target,), at_once=True)
         self._processes.settle()
         self._ours, self._sequence, self._ops = self._target, state.enable_seq, state.ops
-        self._enter(_Phase.RUNNING)
+        self._enter(Phase.RUNNING)
         return self._event(SwitchOutcome.CONFIRMED, state.ops)
 
     def _refused(self, refusal: CallError) -> SwitchEvent:
         detail = f"{self._target}: scx_loader refuses: {refusal}"
         event = self._event(SwitchOutcome.REFUSED, detail)
         self._target = self._ours
-        self._enter(_Phase.RESTING if self._ours == EEVDF else _Phase.RUNNING)
+        self._enter(Phase.RESTING if self._ours == EEVDF else Phase.RUNNING)
         return event
 
     def _poll_running(self) -> SwitchEvent | None:
         state = self.state()
         there = self._loader.departures == self._departures
-        carried = state if state is not None and self._carries(state, self._ours) else None
+        carried = self._carried(state)
         # the count of a scheduler that lives grows when it loads itself anew after a CPU came or went
         if there and carried and (carried.enable_seq == self._sequence or self._processes.alive()):
             self._sequence = carried.enable_seq
@@ -242,7 +177,7 @@ class LoaderSwitcher:
 
     def _give_up(self, outcome: SwitchOutcome, reason: str) -> SwitchEvent | None:
         """Have what is ours stopped; the outcome is reported when it is gone."""
-        self._enter(_Phase.STOPPING)
+        self._enter(Phase.STOPPING)
         if self._loader.present:  # an order would start it again, and with it what it loads by itself
             with suppress(BusError):
                 self._loader.stop(self._answer())
@@ -265,17 +200,14 @@ class LoaderSwitcher:
         self._processes.forget()
         if fault is not None:
             return self._end(fault[0], str(SchedulerError(scheduler=self._target, reason=fault[1])))
-        if self._attached():  # somebody else was faster
-            self._ours = self._target = EEVDF
-            self._enter(_Phase.RESTING)
-            self._foreign_ops = ""
-            return self._poll_foreign()
+        if self._attached():
+            return self._yield()
         return self._end(SwitchOutcome.CONFIRMED, "the kernel's own scheduler")
 
     def _press(self) -> SwitchEvent | None:
         """End the process, politely first, when the loader does not; it may have gone, and systemd not cleared up."""
         patient = self._signals and self._loader.present
-        if self._phase_age_s() < (self._limits.stop_limit_s if patient else _DETACH_LIMIT_S):
+        if self._phase_age_s() < (self._limits.stop_limit_s if patient else DETACH_LIMIT_S):
             return None
         if not self._signals:
             name = self._ours if self._ours != EEVDF else self._target
@@ -285,47 +217,26 @@ class LoaderSwitcher:
         self._phase_since_ns = self._clock.monotonic_ns()
         return None
 
-    def _poll_foreign(self) -> SwitchEvent | None:
-        ops = self._attached()
-        if ops == self._foreign_ops:
-            return None
-        self._foreign_ops = ops
-        if not ops:
-            return None
-        self._old, self._target = EEVDF, self._portfolio.name_of_ops(ops) or SchedulerName(ops)
-        self._ordered_ns = self._clock.monotonic_ns()
-        event = self._event(SwitchOutcome.FOREIGN, f"{ops} was attached by somebody else")
-        self._target = EEVDF
-        return event
+    def _heard_from(self) -> int | None:
+        return self._loader.fileno()
 
-    def _end(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
-        event = self._event(outcome, detail)
-        self._ours = self._target = EEVDF
-        self._enter(_Phase.RESTING)
-        return event
+    def _undo_words(self) -> str:
+        return "StopScheduler to org.scx.Loader: back to EEVDF"
 
-    def _event(self, outcome: SwitchOutcome, detail: str) -> SwitchEvent:
-        now_ns = self._clock.monotonic_ns()
-        return SwitchEvent(
-            monotonic_ns=now_ns,
-            outcome=outcome,
-            old=self._old,
-            new=self._target,
-            elapsed_ns=now_ns - self._ordered_ns,
-            detail=detail,
-            why=self._why,
-            exit=self._exit if outcome is SwitchOutcome.LOST else None,
-            undo="StopScheduler to org.scx.Loader: back to EEVDF",
-        )
+    def _listen(self) -> None:
+        super()._listen()
+        self._loader.advance()
 
-    def _enter(self, phase: _Phase) -> None:
-        self._phase = phase
-        self._phase_since_ns = self._clock.monotonic_ns()
+    def _held(self) -> tuple[SchedulerName, ...]:
+        return self._ours, self._target
+
+    def _enter(self, phase: Phase) -> None:
+        super()._enter(phase)
         self._departures = self._loader.departures
-        self._refusal = self._fault = self._lost_ns = self._answers = None
+        self._refusal = self._lost_ns = self._answers = None
         self._answered = True
         self._signals = [signal.SIGINT, signal.SIGKILL]
-        if phase is not _Phase.STOPPING:
+        if phase is not Phase.STOPPING:
             self._exit = None
 
     def _answer(self) -> Heard:
@@ -348,27 +259,6 @@ class LoaderSwitcher:
             raise SchedulerError(scheduler=bare, reason=f"has no mode {mode!r}, only {', '.join(modes)}")
         return str(bare), modes[mode]
 
-    def _attached(self) -> str:
-        state = self.state()
-        return state.ops if state is not None and state.state == "enabled" else ""
-
-    def _ours_attached(self) -> bool:
-        """Does the kernel still hold something of ours? A stranger's scheduler is none of our business."""
-        ours = {name.bare for name in (self._ours, self._target) if name != EEVDF}
-        state = self.state()
-        if not ours or state is None or state.state == "disabled":
-            return False
-        return not state.ops or self._portfolio.name_of_ops(state.ops) in ours
-
-    def _carries(self, state: SchedExtState, name: SchedulerName) -> bool:
-        return state.state == "enabled" and self._portfolio.name_of_ops(state.ops) == name.bare
-
     def _patience_s(self) -> float:
         hotplug = self._exit is not None and self._exit.kind is ExitKind.HOTPLUG
-        return self._limits.attach_limit_s if hotplug else _DETACH_LIMIT_S
-
-    def _phase_age_s(self) -> float:
-        return self._age_s(self._phase_since_ns)
-
-    def _age_s(self, since_ns: int) -> float:
-        return (self._clock.monotonic_ns() - since_ns) / 1e9
+        return self._limits.attach_limit_s if hotplug else DETACH_LIMIT_S

@@ -14,14 +14,13 @@ import msgspec
 
 from asa import wire
 from asa.act.helper_link import HelperLink
-from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
+from asa.act.switching import Observing
 from asa.bus import CallError
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.helper_api import PROBES_LIMIT_S, Failure, Verb
 from asa.core.ports import Clock
-from asa.core.sample import SchedExtState
 
 _STANDBYS_EVERY_S = 5.0
 _READY_AGAIN_S = 30.0  # until standbys that were refused are asked for again
@@ -30,7 +29,7 @@ _LOOK_S, _POLL_S = 0.2, 0.02
 _OF_THE_SCHEDULER = frozenset({Failure.REFUSED, Failure.UNKNOWN_SCHEDULER})  # of all that the helper may answer
 
 
-class RemoteSwitcher:
+class RemoteSwitcher(Observing):
     """Implements `asa.core.ports.Switcher` over the helper's lease."""
 
     def __init__(
@@ -39,10 +38,8 @@ class RemoteSwitcher:
         """`answer_limit_s`: how long an order that the helper took may take until it counts as failed."""
         self.asleep = False
         self._link = link
-        self._portfolio = portfolio
-        self._clock = clock
-        self._sys = sys
-        self._limit_ns = int(answer_limit_s * 1e9)
+        super().__init__(portfolio=portfolio, clock=clock, sys=sys)
+        self._limit_s = answer_limit_s
         self._ours: SchedulerName = EEVDF  # what an event has confirmed
         self._target: SchedulerName | None = None
         self._why = ""
@@ -57,14 +54,6 @@ class RemoteSwitcher:
         link.on_event.append(self._heard)
         link.on_loss.append(self._withdrawn)
         link.on_lease.append(self._leased)
-
-    def state(self) -> SchedExtState | None:
-        """What sysfs says now."""
-        return sched_ext_state(self._sys)
-
-    def current(self) -> SchedulerName | None:
-        """The scheduler in force, by the manifest's name or, for a stranger, its own."""
-        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, self._ours)
 
     def busy(self) -> bool:
         """True between `begin` and the event that ends the switch."""
@@ -83,7 +72,7 @@ class RemoteSwitcher:
         wanted = () if self.asleep else wanted
         approved = self._link.facts.approved if self._link.facts is not None else ()
         wanted = tuple(name for name in wanted if name in approved)
-        again = self._refused_ns is not None and self._age_ns(self._refused_ns) > int(_READY_AGAIN_S * 1e9)
+        again = self._refused_ns is not None and self._age_s(self._refused_ns) > _READY_AGAIN_S
         if (wanted == self._wanted and not again) or self._link.facts is None:
             return
         try:
@@ -120,7 +109,7 @@ class RemoteSwitcher:
             return self._events.popleft()
         if self._lost is not None:
             return self._gone(*self._lost)
-        if self._target is not None and self._taken_ns is not None and self._age_ns(self._taken_ns) > self._limit_ns:
+        if self._target is not None and self._taken_ns is not None and self._age_s(self._taken_ns) > self._limit_s:
             return self._fail(SwitchOutcome.FAILED, "the helper did not say what became of the switch")
         return None
 
@@ -128,7 +117,7 @@ class RemoteSwitcher:
         """Give the lease back and wait until the kernel shows it. Blocks for some seconds at most."""
         ours, self._target = self._ours, None
         clean = self._link.give_up()
-        end_ns = self._clock.monotonic_ns() + self._limit_ns
+        end_ns = self._clock.monotonic_ns() + int(self._limit_s * 1e9)
         while self._in_force(ours) and self._clock.monotonic_ns() < end_ns:
             time.sleep(_POLL_S)
         self._link.close()
@@ -172,12 +161,15 @@ class RemoteSwitcher:
 
     def _gone(self, reason: str, since_ns: int) -> SwitchEvent | None:
         # what was ours is being taken out by somebody else
-        if self._in_force(self._ours) and self._age_ns(since_ns) < int(_LOSS_LIMIT_S * 1e9):
+        if self._in_force(self._ours) and self._age_s(since_ns) < _LOSS_LIMIT_S:
             return None
         name = self._target if self._target is not None else self._ours
         event = self._event(SwitchOutcome.LOST, reason, name, ExitKind.WITHDRAWN)
         self._lost, self._target, self._ours = None, None, EEVDF
         return event
+
+    def _brought_up(self) -> SchedulerName | None:
+        return self._ours
 
     def _in_force(self, name: SchedulerName) -> bool:
         state = self.state()
@@ -199,9 +191,6 @@ class RemoteSwitcher:
             self._standbys = wire.from_json(body, tuple[Standby, ...])
         except msgspec.DecodeError:
             self._standbys = ()
-
-    def _age_ns(self, since_ns: int) -> int:
-        return self._clock.monotonic_ns() - since_ns
 
     def _event(
         self, outcome: SwitchOutcome, detail: str, new: SchedulerName, kind: ExitKind | None = None

@@ -20,14 +20,13 @@ from asa.act.gate import Gated, Stage, launch
 from asa.act.gated.exchange import Steps
 from asa.act.gated.leaving import Leaving
 from asa.act.gated.pool import ended
-from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
+from asa.act.switching import Observing
 from asa.act.undo import UndoJournal
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Clock
-from asa.core.sample import SchedExtState
 
 _LEAVING_LOOK_S = 0.5  # a process that was asked to end; that it has ended shows at a descriptor
 
@@ -43,11 +42,12 @@ class _Order:
     words: str = ""  # its own, once it has ended
 
 
-class ShadowSwitcher:
+class ShadowSwitcher(Observing):
     """Implements `asa.core.ports.Switcher` without ever switching: a good order ends as SHADOWED, with its load cost.
 
     A target that does not load is REFUSED, as by the switcher proper. EEVDF costs nothing and is SHADOWED at once.
-    Orders are told from what was chosen last (`old`), EEVDF at first; `current` is what the kernel really runs.
+    Orders are told from what was chosen last (`old`), EEVDF at first; `current` is what the kernel really runs, never
+    one of ours.
     """
 
     def __init__(
@@ -62,25 +62,15 @@ class ShadowSwitcher:
         run: Path,
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._portfolio = portfolio
+        super().__init__(portfolio=portfolio, clock=clock, sys=sys)
         self._undo = undo
-        self._clock = clock
         self._limits = limits
-        self._sys = sys
         self._logs = logs
         self._run = run
         self._on_step = on_step
         self._leaving = Leaving(undo, clock, limits)
         self._order: _Order | None = None
         self._chosen: SchedulerName = EEVDF
-
-    def state(self) -> SchedExtState | None:
-        """What sysfs says now."""
-        return sched_ext_state(self._sys)
-
-    def current(self) -> SchedulerName | None:
-        """The scheduler in force, never one of ours."""
-        return scheduler_in_force(self.state(), self._portfolio.name_of_ops)
 
     def busy(self) -> bool:
         """True between `begin` and the event."""

@@ -58,7 +58,7 @@ def test_what_somebody_else_orders_of_the_loader_stays(bench):
     bench.order("SwitchSchedulerWithArgs", "sas", (FLASH, ["--theirs"]))
     event = bench.event()
     assert (event.outcome, event.old, event.new) == (SwitchOutcome.FOREIGN, BPFLAND, FLASH)
-    until(lambda: sched_ext_state(bench.root).ops.startswith("flash"), "theirs is in force")
+    until(lambda: bench.switcher.current() == FLASH, "theirs is in force")
     with pytest.raises(SchedulerError, match="of somebody else is in force"):
         bench.switcher.begin(BPFLAND)
     assert bench.switcher.rest()
@@ -74,7 +74,7 @@ def test_one_that_somebody_else_stops_is_not_a_fault_of_it(bench):
 
 
 def test_a_killed_loader_leaves_nothing_behind(bench, monkeypatch):
-    monkeypatch.setattr(loader, "_DETACH_LIMIT_S", 2.0)  # systemd would have cleared up
+    monkeypatch.setattr(loader, "DETACH_LIMIT_S", 2.0)  # systemd would have cleared up
     assert bench.switch(BPFLAND).outcome is SwitchOutcome.CONFIRMED
     bench.loader.kill()
     bench.loader.wait()
@@ -90,7 +90,7 @@ def test_a_killed_loader_leaves_nothing_behind(bench, monkeypatch):
 
 
 def test_a_loader_killed_before_it_has_brought_it_up(bench, monkeypatch):
-    monkeypatch.setattr(loader, "_DETACH_LIMIT_S", 2.0)
+    monkeypatch.setattr(loader, "DETACH_LIMIT_S", 2.0)
     bench.behave("sleeps")
     bench.switcher.begin(BPFLAND)
     until(lambda: bench.turn() or bench.undo.leftover(), "it is noted before it is in force")
@@ -134,7 +134,7 @@ def test_one_that_loads_itself_anew_is_still_the_same(bench):
 
 
 def test_one_evicted_that_does_not_end_is_stopped(bench, monkeypatch):
-    monkeypatch.setattr(loader, "_DETACH_LIMIT_S", 0.2)
+    monkeypatch.setattr(loader, "DETACH_LIMIT_S", 0.2)
     assert bench.switch(BPFLAND).outcome is SwitchOutcome.CONFIRMED
     (bench.tree / "state").write_text("disabled\n")
     event = bench.event()

@@ -187,7 +187,7 @@ def test_a_stranger_is_reported_once(bench):
 
 
 def test_one_that_was_evicted_and_does_not_end_is_stopped(bench, monkeypatch):
-    monkeypatch.setattr("asa.act.plain._DETACH_LIMIT_S", 0.3)
+    monkeypatch.setattr("asa.act.plain.DETACH_LIMIT_S", 0.3)
     assert bench.switch(GOOD).outcome is SwitchOutcome.CONFIRMED
     (bench.tree / "state").write_text("disabled\n")
     assert bench.switcher.poll() is None  # its process gets time to say why

@@ -251,7 +251,7 @@ def test_an_agent_without_a_desktop_is_held_as_narrow_as_the_helper():
 def test_the_helper_has_the_time_that_its_slowest_way_out_takes():
     (text,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DATA / "asa-helper.service").read_text(), re.MULTILINE)
     leaves_s = SwitchSettings().stop_limit_s + leaving._EXIT_LIMIT_S + leaving._KILLED_LIMIT_S
-    assert int(text) > 60.0 + leaves_s + switcher._DETACH_LIMIT_S
+    assert int(text) > 60.0 + leaves_s + switcher.DETACH_LIMIT_S
     assert int(text) < system._LIMIT_S  # and nobody goes on without having waited for it
 
 

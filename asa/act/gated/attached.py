@@ -8,13 +8,12 @@ from asa.act.exits import read_exit
 from asa.act.gate import Gated, links
 from asa.act.gated.exchange import take_out
 from asa.act.gated.pool import ended
+from asa.act.kernel import DETACH_LIMIT_S, carries
 from asa.act.watch import KernelLog
 from asa.core.decision import ExitKind, SchedulerExit, SchedulerName
 from asa.core.errors import SchedulerError
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
-
-_DETACH_LIMIT_S = 5.0  # from the loss of the kernel to the end of the process, which says why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class Attached:
 
     def carried_by(self, state: SchedExtState | None) -> bool:
         """Does sysfs show it in force?"""
-        return state is not None and state.state == "enabled" and self._name_of_ops(state.ops) == self.name.bare
+        return carries(state, self.name, self._name_of_ops)
 
     def confirm(self, ops: str) -> None:
         """It is in force, as `ops`; from now on an ordinary process."""
@@ -116,4 +115,4 @@ class Attached:
         kind = self._why.kind if self._why is not None else None
         if kind is ExitKind.SYSRQ:
             return 0.0  # somebody wants none of them, also none that is ready before this one has ended
-        return self._attach_limit_s if kind is ExitKind.HOTPLUG else _DETACH_LIMIT_S
+        return self._attach_limit_s if kind is ExitKind.HOTPLUG else DETACH_LIMIT_S

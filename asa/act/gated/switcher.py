@@ -2,8 +2,8 @@
 """The switcher: the wanted scheduler loads beside the one in force, then takes its place within milliseconds.
 
 A scheduler that would not load changes nothing (REFUSED); one that loads but does not come up leaves the kernel on
-EEVDF (FAILED). Nothing is believed but sysfs: a switch counts when `state` is enabled, `ops` carries the wanted name,
-and `enable_seq` grew. Where the gate cannot be used `asa.act.plain` does the work.
+EEVDF (FAILED). Nothing is believed but sysfs (`asa.act.kernel.came_up`). Where the gate cannot be used
+`asa.act.plain` does the work.
 """
 
 import time
@@ -15,23 +15,21 @@ from asa.act.gated.attached import Attached, Loss
 from asa.act.gated.exchange import Order, Steps, expedite, notice
 from asa.act.gated.leaving import Leaving
 from asa.act.gated.pool import Pool, ended
-from asa.act.kernel import sched_ext_state, scheduler_in_force
+from asa.act.kernel import CLOSE_LOOK_S, DETACH_LIMIT_S, came_up
 from asa.act.portfolio import Portfolio
+from asa.act.switching import Listening
 from asa.act.undo import UndoJournal
-from asa.act.watch import KernelLog, KernelWatch
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome, Way
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Clock
 from asa.core.sample import SchedExtState
 
-_DETACH_LIMIT_S = 5.0  # for the kernel to let go of a scheduler whose process has ended
-_CLOSE_LOOK_S, _LOOK_S = 0.002, 0.2  # in an exchange; while one loads or leaves
+_LOOK_S = 0.2  # while one loads or leaves
 _POLL_S = 0.01
-_STIR_NS = 50_000_000  # after word from the kernel sysfs follows within this: it changes after the event
 
 
-class GatedSwitcher:
+class GatedSwitcher(Listening):
     """Implements `asa.core.ports.Switcher`. `on_step` hears of each step of a switch when it is done."""
 
     def __init__(
@@ -46,11 +44,7 @@ class GatedSwitcher:
         run: Path,
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._portfolio = portfolio
-        self._undo = undo
-        self._clock = clock
-        self._limits = limits
-        self._sys = sys
+        super().__init__(portfolio=portfolio, undo=undo, clock=clock, limits=limits, sys=sys)
         self._on_step = on_step
         self._leaving = Leaving(undo, clock, limits)
         self._pool = Pool(
@@ -64,21 +58,9 @@ class GatedSwitcher:
             sys=sys,
             on_step=self._heard,
         )
-        self._watch, self._log = KernelWatch(), KernelLog()
         self._order: Order | None = None
         self._running: Attached | None = None
         self._ahead: SwitchEvent | None = None  # came up in `begin`
-        self._foreign_ops = ""
-        self._stirred_ns = 0
-
-    def state(self) -> SchedExtState | None:
-        """What sysfs says now."""
-        return sched_ext_state(self._sys)
-
-    def current(self) -> SchedulerName | None:
-        """The scheduler in force, by the manifest's name or, for a stranger, its own."""
-        ours = self._running.name if self._running is not None else None
-        return scheduler_in_force(self.state(), self._portfolio.name_of_ops, ours)
 
     def busy(self) -> bool:
         """True between `begin` and the event that ends the switch."""
@@ -130,8 +112,8 @@ class GatedSwitcher:
             return 0.0
         if self._order is not None and self._order.out_ns is not None:
             return self._order.look_in_s(self._stirred_ns, hears=self._watch.fileno() is not None)
-        if self._clock.monotonic_ns() - self._stirred_ns < _STIR_NS:
-            return _CLOSE_LOOK_S
+        if self._stirs():
+            return CLOSE_LOOK_S
         loading = any(one.stage is Stage.LOADING for one in self._pool.gated())
         losing = self._running is not None and self._running.losing
         return _LOOK_S if self._order is not None or loading or losing or self._leaving.gated() else None
@@ -144,8 +126,7 @@ class GatedSwitcher:
         event = self._await_attach(self._order) if self._order is not None and self._in_gap() else None
         if event is not None:
             return event
-        if self._watch.drain():
-            self._stirred_ns = self._clock.monotonic_ns()
+        self._listen()
         if self._running is not None and self._in_gap():
             self._running.gated.advance()
             return None  # and nothing else: each millisecond counts
@@ -171,15 +152,14 @@ class GatedSwitcher:
             self._take_out(running)
         self._undo.relax()
         clean = self._leaving.wait()
-        deadline_ns = self._clock.monotonic_ns() + int(_DETACH_LIMIT_S * 1e9)
+        deadline_ns = self._clock.monotonic_ns() + int(DETACH_LIMIT_S * 1e9)
         while running is not None and running.carried_by(self.state()) and self._clock.monotonic_ns() < deadline_ns:
             time.sleep(_POLL_S)
         clean = clean and not (running is not None and running.carried_by(self.state()))
         self._undo.put_back()
         if clean:
             self._undo.clear()
-        self._watch.close()
-        self._log.close()
+        self._close()
         return clean
 
     def _pursue(self, order: Order) -> SwitchEvent | None:
@@ -264,7 +244,7 @@ class GatedSwitcher:
         if state is None or state.state != "disabled":
             if self._stranger(state):
                 return self._yield_to(state, order)
-            if self._age_s(order.out_ns) > self._limits.stop_limit_s + _DETACH_LIMIT_S:
+            if self._age_s(order.out_ns) > self._limits.stop_limit_s + DETACH_LIMIT_S:
                 said = "the kernel does not let go of the last scheduler"
                 return self._end(order, SwitchOutcome.FAILED, said)
             return None
@@ -288,10 +268,10 @@ class GatedSwitcher:
     def _await_attach(self, order: Order) -> SwitchEvent | None:
         running = self._running
         assert running is not None and order.released_ns is not None  # noqa: PT018, S101  # set together
-        state = self.state()
-        if state is not None and state.enable_seq > order.sequence and running.carried_by(state):
+        up = came_up(self.state(), running.name, order.sequence, self._portfolio.name_of_ops)
+        if up is not None:
             order.steps.done("attached")
-            return self._end(order, SwitchOutcome.CONFIRMED, state.ops)
+            return self._end(order, SwitchOutcome.CONFIRMED, up.ops)
         code = running.gated.process.exit_code()
         if code is None and self._age_s(order.released_ns) <= self._limits.attach_limit_s:
             return None
@@ -373,8 +353,9 @@ class GatedSwitcher:
         self._foreign_ops = ops
         if not ops:
             return None
-        name = self._portfolio.name_of_ops(ops) or SchedulerName(ops)
-        return notice(SwitchOutcome.FOREIGN, EEVDF, name, f"{ops} was attached by somebody else", clock=self._clock)
+        return notice(
+            SwitchOutcome.FOREIGN, EEVDF, self._name(ops), f"{ops} was attached by somebody else", clock=self._clock
+        )
 
     def _take_out(self, running: Attached) -> None:
         told = running.take_out()
@@ -392,8 +373,8 @@ class GatedSwitcher:
         else:
             self._on_step(step)
 
-    def _ours(self) -> SchedulerName:
-        return self._running.name if self._running is not None else EEVDF
+    def _brought_up(self) -> SchedulerName | None:
+        return self._running.name if self._running is not None else None
 
-    def _age_s(self, since_ns: int) -> float:
-        return (self._clock.monotonic_ns() - since_ns) / 1e9
+    def _ours(self) -> SchedulerName:
+        return self._brought_up() or EEVDF

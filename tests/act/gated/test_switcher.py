@@ -11,6 +11,7 @@ import signal
 import pytest
 from switcher_bench import GOOD, OTHER, bench
 
+from asa.act import switching
 from asa.act.gated import switcher
 from asa.act.process import SchedulerProcess
 from asa.config import SwitchSettings
@@ -105,7 +106,7 @@ def test_one_that_attaches_after_its_time_is_no_stranger(bench):
 
 
 def test_a_kernel_that_does_not_let_go(bench, monkeypatch):
-    monkeypatch.setattr(switcher, "_DETACH_LIMIT_S", 0.5)
+    monkeypatch.setattr(switcher, "DETACH_LIMIT_S", 0.5)
     bench.behave("clings", GOOD)
     bench.switch(GOOD)
     bench.switcher.begin(OTHER)
@@ -181,7 +182,7 @@ class Log:
 @pytest.fixture
 def log(monkeypatch):
     log = Log()
-    monkeypatch.setattr(switcher, "KernelLog", lambda: log)
+    monkeypatch.setattr(switching, "KernelLog", lambda: log)
     return log
 
 
