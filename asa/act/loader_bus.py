@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from asa.bus import NO_REPLY, Bus, BusError, CallError
+from asa.bus import BUS, NO_REPLY, Bus, BusError, CallError
 from asa.core.decision import EEVDF, SchedulerName
 
 _NAME = "org.scx.Loader"
 _PATH = "/org/scx/Loader"
-_BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 _NOTHING = "unknown"  # CurrentScheduler, when none was ordered
 _DOUBTFUL = (  # it may have heard the order all the same
     "org.freedesktop.DBus.Error.NoReply",
@@ -133,7 +132,7 @@ class LoaderBus:
 
     def _ask_pid(self) -> None:
         if self._owner and self._bus is not None:
-            self._bus.send(*_BUS, "GetConnectionUnixProcessID", "s", (self._owner,), then=self._known)
+            self._bus.send(*BUS, "GetConnectionUnixProcessID", "s", (self._owner,), then=self._known)
 
     def _known(self, answer: tuple[Any, ...] | CallError) -> None:
         if not isinstance(answer, CallError):

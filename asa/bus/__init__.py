@@ -6,11 +6,12 @@ what is here adds what a root service needs besides: nothing blocks, long messag
 when their signature is one that was asked for, and signals only from whom they were asked of.
 """
 
-from asa.bus.link import NO_REPLY, Bus, Rule
+from asa.bus.link import BUS, NO_REPLY, Bus, Rule
 from asa.bus.serve import Method, Object, Property, Request
 from asa.bus.stream import Arrival, BusError, CallError, Incoming, Stream
 
 __all__ = [
+    "BUS",
     "NO_REPLY",
     "Arrival",
     "Bus",

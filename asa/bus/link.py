@@ -24,8 +24,10 @@ NO_REPLY = "org.freedesktop.DBus.Error.NoReply"
 
 Answer: TypeAlias = tuple[Any, ...] | CallError
 
-_BUS = "org.freedesktop.DBus"
-_BUS_PATH = "/org/freedesktop/DBus"
+BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
+"""Name, path and interface of the bus itself, as `send` and `ask` take them."""
+
+_BUS, _BUS_PATH, _ = BUS
 _DO_NOT_QUEUE = 4
 _OWNED = (1, 4)  # RequestName: primary owner, already owner
 _SEND_AGAIN_S = 0.05
@@ -78,7 +80,7 @@ class Bus:
         """Connect to the bus at a D-Bus address (`unix:path=…`). Raises BusError."""
         bus = cls(Stream.open(address, limit_s))
         try:
-            (bus.unique_name,) = bus.ask(_BUS, _BUS_PATH, _BUS, "Hello", limit_s=limit_s)
+            (bus.unique_name,) = bus.ask(*BUS, "Hello", limit_s=limit_s)
         except BaseException:
             bus.close()
             raise
@@ -212,18 +214,18 @@ class Bus:
         self._rules.append((rule, take))
         if not rule.sender.startswith(":") and rule.sender != _BUS:
             self._follow(rule.sender)
-        self.send(_BUS, _BUS_PATH, _BUS, "AddMatch", "s", (rule.text(),))
+        self.send(*BUS, "AddMatch", "s", (rule.text(),))
 
     def watch_name(self, name: str, owner: Callable[[str], None]) -> None:
         """Hear of each owner of a name, "" when it has none; the first time with how it is now. Raises BusError."""
         rule = Rule(sender=_BUS, path=_BUS_PATH, interface=_BUS, member="NameOwnerChanged", arg0=name)
         self.watch(rule, lambda signal: owner(str(signal.body[2])))
-        self.send(_BUS, _BUS_PATH, _BUS, "GetNameOwner", "s", (name,), then=lambda answer: owner(_owner(answer)))
+        self.send(*BUS, "GetNameOwner", "s", (name,), then=lambda answer: owner(_owner(answer)))
 
     def own(self, name: str) -> None:
         """Take a name for us. Raises BusError when somebody else has it, or we may not."""
         try:
-            (outcome,) = self.ask(_BUS, _BUS_PATH, _BUS, "RequestName", "su", (name, _DO_NOT_QUEUE))
+            (outcome,) = self.ask(*BUS, "RequestName", "su", (name, _DO_NOT_QUEUE))
         except CallError as error:
             raise BusError(f"the name {name} cannot be had: {error}") from error
         if outcome not in _OWNED:

@@ -41,6 +41,8 @@ _READ_BYTES, _MOST_READS = 16_384, 2  # at a time: some hundred messages at most
 _DESCRIPTORS = 253  # of one message (SCM_MAX_FD); dbus-broker lets so many through
 _MOST_DESCRIPTORS = 2 * _DESCRIPTORS  # of a message that is not complete yet, and of the next one
 _MOST_WAITING_BYTES = 4 << 20  # that the bus does not take
+_ERROR = "org.freedesktop.DBus.Error."
+_NOBODY = (f"{_ERROR}ServiceUnknown", f"{_ERROR}NameHasNoOwner", f"{_ERROR}Spawn.", "org.freedesktop.systemd1.")
 _LONGEST_MESSAGE_BYTES = 1 << 27  # of any bus (D-Bus Specification, "Message Protocol")
 _CONTROL = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 _DEEPEST = 32  # arrays and structs in one signature; D-Bus allows 32 of each inside each other
@@ -60,6 +62,11 @@ class CallError(BusError):
         super().__init__(f"{message} ({name})" if message else name)
         self.name = name
         self.message = message
+
+    @property
+    def by_nobody(self) -> bool:
+        """Whether it is the bus's: nobody has the name that was called, and nobody could be started for it."""
+        return self.name.startswith(_NOBODY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

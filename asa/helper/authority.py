@@ -9,15 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from asa.bus import Bus, CallError
+from asa.bus import NO_REPLY, Bus, CallError
 from asa.core.helper_api import Action
 from asa.helper.callers import Callers
 
 _NAME = "org.freedesktop.PolicyKit1"
 _PATH = "/org/freedesktop/PolicyKit1/Authority"
 _INTERFACE = "org.freedesktop.PolicyKit1.Authority"
-_ERROR = "org.freedesktop.DBus.Error."
-_NOBODY = (f"{_ERROR}ServiceUnknown", f"{_ERROR}NameHasNoOwner", f"{_ERROR}Spawn.", "org.freedesktop.systemd1.")
 _ALLOW_USER_INTERACTION = 1
 _LIMIT_S = 5.0
 _INTERACTIVE_LIMIT_S = 120.0  # a person looks for a password
@@ -103,7 +101,7 @@ class Authority:
         question = self._open.get(sender, {}).get(number)
         if question is None:
             return
-        if isinstance(answer, CallError) and answer.name == f"{_ERROR}NoReply":
+        if isinstance(answer, CallError) and answer.name == NO_REPLY:
             self._cancel(number)  # no dialogue is left on a screen that nobody listens to
         self._settle(sender, number, _verdict(question, answer))
 
@@ -141,9 +139,9 @@ def _verdict(question: _Question, answer: tuple[Any, ...] | CallError) -> Verdic
 
 
 def _why_not(question: _Question, error: CallError) -> str:
-    if error.name.startswith(_NOBODY):
+    if error.by_nobody:
         return "polkit does not run on this machine: root alone may do this"
-    if error.name == f"{_ERROR}NoReply":
+    if error.name == NO_REPLY:
         return f"{question.action}: polkit did not answer in time, so it is not allowed; try again"
     said = " ".join(str(error).split())[:200]
     return f"{question.action}: polkit cannot say, so it is not allowed: {said}"

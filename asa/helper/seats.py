@@ -9,16 +9,13 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
-from asa.bus import Bus, CallError, Incoming, Rule
+from asa.bus import NO_REPLY, Bus, CallError, Incoming, Rule
 
 _LOGIN = "org.freedesktop.login1"
 _PATH = "/org/freedesktop/login1"
 _MANAGER = f"{_LOGIN}.Manager"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
-_ERROR = "org.freedesktop.DBus.Error."
-_NO_REPLY = f"{_ERROR}NoReply"
-_NOBODY = (f"{_ERROR}ServiceUnknown", f"{_ERROR}NameHasNoOwner", f"{_ERROR}Spawn.", "org.freedesktop.systemd1.")
-_ENDED = (f"{_ERROR}UnknownObject", f"{_LOGIN}.NoSuchS")  # NoSuchSession, NoSuchSeat
+_ENDED = ("org.freedesktop.DBus.Error.UnknownObject", f"{_LOGIN}.NoSuchS")  # NoSuchSession, NoSuchSeat
 _FIRST_LIMIT_S = 5.0
 _LIMIT_S = 25.0
 _RETRY_S = 30.0  # after an error that may pass: no signal need come again
@@ -78,7 +75,7 @@ class Seats:
                 found: frozenset[int] = done.value
                 return found
             except CallError as error:
-                return None if error.name.startswith(_NOBODY) else frozenset()
+                return None if error.by_nobody else frozenset()
 
     def _signalled(self, _signal: Incoming) -> None:
         self._refresh()
@@ -110,7 +107,7 @@ class Seats:
             active = done.value
         except CallError as error:
             active = self._active  # not known better
-            if error.name == _NO_REPLY:
+            if error.name == NO_REPLY:
                 self._again |= bool(self._owner)
             elif self._owner:
                 self._retry_s = time.monotonic() + _RETRY_S

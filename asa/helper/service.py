@@ -15,7 +15,7 @@ from pathlib import Path
 
 from asa import inbox as inboxes
 from asa import paths
-from asa.bus import Bus, BusError
+from asa.bus import BUS, Bus, BusError
 from asa.core.errors import AsaError
 from asa.core.helper_api import BUS_NAME
 from asa.helper.approvals import Approvals
@@ -33,7 +33,6 @@ from asa.sd_notify import ServiceManager
 IDLE_S = 60.0
 """Without a lease and without a call for so long the helper ends: the bus starts it again when it is wanted."""
 
-_BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 _SHARE_S, _DEAF_S = 0.2, 0.1  # of processor time a second for what comes from the bus; then we do not listen so long
 _SECOND_S = 1.0
 
@@ -116,7 +115,7 @@ class Service:
         self._desk.closing = True
         self._manager.stopping()
         with suppress(BusError):
-            self._bus.ask(*_BUS, "ReleaseName", "s", (BUS_NAME,))
+            self._bus.ask(*BUS, "ReleaseName", "s", (BUS_NAME,))
             self._bus.advance()
         return True
 

@@ -15,14 +15,13 @@ from typing import Any
 
 from jeepney import DBusAddress, HeaderFields, MessageFlag, MessageType, new_method_call
 
-from asa.bus import Arrival, BusError, Stream
+from asa.bus import BUS, Arrival, BusError, Stream
 from asa.core.errors import SourceError
 from collectors.gnome.extension import API_VERSION, NAME, OBJECT_PATH, UUID
 from collectors.procfs.reader import reason_of
 from collectors.session import Session, connected, unix_addresses
 from collectors.window import TITLE_CLASSES, Window, name_of
 
-_BUS, _BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 _SHELL, _SHELL_PATH = "org.gnome.Shell", "/org/gnome/Shell"
 _SAVER, _SAVER_PATH = "org.gnome.ScreenSaver", "/org/gnome/ScreenSaver"
 _WATCHED = (_SHELL, NAME, _SAVER)
@@ -191,14 +190,14 @@ class GnomeReader:
             raise SourceError(source="desktop", reason=reason) from error
         connection = self._connection = Stream.over(stream, session.bus_uid, _LONGEST_BYTES)
         self._session = session
-        self._call(_BUS, _BUS_PATH, _BUS, "Hello")
+        self._call(*BUS, "Hello")
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
-        rules = [f"type='signal',sender='{_BUS}',member='NameOwnerChanged',arg0='{name}'" for name in _WATCHED]
+        rules = [f"type='signal',sender='{BUS[0]}',member='NameOwnerChanged',arg0='{name}'" for name in _WATCHED]
         rules.append(f"type='signal',sender='{_SAVER}',interface='{_SAVER}',member='ActiveChanged'")
         for rule in rules:
             self._listen_to(rule)
         for name in _WATCHED:
-            self._ask(_BUS, _BUS_PATH, _BUS, "GetNameOwner", self._owner_taker(name), name)
+            self._ask(*BUS, "GetNameOwner", self._owner_taker(name), name)
         connection.flush()
         self.reason = self._trouble(now_ns)
 
@@ -255,7 +254,7 @@ class GnomeReader:
         return any(destination == name for destination, _ in self._waiting.values())
 
     def _listen_to(self, rule: str) -> None:
-        self._call(_BUS, _BUS_PATH, _BUS, "AddMatch", rule)
+        self._call(*BUS, "AddMatch", rule)
 
     def _look_again(self, now_ns: int) -> None:
         self._look_at_ns = now_ns + _LOOK_AGAIN_NS
@@ -275,7 +274,7 @@ class GnomeReader:
                 take(message)
         elif message.kind is not MessageType.signal:
             return
-        elif member == "NameOwnerChanged" and sender == _BUS and message.signature == "sss":
+        elif member == "NameOwnerChanged" and sender == BUS[0] and message.signature == "sss":
             name, _, owner = message.body()
             if name in self._owners:
                 self._owned(name, owner)

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from asa.bus import NO_REPLY, Bus, BusError, CallError
+from asa.bus import BUS, NO_REPLY, Bus, BusError, CallError
 from asa.core.errors import SetupError
 
-_BUS = "org.freedesktop.DBus"
-_BUS = "org.freedesktop.DBus"
 _NAME, _PATH, _EXTENSIONS = "org.gnome.Shell", "/org/gnome/Shell", "org.gnome.Shell.Extensions"
 _LIMIT_S = 5.0  # a Shell that draws answers within 20 ms
 
@@ -65,7 +63,7 @@ def ask(environment: Mapping[str, str], uuid: str) -> Shell | None:
     except BusError:
         return None  # no session, or one that is not this user's
     try:
-        if not _answer(bus, _BUS, "/org/freedesktop/DBus", _BUS, "NameHasOwner", _NAME):
+        if not _answer(bus, *BUS, "NameHasOwner", _NAME):
             return None  # a call to it would start one
         version = _answer(bus, _NAME, _PATH, "org.freedesktop.DBus.Properties", "Get", _NAME, "ShellVersion")
         known = None if version is None else _answer(bus, _NAME, _PATH, _EXTENSIONS, "GetExtensionInfo", uuid)
