@@ -5,26 +5,24 @@ Writes packed journals into one folder, each there as a whole or not at all. Wha
 again, so that an interrupted recording goes on.
 """
 
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from asa import wire
-from asa.core.errors import JournalError, LabError
+from asa.core.errors import JournalError
 from asa.journal import Journal
+from scenarios.guests import AtWork, Boot, Loop
+from scenarios.lab.guest import GuestResult
 from scenarios.recorder import Outcome
-from scenarios.runner_guests import Boot, Guesting
 
 SUFFIX = ".journal.xz"
 MOST_SESSIONS = 8
 """Of a guest: what is lost with it."""
 
 _CHANCES = 2  # of a part whose guest crashes
-_LOOK_S = 0.05
 _STARTS_S = 600.0  # to boot, to load Python and a scheduler, emulated on a busy host
 _SLOWER = 20.0  # most that guest time passes slower than the host's
 _AROUND_S = 30.0  # of a session beside the running phase
@@ -69,88 +67,78 @@ def plan(
     ]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Playing:
-    guest: Guesting
-    part: Part
-    out: Path
-    chance: int
-    words: deque[str] = field(default_factory=lambda: deque(maxlen=3))  # the last on stderr
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guests:
-    """Guests at work; `play` returns when all parts are done."""
+class _Try:
+    part: Part
+    chance: int
 
-    boot: Boot
-    command: Callable[[Part, Path], Sequence[str]]  # that records a part into a packed journal
-    folder: Path
-    seconds: int
-    begun: Callable[[Part], None]
-    heard: Callable[[Outcome], None]
-    lost: Callable[[Part, str], None]  # for good, with the reason
+
+class Guests(Loop[_Try]):
+    """Guests that record; `play` returns when all parts are done."""
+
+    def __init__(
+        self,
+        *,
+        boot: Boot,
+        command: Callable[[Part, Path], Sequence[str]],
+        folder: Path,
+        seconds: int,
+        begun: Callable[[Part], None],
+        heard: Callable[[Outcome], None],
+        lost: Callable[[Part, str], None],
+    ) -> None:
+        """`command` records a part into a packed journal; `lost` hears of a part that is given up, with the reason."""
+        super().__init__()
+        self._boot = boot
+        self._command = command
+        self._folder = folder
+        self._seconds = seconds
+        self._begun = begun
+        self._heard = heard
+        self._lost = lost
 
     def play(self, parts: Sequence[Part], at_once: int) -> None:
         """So many guests at once. Raises LabError when one cannot even be started; none runs on then."""
-        queue = deque((part, 1) for part in parts)
-        running: list[_Playing] = []
-        try:
-            while queue or running:
-                while queue and len(running) < at_once:
-                    running.append(self._start(*queue.popleft()))
-                for one in list(running):
-                    trouble = self._look(one)
-                    if trouble is None:
-                        continue
-                    running.remove(one)
-                    one.guest.stop()
-                    if trouble and one.chance < _CHANCES:
-                        queue.append((one.part, one.chance + 1))
-                    elif trouble:
-                        self.lost(one.part, trouble)
-                time.sleep(_LOOK_S)
-        finally:
-            for one in running:
-                one.guest.stop()
+        self._queue.extend(_Try(part=part, chance=1) for part in parts)
+        with self:
+            self.follow(at_once)
 
-    def _start(self, part: Part, chance: int) -> _Playing:
-        out = self.folder / "guests" / _name(part)
+    def _start(self, work: _Try) -> AtWork[_Try]:
+        part = work.part
+        out = self._folder / "guests" / _name(part)
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"part{SUFFIX}").unlink(missing_ok=True)
-        limit_s = _STARTS_S + _SLOWER * (self.seconds + _AROUND_S) * len(part.labels)
-        guest = self.boot(self.command(part, out / f"part{SUFFIX}"), out, limit_s)
-        self.begun(part)
-        return _Playing(guest=guest, part=part, out=out, chance=chance)
+        packed = out / f"part{SUFFIX}"
+        packed.unlink(missing_ok=True)
+        limit_s = _STARTS_S + _SLOWER * (self._seconds + _AROUND_S) * len(part.labels)
+        guest = self._boot(self._command(part, packed), out, limit_s)
+        self._begun(part)
+        return AtWork(guest=guest, work=work, out=out)
 
-    def _look(self, one: _Playing) -> str | None:
-        """None while it runs, "" when it has recorded, else what went wrong."""
-        trouble: str | None = None
+    def _hear(self, _one: AtWork[_Try], line: str) -> None:
         try:
-            result = one.guest.poll()
-        except LabError as error:
-            trouble, result = str(error), None
-        normal, errors = one.guest.output()
-        one.words.extend(line for line in errors if line.strip())
-        for line in normal:
-            self._hear(line)
-        if result is None:
-            return trouble
+            outcome = wire.from_json(line, Outcome)
+        except msgspec.DecodeError:
+            return  # a program's own words
+        self._heard(outcome)
+
+    def _ended(self, one: AtWork[_Try], result: GuestResult | None, trouble: str) -> None:
+        trouble = trouble if result is None else self._keep(one, result)
+        if trouble and one.work.chance < _CHANCES:
+            self._queue.append(_Try(part=one.work.part, chance=one.work.chance + 1))
+        elif trouble:
+            self._lost(one.work.part, trouble)
+
+    def _keep(self, one: AtWork[_Try], result: GuestResult) -> str:
+        """What went wrong, "" when it has recorded."""
         made = one.out / f"part{SUFFIX}"
         try:
             with Journal.unpack(made) as journal:
                 kept = bool(journal.sessions())
         except JournalError:
-            return f"the guest's part ended with code {result.exit_code}; it said: {' / '.join(one.words)[-300:]!r}"
+            return f"the guest's part ended with code {result.exit_code}; it said: {one.words!r}"
         if kept:
-            made.replace(_free(self.folder, one.part))
+            made.replace(_free(self._folder, one.work.part))
         return ""
-
-    def _hear(self, line: str) -> None:
-        try:
-            outcome = wire.from_json(line, Outcome)
-        except msgspec.DecodeError:
-            return  # a program's own words
-        self.heard(outcome)
 
 
 def _name(part: Part) -> str:

@@ -20,9 +20,10 @@ from calibration.fleet.guest import command
 from calibration.fleet.machines import Machine
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
+from scenarios.guests import Boot, booter
 from scenarios.lab import guest
 from scenarios.lab.guest import Lab
-from scenarios.runner_guests import Boot, Guests, booter
+from scenarios.runner_guests import Guests
 from scenarios.runner_plan import Outcome, Result, Trial
 from scenarios.session import place_for, prepare
 

@@ -31,9 +31,10 @@ from calibration.stages.ranking import LIVE, SHADOW, plain
 from calibration.stages.record import SUFFIX, Recorder
 from scenarios import catalogue, runner, runner_folder
 from scenarios.application import Tier
+from scenarios.guests import Boot, booter
 from scenarios.lab import guest
 from scenarios.runner_folder import Folder
-from scenarios.runner_guests import Boot, Guests, booter
+from scenarios.runner_guests import Guests
 from scenarios.runner_plan import Outcome, Result, Trial
 from scenarios.session import default_folder, place_for, prepare
 

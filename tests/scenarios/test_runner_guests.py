@@ -7,7 +7,7 @@ import pytest
 
 from asa import wire
 from asa.core.errors import GuestCrashError, LabError
-from scenarios import runner_folder, runner_guests
+from scenarios import guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.lab.guest import GuestResult
@@ -72,7 +72,7 @@ class FakeGuest:
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner_guests, "_LOOK_S", 0.0)
+    monkeypatch.setattr(guests, "_LOOK_S", 0.0)
     booted, kept = [], []
 
     def boot_with(fault):

@@ -23,9 +23,9 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     from asa.act.portfolio import Portfolio
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests
+    from scenarios.guests import booter
     from scenarios.lab import guest
     from scenarios.recorder_guests import Guests
-    from scenarios.runner_guests import booter
 
     folder, cpus = arguments.in_lab, arguments.cpus or _CPUS
     schedulers = (arguments.scheduler or "eevdf").split(",")

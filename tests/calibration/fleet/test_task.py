@@ -12,7 +12,7 @@ from asa.paths import Places
 from calibration.controllers.columns import Given
 from calibration.fleet.machines import MACHINES
 from calibration.fleet.task import Task, play
-from scenarios import runner_folder, runner_guests
+from scenarios import guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.lab.guest import GuestResult
@@ -43,7 +43,7 @@ class FakeGuest:
 
 @pytest.fixture
 def task(monkeypatch):
-    monkeypatch.setattr(runner_guests, "_LOOK_S", 0.0)
+    monkeypatch.setattr(guests, "_LOOK_S", 0.0)
     scenarios = find("P1")
     asked = Asked(
         tier=Tier.LAB,

@@ -15,7 +15,7 @@ from calibration.stages import play as stages_play
 from calibration.stages.guest import Options
 from calibration.stages.play import Here, InLab, bare, of_one_time, read_facts, usable
 from calibration.stages.record import SUFFIX
-from scenarios import catalogue, runner_folder, runner_guests
+from scenarios import catalogue, guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.lab.guest import GuestResult
@@ -80,7 +80,7 @@ class GuestAtWork:
 
 @pytest.mark.parametrize("record", [True, False])
 def test_guests_bring_back_results_facts_and_recordings(places, tmp_path, monkeypatch, record):
-    monkeypatch.setattr(runner_guests, "_LOOK_S", 0.0)
+    monkeypatch.setattr(guests, "_LOOK_S", 0.0)
     commands = []
 
     def boot(command, out, limit_s):

@@ -225,8 +225,9 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
     from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from scenarios import catalogue
+    from scenarios.guests import booter
     from scenarios.lab import guest
-    from scenarios.runner_guests import Guests, booter
+    from scenarios.runner_guests import Guests
     from scenarios.session import place_for, prepare
 
     asked = folder.plan.asked
