@@ -22,7 +22,8 @@ from asa.core.decision import Decision, Order, OrderKind, SchedulerName, bar
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
-from asa.decide import learning, standing, table
+from asa.decide import learning, penalties, table
+from asa.decide.books import Books
 from asa.decide.learning import LEARNING
 from asa.journal import Journal, Told
 from asa.lateness import LateTicks
@@ -59,8 +60,7 @@ class Assembly:
     rules: Rules
     model: Model  # that `rules` judge by
     meter: Meter
-    standing: standing.Standing
-    lessons: learning.Lessons
+    books: Books
     remote: "Remote | None"  # the root helper switches
     delay: RunDelay = field(default_factory=RunDelay)
 
@@ -91,15 +91,15 @@ class Assembly:
         rules = _rules(
             settings, portfolio, model, meter, places, may_switch=not why_not, gate=not no_gate, shadow=shadow
         )
-        marks = _standing(places.state / _STANDING, rules, clock, say)
-        lessons = _lessons(places.state / LEARNING, rules, say)
+        bars = _bars(places.state / _STANDING, rules, clock, say)
+        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, rules, say))
         status = StatusFile(places.run)
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
         sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock)
         book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
-            book.begin(session_header(places, clock.wall_ns(), settings, rules, model.sha256, marks, lessons.kept))
+            book.begin(session_header(places, clock.wall_ns(), settings, rules, model.sha256, books))
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -120,8 +120,7 @@ class Assembly:
             rules=rules,
             model=model,
             meter=meter,
-            standing=marks,
-            lessons=lessons,
+            books=books,
             remote=remote,
         )
 
@@ -159,14 +158,14 @@ class Assembly:
             reload=self.reload,
             meter=self.meter,
             take_orders=self._orders,
-            keep_standing=lambda marks: standing.save(self.places.state / _STANDING, marks),
+            keep_bars=lambda bars: penalties.save(self.places.state / _STANDING, bars),
             keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
             costs_us=lambda: self.sampler.cost_us,
             late=LateTicks(self.settings.interval_s, self.delay.waited_ns, self._slowest, goes_first).tick,
             cost_every=1 if self.shadow else self.settings.journal.costs_every,
             told=self._told,
             permit=(lambda: None) if remote is None else remote.permit,
-            state=State(standing=self.standing, lessons=self.lessons),
+            state=State(books=self.books),
         )
 
     def reload(self) -> Rules:
@@ -218,9 +217,8 @@ class Assembly:
 
     def _journal_again(self, agent: Agent) -> Journal | None:
         state, now_ns = agent.state, self.clock.wall_ns()
-        marks, learned = state.standing, state.lessons.kept
         return self.book.again(
-            session_header(self.places, now_ns, self.settings, agent.rules, self.model.sha256, marks, learned)
+            session_header(self.places, now_ns, self.settings, agent.rules, self.model.sha256, state.books)
         )
 
     def _orders(self) -> tuple[Order, ...]:
@@ -245,13 +243,13 @@ def _settings(
     return msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
 
 
-def _standing(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str], None]) -> standing.Standing:
+def _bars(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str], None]) -> penalties.Bars:
     try:
-        marks = standing.load(path)
-        return standing.refresh(marks, wall_ns=clock.wall_ns(), versions=rules.versions)
+        bars = penalties.load(path)
+        return penalties.refresh(bars, wall_ns=clock.wall_ns(), versions=rules.versions)
     except InputError as error:
         _move_away(path, error, say)
-        return standing.Standing()
+        return penalties.Bars()
 
 
 def _lessons(path: Path, rules: Rules, say: Callable[[str], None]) -> learning.Lessons:

@@ -15,8 +15,7 @@ import asa
 from asa import config, host, paths, wire
 from asa.act.kernel import sched_ext_state
 from asa.core.errors import JournalError, JournalLostError
-from asa.decide.learning import Learning
-from asa.decide.standing import Standing
+from asa.decide.books import Books
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Rules
 
@@ -115,8 +114,7 @@ def session_header(
     settings: config.Settings,
     rules: Rules,
     model: str,
-    standing: Standing,
-    learned: Learning,
+    books: Books,
 ) -> SessionHeader:
     """What a session that begins now goes by; `model` is the artefact's SHA-256, `started_ns` CLOCK_REALTIME."""
     state = sched_ext_state(places.sys)
@@ -132,7 +130,7 @@ def session_header(
         table=rules.table.path,
         model=model,
         versions=dict(rules.versions),
-        standing=wire.json_text(standing),
+        standing=wire.json_text(books.bars),
         stand_by=rules.may_stand_by,
-        learning=wire.json_text(learned),
+        learning=wire.json_text(books.lessons.kept),
     )

@@ -226,9 +226,9 @@ GONE: dict[str, tuple[object, str]] = {
     "guard.worse_by": (0.25, "asa.decide.guard.WORSE_BY"),
     "guard.settle_s": (2.0, "asa.decide.guard.SETTLE_S"),
     "guard.longest_cooldown_s": (3600.0, "asa.decide.policy_state.LONGEST_REST_S"),
-    "standing.first_s": (600.0, "asa.decide.standing.FIRST_S"),
-    "standing.most_s": (604_800.0, "asa.decide.standing.MOST_S"),
-    "standing.fade_s": (604_800.0, "asa.decide.standing.FADE_S"),
+    "standing.first_s": (600.0, "asa.decide.penalties.FIRST_S"),
+    "standing.most_s": (604_800.0, "asa.decide.penalties.MOST_S"),
+    "standing.fade_s": (604_800.0, "asa.decide.penalties.FADE_S"),
     "journal.commit_s": (10.0, "asa.journal.COMMIT_S"),
 }
 """Settings of earlier versions: the constant that each one is now, and where it stands; "": of what was removed.

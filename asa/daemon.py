@@ -33,7 +33,7 @@ from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
 from asa.decide.learning import Learning
-from asa.decide.standing import Standing
+from asa.decide.penalties import Bars
 from asa.journal import Journal, Told
 from asa.meter import Meter, Part
 from asa.pipeline import Rules, State, step
@@ -88,7 +88,7 @@ class Agent:
     reload: Callable[[], Rules]
     meter: Meter = field(default_factory=Meter)
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
-    keep_standing: Callable[[Standing], None] = lambda _: None  # raises AsaError when it cannot be written
+    keep_bars: Callable[[Bars], None] = lambda _: None  # raises AsaError when it cannot be written
     keep_learning: Callable[[Learning], None] = lambda _: None  # the same
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
     told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
@@ -116,7 +116,7 @@ class Agent:
         """
         with inboxes.signals(*_SIGNALS) as inbox, _tidied():
             start_ns = next_ns = self._learned_ns = self._unkept_ns = self.clock.monotonic_ns()
-            self._learned = self.state.lessons.kept
+            self._learned = self.state.books.lessons.kept
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
             try:
                 while True:
@@ -149,7 +149,7 @@ class Agent:
         self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
         orders, self._orders = tuple(self._orders), []
-        before, sizes = self.state.standing, dict(self._sizes)
+        before, sizes = self.state.books.bars, dict(self._sizes)
         self.state = step(self.rules, self.state, sample, news, orders, sizes)
         self.meter.lap(Part.STEP)
         decision = self.state.decision
@@ -161,8 +161,8 @@ class Agent:
                 self._order(self.switcher, decision.switch_to, decision.sentence)
             self.switcher.keep_ready(decision.standbys)
             self._sizes |= {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}
-        if self.state.standing is not before:
-            self._keep(self.keep_standing, self.state.standing)
+        if self.state.books.bars is not before:
+            self._keep(self.keep_bars, self.state.books.bars)
         if sample.monotonic_ns - self._learned_ns >= _KEEP_S * 1e9:
             self._learned_ns = sample.monotonic_ns
             self._keep_learned()
@@ -222,7 +222,7 @@ class Agent:
                 self.say(str(error))
 
     def _keep_learned(self) -> None:
-        kept = self.state.lessons.kept
+        kept = self.state.books.lessons.kept
         if kept is not self._learned:
             self._learned = kept
             self._keep(self.keep_learning, kept)
@@ -287,7 +287,7 @@ class Agent:
         self.say(line)
 
     def _aside(self, event: SwitchEvent) -> str:
-        held = self.state.memory.held
+        held = self.state.books.policy.held
         return "" if held is not None and held.scheduler == event.new else "set aside, "
 
     def _next_tick(self, due_ns: int) -> int:

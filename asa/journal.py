@@ -54,7 +54,7 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     table: str = ""  # the mapping table's path
     model: str = ""  # SHA-256 of the artefact
     versions: dict[str, str] = {}  # scheduler -> hash of its file
-    standing: str = ""  # asa.decide.standing.Standing as JSON
+    standing: str = ""  # asa.decide.penalties.Bars as JSON
     stand_by: bool = False  # schedulers may be kept loaded for their turn
     learning: str = ""  # asa.decide.learning.Learning as JSON
 

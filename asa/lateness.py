@@ -19,7 +19,7 @@ _WELL_AFTER = 60  # ticks in time, after which it is over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class SampleWindow:
     """From the start of one tick to the start of the next."""
 
     late_s: float  # more than the interval; a suspend does not count
@@ -29,7 +29,7 @@ class Stretch:
     realtime: bool  # the agent goes before all ordinary tasks
 
 
-def cause(stretch: Stretch) -> str:
+def cause(stretch: SampleWindow) -> str:
     """The likely one."""
     waited_s = stretch.waited_s
     if waited_s is not None and 2 * waited_s >= stretch.late_s:
@@ -74,7 +74,7 @@ class LateTicks:
         known = total_ns is not None and self._total_ns is not None
         waited_ns = total_ns - self._total_ns if total_ns is not None and self._total_ns is not None else None
         before_ns, took_ns = self._before_ns, self._took_ns
-        stretch = Stretch(
+        stretch = SampleWindow(
             late_s=(start_ns - self._start_ns) / 1e9 - self._interval_s if self._start_ns else 0.0,
             waited_s=((waited_ns or 0) + (before_ns or 0)) / 1e9 if known else None,
             worked_s=max(0, took_ns - (before_ns or 0)) / 1e9,
@@ -85,7 +85,7 @@ class LateTicks:
         self._total_ns, self._before_ns = total_ns, waited_ns
         return self._told_of(stretch)
 
-    def _told_of(self, stretch: Stretch) -> str:
+    def _told_of(self, stretch: SampleWindow) -> str:
         self._tick += 1
         if stretch.late_s >= max(LEAST_LATE_S, LATE_SHARE * self._interval_s):
             self._late = [tick for tick in self._late if tick > self._tick - _OF] + [self._tick]

@@ -23,13 +23,15 @@ from asa.core.decision import (
     SchedulerName,
     SwitchEvent,
     Vote,
+    Workload,
 )
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
 from asa.decide import guard, learning, policy, standbys, voting
+from asa.decide.books import Books
 from asa.decide.learning import Lessons
+from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import Signals, of_rates
-from asa.decide.standing import Standing
 from asa.decide.table import MappingTable
 from collectors import rates
 from collectors.rates import Rates
@@ -56,18 +58,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What one tick hands to the next.
-
-    `standing` and `lessons.kept` outlive the agent; they are other objects only when they changed.
-    """
+    """What one tick hands to the next: what is kept, and what this tick came to."""
 
     sample: RawSample | None = None
     seen: features.Window = field(default_factory=features.Window)
     votes: voting.FilterState = field(default_factory=voting.FilterState)
-    memory: policy.PolicyState = field(default_factory=policy.PolicyState)
+    books: Books = field(default_factory=Books)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
-    standing: Standing = field(default_factory=Standing)
-    lessons: Lessons = field(default_factory=Lessons)
     decision: Decision | None = None
     signals: Signals | None = None  # what the guard saw of this tick
 
@@ -85,51 +82,41 @@ def step(
     `news` is what the switcher reported since the last tick, `orders` what a person said, `sizes` the bytes that
     waiting schedulers hold, as far as they are known; none of them may be given twice.
     """
-    memory = policy.powered(previous.memory, sample.battery_saver, sample.on_battery)
-    standing, lessons = previous.standing, previous.lessons
+    now = Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns)
+    books = replace(
+        previous.books, policy=policy.powered(previous.books.policy, sample.battery_saver, sample.on_battery)
+    )
     for event in news:
-        memory, standing = policy.learn(memory, standing, event, wall_ns=sample.wall_ns, rules=rules)
-    current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else memory.running)
-    believed = (memory.running or EEVDF) if rules.shadow and current is not None else current
+        books = policy.learn(books, event, wall_ns=now.wall_ns, rules=rules)
+    running = books.policy.running
+    current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else running)
+    believed = (running or EEVDF) if rules.shadow and current is not None else current
     for order in orders:
-        memory, standing = policy.obey(memory, standing, order, believed)
-        lessons = learning.obey(lessons, order)
+        books = policy.obey(books, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
-    memory = memory if derived is not None else replace(memory, guard=guard.broken_off(memory.guard))
+    if derived is None:
+        books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)
     judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
     before = previous.votes if derived is not None else voting.FilterState()
-    votes = voting.take(before, rules.voting, sample.monotonic_ns, judged, current=memory.workload)
+    votes = voting.take(before, rules.voting, now.monotonic_ns, judged, current=books.policy.workload)
     signals = _signals(sample, derived)
-    memory, standing, verdict = policy.decide(
-        memory,
-        standing,
-        votes.vote,
-        now_ns=sample.monotonic_ns,
-        wall_ns=sample.wall_ns,
-        current=believed,
-        signals=signals,
-        rules=rules,
-        ready=previous.readiness.chosen,
-        lessons=lessons,
-    )
+    tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=previous.readiness.chosen)
+    books, verdict = policy.decide(books, tick, now, rules)
     readiness = previous.readiness
     if rules.may_stand_by:
-        readiness = standbys.observe(readiness, probabilities, sample.monotonic_ns, rules.voting.window_s)
-        readiness = standbys.weigh(readiness, sizes or {})
-        readiness = _stand_by(rules, readiness, memory, standing, lessons, sample, derived)
-    decision = _decision(sample, probabilities, votes.vote, memory, verdict, current)
-    decision = replace(decision, standbys=readiness.chosen) if readiness.chosen else decision
+        readiness = standbys.observe(readiness, probabilities, now.monotonic_ns, rules.voting.window_s)
+        pressure = None if derived is None else derived.pressure_memory_some_share
+        readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, pressure, rules)
+    decision = _decision(sample, probabilities, votes.vote, books.policy.workload, verdict)
     return State(
         sample=sample,
         seen=seen,
         votes=votes,
-        memory=memory,
+        books=replace(books, lessons=_learned(previous, books, verdict, now, rules, gap=derived is None)),
         readiness=readiness,
-        standing=standing,
-        lessons=_learned(lessons, rules, previous, memory, verdict, sample, derived),
-        decision=decision,
+        decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
     )
 
@@ -140,72 +127,45 @@ def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
 
 
 def _stand_by(
-    rules: Rules,
-    readiness: standbys.Readiness,
-    memory: policy.PolicyState,
-    standing: Standing,
-    lessons: Lessons,
-    sample: RawSample,
-    derived: Rates | None,
+    readiness: standbys.Readiness, books: Books, sample: RawSample, memory_pressure: float | None, rules: Rules
 ) -> standbys.Readiness:
-    spare = rules.may_switch and not memory.hold and sample.sched_ext is not None and not memory.power.saver
+    state, now = books.policy, Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns)
+    spare = rules.may_switch and not state.hold and sample.sched_ext is not None and not state.power.saver
     served = {}
     for workload in readiness.classes if spare else ():
-        out = policy.out_for(memory, standing, workload, wall_ns=sample.wall_ns, rules=rules)
-        wanted = policy.serves(memory, workload, now_ns=sample.monotonic_ns, out=out, rules=rules, lessons=lessons)
+        out = policy.out_for(books, workload, wall_ns=now.wall_ns, rules=rules)
+        wanted = policy.first_choice(books, workload, now, rules, out=out)
         if wanted is not None:
             served[workload] = wanted
-    return standbys.choose(
-        readiness,
-        now_ns=sample.monotonic_ns,
-        served=served,
-        running=memory.running,
-        pending=memory.pending,
-        memory_pressure=None if derived is None else derived.pressure_memory_some_share,
-        spare=spare,
-        count=rules.standby.count,
-    )
+    scene = standbys.Scene(running=state.running, pending=state.pending, memory_pressure=memory_pressure, spare=spare)
+    return standbys.choose(readiness, now_ns=now.monotonic_ns, served=served, scene=scene, count=rules.standby.count)
 
 
-def _learned(
-    lessons: Lessons,
-    rules: Rules,
-    previous: State,
-    memory: policy.PolicyState,
-    verdict: policy.Verdict,
-    sample: RawSample,
-    derived: Rates | None,
-) -> Lessons:
+def _learned(previous: State, books: Books, verdict: policy.Verdict, now: Now, rules: Rules, *, gap: bool) -> Lessons:
     last = previous.sample
-    known = last is not None and derived is not None  # after a gap nobody knows what was in force
-    return learning.note(
-        lessons,
-        before=previous.memory,
-        after=memory,
-        verdict=verdict,
-        elapsed_s=(sample.monotonic_ns - last.monotonic_ns) / 1e9 if known and last is not None else 0.0,
-        now_ns=sample.monotonic_ns,
-        wall_ns=sample.wall_ns,
-        rules=rules,
+    # after a gap nobody knows what was in force
+    elapsed_s = 0.0 if gap or last is None else (now.monotonic_ns - last.monotonic_ns) / 1e9
+    tick = learning.Tick(
+        before=previous.books.policy, after=books.policy, worse=verdict.worse, elapsed_s=elapsed_s, now=now
     )
+    return learning.note(books.lessons, tick, rules)
 
 
 def _decision(
     sample: RawSample,
     probabilities: Probabilities | None,
     vote: Vote,
-    memory: policy.PolicyState,
+    workload: Workload | None,
     verdict: policy.Verdict,
-    current: SchedulerName | None,
 ) -> Decision:
     blind = probabilities is None and verdict.switch_to is None and vote.workload is None
     decision = Decision(
         monotonic_ns=sample.monotonic_ns,
         probabilities=probabilities,
         vote=vote,
-        workload=memory.workload,
+        workload=workload,
         wanted=verdict.wanted,
-        current=current,
+        current=None,
         switch_to=verdict.switch_to,
         reason=Reason.NO_RATES if blind else verdict.reason,
         sentence="no rates yet: first sample, or after a gap" if blind else verdict.sentence,

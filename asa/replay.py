@@ -128,7 +128,7 @@ def _as_found(state: State, tick: Tick) -> State:
     current = None if tick.decision is None else tick.decision.current
     if tick.decision is None or current in (None, EEVDF) or tick.decision.reason == "no-rates":
         return state
-    return replace(state, memory=PolicyState(running=current))
+    return replace(state, books=replace(state.books, policy=PolicyState(running=current)))
 
 
 class _Machine:

@@ -12,6 +12,7 @@ from asa.core.decision import Decision, Probabilities
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Account, Accountant, switched
+from asa.decide.policy_state import Now
 from asa.decide.signals import Signals
 from asa.status import Status, Waiting
 from collectors.sampler import HostSampler
@@ -50,15 +51,15 @@ class Reporter:
         if scheduler != self._since[0]:
             self._since = (scheduler, now_ns)
         how = self.how()
-        memory, counts = agent.state.memory, agent.counts
+        state, counts = agent.state.books.policy, agent.counts
         account = self._account(agent, now_ns, monotonic_ns)
         return Status(
             pid=os.getpid(),
             asa_version=asa.__version__,
             started_ns=self._started_ns,
             updated_ns=now_ns,
-            mode=_mode(how.way, memory.hold),
-            mode_reason=memory.hold or how.mode_reason,
+            mode=_mode(how.way, state.hold),
+            mode_reason=state.hold or how.mode_reason,
             workload=decision.workload,
             confidence=round(decision.vote.confidence, 4),
             probabilities=_shares(decision.probabilities),
@@ -69,7 +70,7 @@ class Reporter:
             sentence=decision.sentence,
             switches=counts.switches,
             failures=counts.failures,
-            set_aside=sorted(memory.set_aside),
+            set_aside=sorted(state.set_aside),
             last_event=counts.last_event,
             table=agent.rules.table.path,
             table_prior=agent.rules.table.prior,
@@ -84,9 +85,9 @@ class Reporter:
             missing_sources=self.sampler.missing | self.sampler.failing,
             slow_sources=self.sampler.slow,
             cost_us=self.sampler.cost_us,
-            held=memory.held is not None,
-            held_until_ns=memory.held.until_ns if memory.held is not None else None,
-            chosen=memory.held.scheduler if memory.held is not None else None,
+            held=state.held is not None,
+            held_until_ns=state.held.until_ns if state.held is not None else None,
+            chosen=state.held.scheduler if state.held is not None else None,
             way=how.way,
             way_reason=how.no_gate if how.way == "plain" else "",
             standbys=self._standbys(now_ns - monotonic_ns),
@@ -104,10 +105,7 @@ class Reporter:
         )
 
     def _account(self, agent: Agent, now_ns: int, monotonic_ns: int) -> Account:
-        state, rules = agent.state, agent.rules
-        return self._accountant.account(
-            state.memory, state.standing, now_ns=monotonic_ns, wall_ns=now_ns, rules=rules, lessons=state.lessons
-        )
+        return self._accountant.account(agent.state.books, Now(monotonic_ns=monotonic_ns, wall_ns=now_ns), agent.rules)
 
     def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:
         return tuple(

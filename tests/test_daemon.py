@@ -56,7 +56,7 @@ def test_an_order_that_did_not_reach_its_scheduler_is_not_held_against_it(monkey
     bench = Bench("scx_one")
     monkeypatch.setattr(bench.machine, "begin", gone)
     bench.run(4)
-    (out,) = bench.agent.state.memory.quarantine.outs
+    (out,) = bench.agent.state.books.policy.quarantine.outs
     assert (out.words, out.failed_ns) == ("not started: the helper: the bus has ended", ())
 
 
@@ -88,7 +88,7 @@ def test_a_stranger_means_hands_off():
     bench.machine.news.append(bench.machine.event(SwitchOutcome.FOREIGN, EEVDF, SchedulerName("layered")))
     bench.run(6)
     assert bench.machine.orders == []
-    assert bench.agent.state.memory.stranger
+    assert bench.agent.state.books.policy.stranger
 
 
 def test_reload_keeps_what_is_in_force_when_the_new_settings_are_wrong():

@@ -56,11 +56,11 @@ def test_a_choice_that_cannot_be_started_ends_on_hold(bench):
     bench.at[5] = lambda: ask(bench, requests.Switch(scheduler="scx_two"))
     bench.run(15)
     assert bench.machine.orders == [ONE, TWO]
-    assert bench.agent.state.memory.hold == (
+    assert bench.agent.state.books.policy.hold == (
         "scx_two, chosen by hand, could not be loaded, and what ran goes on (scx_two: not installed);"
         " held by the user until `asa resume`"
     )
-    assert bench.agent.state.memory.set_aside == frozenset()
+    assert bench.agent.state.books.policy.set_aside == frozenset()
 
 
 def test_two_samples_never_stand_close_together_whenever_somebody_asks(bench):

@@ -157,7 +157,7 @@ def a_day(path):
         "largest_mb": largest_mb,
         "left": left,
         "outcomes": machine.outcomes,
-        "marks": len(state.standing.marks),
+        "marks": len(state.books.bars.marks),
         "compared": again.compared,
         "differing": again.differing,
         "by_field": again.by_field,

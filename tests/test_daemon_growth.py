@@ -156,6 +156,6 @@ def test_ticks_leave_no_memory_behind(samples, tmp_path):
         gc.enable()
         status.close()
     assert agent.counts.switches == 1
-    assert agent.state.memory.guard.trial is not None
+    assert agent.state.books.policy.guard.trial is not None
     assert gc.get_freeze_count() == 0
     assert blocks[MEASURED] - blocks[SETTLED] < MOST_BLOCKS

@@ -11,6 +11,10 @@ from asa.core.errors import AsaError
 from asa.decide.learning import Learning, Lessons
 
 
+def with_lessons(state, lessons):
+    return replace(state, books=replace(state.books, lessons=lessons))
+
+
 def test_what_was_learned_is_kept_at_the_end_and_only_when_it_changed(monkeypatch):
     bench, kept = Bench("scx_one"), []
     bench.agent.keep_learning = kept.append
@@ -19,7 +23,7 @@ def test_what_was_learned_is_kept_at_the_end_and_only_when_it_changed(monkeypatc
     bench, new = Bench("scx_one"), Learning(tried_s=5.0)
 
     def learned():
-        bench.agent.state = replace(bench.agent.state, lessons=Lessons(kept=new))
+        bench.agent.state = with_lessons(bench.agent.state, Lessons(kept=new))
 
     bench.agent.keep_learning = kept.append
     bench.at[2] = learned
@@ -27,7 +31,7 @@ def test_what_was_learned_is_kept_at_the_end_and_only_when_it_changed(monkeypatc
     assert kept == [new]
     monkeypatch.setattr("asa.daemon._KEEP_S", 0.05)  # and now and then, should the agent be killed
     bench.seen.clear()
-    bench.at = {2: lambda: setattr(bench.agent, "state", replace(bench.agent.state, lessons=Lessons()))}
+    bench.at = {2: lambda: setattr(bench.agent, "state", with_lessons(bench.agent.state, Lessons()))}
     bench.at[8] = lambda: kept.append("then")
     bench.run(10)
     assert kept[1:] == [Learning(), "then"]
@@ -39,7 +43,9 @@ def test_what_a_trial_costs_is_on_the_disk_before_it_begins(monkeypatch):
         if state.decision.switch_to is None:
             return state
         paid = Lessons(kept=Learning(credit_s=0.5))
-        return replace(state, decision=replace(state.decision, reason=Reason.TRYING), lessons=paid)
+        return replace(
+            state, decision=replace(state.decision, reason=Reason.TRYING), books=replace(state.books, lessons=paid)
+        )
 
     step, kept = daemon.step, []
     monkeypatch.setattr(daemon, "step", tried)
@@ -57,6 +63,6 @@ def test_what_cannot_be_kept_is_said(monkeypatch):
         raise AsaError("the disk is full")
 
     bench.agent.keep_learning = full
-    bench.at[2] = lambda: setattr(bench.agent, "state", replace(bench.agent.state, lessons=Lessons(kept=Learning())))
+    bench.at[2] = lambda: setattr(bench.agent, "state", with_lessons(bench.agent.state, Lessons(kept=Learning())))
     bench.run(4)
     assert "the disk is full; it is kept for this run only" in bench.said

@@ -15,7 +15,7 @@ from asa.bus import BusError
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
 from asa.decide import learning, table
-from asa.decide.learning import Duel, Learning
+from asa.decide.learning import Comparison, Learning
 from asa.doctor import Level, examine
 from asa.status import Switched
 from collectors.ebpf.layout import PROGRAMS
@@ -71,7 +71,7 @@ def test_what_is_there_is_shown(places):
 def test_what_daily_use_taught(places):
     path = places.state / "learning.json"
     assert findings(places)["learning"].text == f"nothing yet ({path})"
-    duel = Duel(workload="a", one="b", other="c", one_version="", other_version="", won=13, alike=2, at_ns=0)
+    duel = Comparison(workload="a", one="b", other="c", one_version="", other_version="", won=13, alike=2, at_ns=0)
     learning.save(path, Learning(duels=(duel,)))
     assert findings(places)["learning"].text == (
         f"comparisons of schedulers in daily use: 15, orders settled by them: 1 ({path})"

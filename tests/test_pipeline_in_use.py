@@ -9,18 +9,19 @@ from pipeline_machine import ONE, THREE, TWO, A, B, C, Machine, S
 
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, Reason, SchedulerName, SwitchOutcome
+from asa.decide.books import Books
 from asa.pipeline import State, step
 
 
-def test_what_the_guard_takes_back_is_remembered_in_the_standing():
+def test_what_the_guard_takes_back_is_remembered_as_a_bar():
     machine = Machine()
     decisions = machine.run(120, A, lambda scheduler: 0.1 if scheduler == EEVDF else 0.7)
     revert = next(decision for decision in decisions if decision.reason is Reason.REVERTED)
     assert (revert.switch_to, revert.current) == (EEVDF, ONE)
     assert "a regressed under scx_one compared with eevdf" in revert.sentence
-    assert {mark.scheduler for mark in machine.state.standing.marks} >= {ONE}
+    assert {mark.scheduler for mark in machine.state.books.bars.marks} >= {ONE}
     again = Machine()  # after a restart
-    again.state = State(standing=machine.state.standing)
+    again.state = State(books=Books(bars=machine.state.books.bars))
     assert ONE not in {decision.switch_to for decision in again.run(60, A)}
 
 

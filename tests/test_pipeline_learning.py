@@ -13,7 +13,9 @@ from asa.config import PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome
 from asa.decide import learning
 from asa.decide.account import Accountant
-from asa.decide.learning import TRIAL_S, Duel, Learning, begin
+from asa.decide.books import Books
+from asa.decide.learning import TRIAL_S, Comparison, Learning, begin
+from asa.decide.policy_state import Now
 from asa.decide.table import Entry
 from asa.decide.tablefile import Cost
 from asa.journal import Journal, SessionHeader
@@ -33,13 +35,13 @@ def test_what_is_worse_run_after_run_is_not_chosen_any_more():
     kept, runs = Learning(), 0
     while True:
         machine = Machine()  # the bar of the last run has passed, say: its standing is left out
-        machine.state = State(lessons=begin(kept, machine.rules.versions))
+        machine.state = State(books=Books(lessons=begin(kept, machine.rules.versions)))
         decisions = machine.run(90, A, bad_one)
         if not any(decision.reason is Reason.REVERTED for decision in decisions):
             break
         runs += 1
         assert runs < 20
-        kept = wire.from_json(wire.json_bytes(machine.state.lessons.kept), Learning)
+        kept = wire.from_json(wire.json_bytes(machine.state.books.lessons.kept), Learning)
     assert runs == 13
     assert machine.attached == EEVDF
     assert {decision.wanted for decision in decisions[10:]} == {EEVDF}
@@ -58,9 +60,7 @@ def places(machine):
 
 def account(machine, now_ns=0):
     state = machine.state
-    return Accountant().account(
-        state.memory, state.standing, now_ns=now_ns, wall_ns=10**18, rules=machine.rules, lessons=state.lessons
-    )
+    return Accountant().account(state.books, Now(monotonic_ns=now_ns, wall_ns=10**18), machine.rules)
 
 
 def test_the_account_tells_what_was_learned_and_what_it_cost():
@@ -77,18 +77,18 @@ def test_the_account_tells_what_was_learned_and_what_it_cost():
 
 def test_learning_can_be_off():
     machine = Machine()
-    beaten = Duel(workload=A, one=EEVDF, other=ONE, one_version="", other_version="", won=40, at_ns=0)
-    machine.state = State(lessons=begin(Learning(duels=(beaten,)), {}))
+    beaten = Comparison(workload=A, one=EEVDF, other=ONE, one_version="", other_version="", won=40, at_ns=0)
+    machine.state = State(books=Books(lessons=begin(Learning(duels=(beaten,)), {})))
     machine.rules = replace(machine.rules, policy=PolicySettings(cooldown_s=10.0, learn=False))
     machine.run(60, A)
     assert machine.attached == ONE
-    assert machine.state.lessons.kept.duels == (beaten,)
+    assert machine.state.books.lessons.kept.duels == (beaten,)
 
 
 def recorded(path, machine, kept):
     """A session in which classes come and go, others are tried and one is taken back, with its journal."""
     lessons = begin(kept, machine.rules.versions)
-    machine.state = State(lessons=lessons)
+    machine.state = State(books=Books(lessons=lessons))
     with Journal.open(path) as journal:
         journal.begin(
             SessionHeader(
@@ -143,14 +143,14 @@ def scored(machine):
 def test_a_journal_replays_to_the_same_decisions(tmp_path):
     machine = Machine()
     machine.rules = replace(machine.rules, policy=ALLOWED, table=scored(machine))
-    beaten = Duel(workload=B, one=ONE, other=TWO, one_version="", other_version="", won=13, at_ns=0)
+    beaten = Comparison(workload=B, one=ONE, other=TWO, one_version="", other_version="", won=13, at_ns=0)
     script = recorded(tmp_path / "j", machine, Learning(credit_s=TRIAL_S, duels=(beaten,)))
     rules = replace(machine.rules, classifier=Script(machine, script[1:]))
     with Journal.look(tmp_path / "j") as journal:
         learned = wire.from_json(journal.sessions()[0].header.learning, Learning)
         reasons = {decision.reason for decision in journal.decisions(1)}
         assert {Reason.TRYING, Reason.COST, Reason.REVERTED, Reason.BETTER} <= reasons
-        again = replay(ticks(journal, 1), rules, State(lessons=begin(learned, rules.versions)), {})
+        again = replay(ticks(journal, 1), rules, State(books=Books(lessons=begin(learned, rules.versions))), {})
         assert (again.compared, again.differing) == (len(script), 0), again.by_field
         rules = replace(machine.rules, classifier=Script(machine, script[1:]))
         assert replay(ticks(journal, 1), rules, State(), {}).differing > 0  # it is what was learned that it needs

@@ -69,10 +69,10 @@ def test_the_guard_does_not_compare_across_a_change_of_power():
     machine = laptop()
     machine.on_battery = False
     machine.run(60, A, lambda _: 0.05)
-    assert machine.state.memory.guard.seen
+    assert machine.state.books.policy.guard.seen
     machine.on_battery = True
     machine.run(1, A)
-    assert not machine.state.memory.guard.seen
+    assert not machine.state.books.policy.guard.seen
     # much worse than on mains, as it is with slow processors: nobody's fault
     decisions = machine.run(120, A, lambda _: 0.7)
     assert Reason.REVERTED not in {decision.reason for decision in decisions}
@@ -82,9 +82,11 @@ def test_the_guard_does_not_compare_across_a_change_of_power():
 def test_what_the_guard_kept_to_is_not_kept_to_on_battery_saver():
     machine = laptop()
     machine.run(60, A, lambda _: 0.05)
-    memory = machine.state.memory
+    memory = machine.state.books.policy
     revert = Revert(workload=A, back=THREE, count=1, at_ns=machine.now_s * S)
-    machine.state = replace(machine.state, memory=replace(memory, reverts=(revert,)))
+    machine.state = replace(
+        machine.state, books=replace(machine.state.books, policy=replace(memory, reverts=(revert,)))
+    )
     assert machine.run(1, A)[0].wanted == THREE
     machine.battery_saver = True
     assert machine.run(1, A)[0].wanted == EEVDF
@@ -94,14 +96,14 @@ def test_what_was_seen_before_a_suspend_does_not_vote_after_it():
     machine = Machine()
     machine.run(60, A)
     assert len(machine.state.votes.window.entries) > 1
-    assert machine.state.lessons.open
-    assert machine.state.memory.guard.trial.blocks > 1
+    assert machine.state.books.lessons.open
+    assert machine.state.books.policy.guard.trial.blocks > 1
     machine.suspended_s = 3600  # CLOCK_MONOTONIC goes on as if nothing had been
     woken = machine.run(1, A)[0]
     assert (woken.probabilities, woken.vote.workload, woken.reason) == (None, None, Reason.NO_RATES)
     assert machine.state.votes.window.entries == ()
-    assert machine.state.lessons.open == ()
-    assert machine.state.memory.guard.trial is None  # the next block is of a new stretch
+    assert machine.state.books.lessons.open == ()
+    assert machine.state.books.policy.guard.trial is None  # the next block is of a new stretch
     decisions = machine.run(10, A)
     assert decisions[0].vote.workload == A
     assert {decision.switch_to for decision in decisions} == {None}  # what ran goes on

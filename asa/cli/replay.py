@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     from asa import config, wire
     from asa.cli.journal import chosen, session_of
     from asa.decide import learning
-    from asa.decide.standing import Standing
+    from asa.decide.books import Books
+    from asa.decide.penalties import Bars
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
     from asa.report.markup import plain
@@ -81,12 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
         rules = _rules(journal, number, header, settings, models)
-        standing = _kept(header.standing, Standing, "standing")
+        bars = _kept(header.standing, Bars, "standing")
         learned = _kept(header.learning, learning.Learning, "learning")
         found = replay(
             ticks(journal, number),
             rules,
-            State(standing=standing, lessons=learning.begin(learned, rules.versions)),
+            State(books=Books(bars=bars, lessons=learning.begin(learned, rules.versions))),
             usual_delays(journal.events(number)),
             _permitted if tried is not None else partial(_renewed, models=models),
         )

@@ -13,13 +13,14 @@ from statistics import median
 import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
-from asa.decide import learning
-from asa.decide import standing as standings
+from asa.decide import learning, penalties
+from asa.decide.books import Books
 from asa.decide.guard import LOOKS, GuardState
 from asa.decide.learning import Learning, Lessons
+from asa.decide.penalties import Cause
 from asa.decide.policy import PolicyState, Rules
+from asa.decide.policy_state import Now
 from asa.decide.signals import Signal
-from asa.decide.standing import Cause, Standing
 from asa.status import Compared, Learned, Place, Showing, Switched
 
 _LAST_RESORT = "the kernel's own: serves when no other may"
@@ -53,36 +54,33 @@ class Accountant:
 
     def account(
         self,
-        memory: PolicyState,
-        standing: Standing,
-        *,
-        now_ns: int,
-        wall_ns: int,
+        books: Books,
+        now: Now,
         rules: Rules,
-        lessons: Lessons = learning.NOTHING,
     ) -> Account:
-        """Of the tick at `now_ns` (CLOCK_MONOTONIC), which was `wall_ns` (CLOCK_REALTIME)."""
-        outs = (memory.set_aside, memory.barred, memory.quarantine, standing)
-        ranked_for = (memory.workload, memory.power, rules.table, rules.policy, lessons.better, *outs)
+        """Of the tick at `now`."""
+        state, lessons = books.policy, books.lessons
+        outs = (state.set_aside, state.barred, state.quarantine, books.bars)
+        ranked_for = (state.workload, state.power, rules.table, rules.policy, lessons.better, *outs)
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
-            self._ranking = ranking(memory, standing, now_ns=now_ns, wall_ns=wall_ns, rules=rules, lessons=lessons)
-        learned_for = (memory.workload, rules.policy, lessons.kept.duels)
+            self._ranking = ranking(books, now, rules)
+        learned_for = (state.workload, rules.policy, lessons.kept.duels)
         if not _same(learned_for, self._learned_for):
             self._learned_for = learned_for
-            self._learned = learned(memory, lessons, rules)
+            self._learned = learned(state, lessons, rules)
         elif self._kept is not lessons.kept and self._learned is not None:  # each tick where others may be tried
             self._learned = msgspec.structs.replace(self._learned, **_spent(lessons.kept))
         self._kept = lessons.kept
-        shown_for = (memory.workload, memory.running, memory.guard.seen)
+        shown_for = (state.workload, state.running, state.guard.seen)
         if not _same(shown_for, self._shown_for):
             self._shown_for = shown_for
-            self._showings = showings(memory)
-        blocks = _trial_blocks(memory)
+            self._showings = showings(state)
+        blocks = _trial_blocks(state)
         return Account(
             ranking=self._ranking,
-            barred=tuple(sorted(memory.barred)),
-            keeps_to=_keeps_to(memory, now_ns, rules),
+            barred=tuple(sorted(state.barred)),
+            keeps_to=_keeps_to(state, now.monotonic_ns, rules),
             guard=self._showings,
             guard_blocks=blocks or 0,
             guard_next_look=None if blocks is None else next((at for at, _ in LOOKS if at > blocks), None),
@@ -90,41 +88,34 @@ class Accountant:
         )
 
 
-def ranking(
-    memory: PolicyState,
-    standing: Standing,
-    *,
-    now_ns: int,
-    wall_ns: int,
-    rules: Rules,
-    lessons: Lessons = learning.NOTHING,
-) -> tuple[Place, ...]:
+def ranking(books: Books, now: Now, rules: Rules) -> tuple[Place, ...]:
     """The table's schedulers for the class in force as they are asked now, why one is out, and what was learned.
 
     EEVDF, the last resort, is always there.
     """
-    workload = memory.workload
-    ranked = () if workload is None else rules.table.ranked(workload, saver=memory.power.saver)
+    state, now_ns = books.policy, now.monotonic_ns
+    workload = state.workload
+    ranked = () if workload is None else rules.table.ranked(workload, saver=state.power.saver)
     if not ranked:
         return ()
     outs: dict[str, tuple[str, int | None]] = {}
-    for one in memory.quarantine.outs:
+    for one in state.quarantine.outs:
         if now_ns < one.until_ns:
-            outs[one.scheduler] = (one.words, wall_ns + one.until_ns - now_ns)
-    for mark in standings.barring(standing, workload, wall_ns, rules.versions):
+            outs[one.scheduler] = (one.words, now.wall_ns + one.until_ns - now_ns)
+    for mark in penalties.barring(books.bars, workload, now.wall_ns, rules.versions):
         if _longer(mark.until_ns, outs.get(mark.scheduler)):
             words = _WORDS[mark.cause].format(count=mark.count)
             outs[mark.scheduler] = (f"{words}: {mark.why}", mark.until_ns)
     reasons = dict(ranked)
     reasons.setdefault(EEVDF, _LAST_RESORT)
     places = []
-    for name, proof in _moved(reasons, memory, lessons, rules).items():
+    for name, proof in _moved(reasons, state, books.lessons, rules).items():
         out, until_ns = outs.get(name, ("", None))
         places.append(Place(scheduler=name, why=reasons[name], learned=proof, out=out, until_ns=until_ns))
     return tuple(places)
 
 
-def learned(memory: PolicyState, lessons: Lessons, rules: Rules) -> Learned | None:
+def learned(state: PolicyState, lessons: Lessons, rules: Rules) -> Learned | None:
     """What daily use has taught, in all and about the class in force; None: it is not to teach anything."""
     if not rules.policy.learn:
         return None
@@ -135,7 +126,7 @@ def learned(memory: PolicyState, lessons: Lessons, rules: Rules) -> Learned | No
         here=tuple(
             Compared(one=duel.one, other=duel.other, won=duel.won, lost=duel.lost, alike=duel.alike, better=duel.better)
             for duel in kept.duels
-            if duel.workload == memory.workload
+            if duel.workload == state.workload
         ),
         allowed_share=rules.policy.explore_share,
         **_spent(kept),
@@ -147,14 +138,14 @@ def _spent(kept: Learning) -> dict[str, float]:
     return {name: getattr(kept, name) for name in names}
 
 
-def showings(memory: PolicyState) -> tuple[Showing, ...]:
+def showings(state: PolicyState) -> tuple[Showing, ...]:
     """What the guard remembers of the class in force, by scheduler; the one in force last."""
     found = [
         _showing(scheduler, blocks)
-        for (workload, scheduler), blocks in memory.guard.seen.items()
-        if workload == memory.workload
+        for (workload, scheduler), blocks in state.guard.seen.items()
+        if workload == state.workload
     ]
-    return tuple(sorted(found, key=lambda showing: showing.scheduler == (memory.running or EEVDF)))
+    return tuple(sorted(found, key=lambda showing: showing.scheduler == (state.running or EEVDF)))
 
 
 def switched(events: Iterable[tuple[int, SwitchEvent]]) -> tuple[Switched, ...]:
@@ -184,19 +175,19 @@ def _showing(scheduler: str, blocks: tuple[tuple[float | None, ...], ...]) -> Sh
     return Showing(scheduler=scheduler, blocks=len(blocks), medians=medians)
 
 
-def _trial_blocks(memory: PolicyState) -> int | None:
-    guard: GuardState = memory.guard
-    trial, running = guard.trial, memory.running or EEVDF
-    if trial is None or (trial.workload, trial.scheduler) != (memory.workload, running) or running == EEVDF:
+def _trial_blocks(state: PolicyState) -> int | None:
+    guard: GuardState = state.guard
+    trial, running = guard.trial, state.running or EEVDF
+    if trial is None or (trial.workload, trial.scheduler) != (state.workload, running) or running == EEVDF:
         return None
     return trial.blocks
 
 
 def _moved(
-    reasons: dict[SchedulerName, str], memory: PolicyState, lessons: Lessons, rules: Rules
+    reasons: dict[SchedulerName, str], state: PolicyState, lessons: Lessons, rules: Rules
 ) -> dict[SchedulerName, str]:
     """The ranking in its learned order: who proved better than one above stands right before it. Name -> the proof."""
-    order, workload = dict.fromkeys(reasons, ""), memory.workload
+    order, workload = dict.fromkeys(reasons, ""), state.workload
     if workload is None or not rules.policy.learn:
         return order
     for worse, betters in lessons.better.get(workload, {}).items():
@@ -204,9 +195,9 @@ def _moved(
         up = next((name for name in betters if name in order), None)
         if up is None or worse not in order or names.index(up) < names.index(worse):
             continue
-        if not rules.table.allows(workload, up, saver=memory.power.saver):
+        if not rules.table.allows(workload, up, saver=state.power.saver):
             continue
-        duel = learning.duel_of(lessons, workload, up, worse)
+        duel = learning.comparison_of(lessons, workload, up, worse)
         assert duel is not None  # noqa: S101  # else nothing were proved
         won = duel.won if duel.one == up else duel.lost
         order[up] = f"better here than {worse} in {won} of {duel.counted} comparisons"
@@ -216,9 +207,9 @@ def _moved(
     return order
 
 
-def _keeps_to(memory: PolicyState, now_ns: int, rules: Rules) -> str:
-    for revert in memory.reverts:
-        if revert.workload == memory.workload and revert.rests(now_ns, rules):
+def _keeps_to(state: PolicyState, now_ns: int, rules: Rules) -> str:
+    for revert in state.reverts:
+        if revert.workload == state.workload and revert.rests(now_ns, rules):
             return revert.back
     return ""
 

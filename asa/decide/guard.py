@@ -4,7 +4,7 @@
 It keeps what each class showed under each scheduler, as means over blocks of `BLOCK_S`. A trial (an unbroken stretch
 of one class under one scheduler) is compared with the scheduler before it and with EEVDF, at `LOOKS`. A regression is
 improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. It switches nothing
-(`asa.decide.policy` does) and bars nobody (`asa.decide.standing` does). The reasons: docs/design.md.
+(`asa.decide.policy` does) and bars nobody (`asa.decide.penalties` does). The reasons: docs/design.md.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ LONGEST_GAP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worse:
+class Regression:
     """A verdict: `scheduler` serves `workload` worse than `than` did. Values as in `Signals`."""
 
     workload: Workload
@@ -162,7 +162,7 @@ def judge(
     workload: Workload,
     scheduler: SchedulerName,
     previous: SchedulerName | None,
-) -> Worse | None:
+) -> Regression | None:
     """The verdict of a look, if this tick is one; to be asked once after each `observe`.
 
     `previous` ran before `scheduler`; None: unknown, or not to be compared with. EEVDF itself is never judged: it is
@@ -187,7 +187,7 @@ def judge(
     ]
     level = ALPHA * trial.share / max(1, len(comparisons))
     found = [
-        Worse(
+        Regression(
             workload=workload,
             scheduler=scheduler,
             than=than,

@@ -16,10 +16,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from asa.core.decision import Order, OrderKind, SchedulerName, Workload
-from asa.decide import gain, guard, kept_file, stretches
-from asa.decide.guard import MOST_BLOCKS, Worse
-from asa.decide.policy_state import PolicyState, Rules, Trying, Verdict, version_of
-from asa.decide.stretches import Stretch
+from asa.decide import gain, guard, kept_file, windows
+from asa.decide.guard import MOST_BLOCKS, Regression
+from asa.decide.policy_state import Now, PolicyState, Rules, Trying, version_of
+from asa.decide.windows import SampleWindow
 
 LEARNING = "learning.json"
 """The file's name in the agent's state folder."""
@@ -46,7 +46,7 @@ Alike = Annotated[int, msgspec.Meta(ge=0, le=_MOST_ALIKE)]
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 
 
-class Duel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Comparisons of two schedulers, with their modes, in one class; `one` comes first in the alphabet."""
 
     workload: str
@@ -84,7 +84,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is kept over restarts. Bounded."""
 
     version: Literal[1] = 1  # of the file's format
-    duels: Annotated[tuple[Duel, ...], msgspec.Meta(max_length=MOST_DUELS)] = ()
+    duels: Annotated[tuple[Comparison, ...], msgspec.Meta(max_length=MOST_DUELS)] = ()
     stays: Annotated[tuple[Stay, ...], msgspec.Meta(max_length=MOST_STAYS)] = ()
     watched_s: Amount = 0.0  # in which others might have been tried: `policy.explore_share` was above 0
     tried_s: Amount = 0.0  # of these: in which they were
@@ -101,7 +101,7 @@ class Lessons:
     versions: Mapping[str, str] = field(default_factory=dict)  # of the schedulers that it is of
     better: Mapping[Workload, Mapping[SchedulerName, tuple[SchedulerName, ...]]] = field(default_factory=dict)
     """Class -> scheduler -> those that are better in it, by enough evidence; the surest first."""
-    open: tuple[Stretch, ...] = ()  # not compared yet, the newest last
+    open: tuple[SampleWindow, ...] = ()  # not compared yet, the newest last
     judged: tuple[Workload, SchedulerName] | None = None  # whose present trial was compared before it ended
 
 
@@ -141,7 +141,7 @@ def preferred(
         first = following
 
 
-def duel_of(lessons: Lessons, workload: Workload, one: SchedulerName, other: SchedulerName) -> Duel | None:
+def comparison_of(lessons: Lessons, workload: Workload, one: SchedulerName, other: SchedulerName) -> Comparison | None:
     """The comparisons of two schedulers in a class, None: there are none."""
     pair = (workload, *sorted((str(one), str(other))))
     return next((duel for duel in lessons.kept.duels if (duel.workload, duel.one, duel.other) == pair), None)
@@ -163,18 +163,20 @@ def stay_s(lessons: Lessons, workload: Workload, *, age_s: float, dwell_s: float
     return max(dwell_s, age_s, mean_s)
 
 
-def note(
-    lessons: Lessons,
-    *,
-    before: PolicyState,
-    after: PolicyState,
-    verdict: Verdict,
-    elapsed_s: float,
-    now_ns: int,
-    wall_ns: int,
-    rules: Rules,
-) -> Lessons:
-    """Learn from one tick, of `elapsed_s` (0: unknown): the policy's states before and after it, and its verdict."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What one tick changed: the policy's states before and after it, and what it took back. `elapsed_s` 0: unknown."""
+
+    before: PolicyState
+    after: PolicyState
+    worse: Regression | None
+    elapsed_s: float
+    now: Now
+
+
+def note(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
+    """Learn from one tick."""
+    before, after, now_ns = tick.before, tick.after, tick.now.monotonic_ns
     if not rules.policy.learn:
         return lessons
     if lessons.versions is not rules.versions:
@@ -186,11 +188,11 @@ def note(
         if lessons.open or lessons.judged is not None:
             lessons = replace(lessons, open=(), judged=None)
     elif before.guard is not after.guard:
-        lessons = _measured(lessons, before, after, verdict.worse, now_ns, wall_ns, rules)
-    if not elapsed_s and lessons.open:  # a suspend, or a gap: how long ago they were nobody knows
+        lessons = _measured(lessons, tick, rules)
+    if not tick.elapsed_s and lessons.open:  # a suspend, or a gap: how long ago they were nobody knows
         lessons = replace(lessons, open=())
-    if verdict.worse is not None or rules.policy.explore_share > 0.0 or before.trying is not None:
-        lessons = _accounted(lessons, before, after, verdict.worse, elapsed_s, now_ns, rules)
+    if tick.worse is not None or rules.policy.explore_share > 0.0 or before.trying is not None:
+        lessons = _accounted(lessons, tick, rules)
     return lessons
 
 
@@ -236,24 +238,18 @@ def _stood(lessons: Lessons, workload: Workload, stood_s: float, dwell_s: float)
     return replace(lessons, kept=msgspec.structs.replace(lessons.kept, stays=(*others, new)))
 
 
-def _measured(
-    lessons: Lessons,
-    before: PolicyState,
-    after: PolicyState,
-    worse: Worse | None,
-    now_ns: int,
-    wall_ns: int,
-    rules: Rules,
-) -> Lessons:
+def _measured(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
     """The comparison that this tick's measurement makes possible, if any."""
+    after, worse, now_ns = tick.after, tick.worse, tick.now.monotonic_ns
     if worse is not None:
         trial = after.guard.trial
         pair = (worse.workload, worse.scheduler)
         goes_on = trial is not None and trial.blocks < MOST_BLOCKS
         waiting = tuple(one for one in lessons.open if (one.workload, one.scheduler) != (worse.workload, worse.than))
         lessons = replace(lessons, open=waiting, judged=pair if goes_on else None)
-        return _counted(lessons, worse.workload, worse.scheduler, worse.than, -1, wall_ns, rules)
-    stretch = stretches.taken(before.guard, after.guard, now_ns)
+        sides = _Sides(workload=worse.workload, scheduler=worse.scheduler, than=worse.than)
+        return _counted(lessons, sides, -1, tick.now.wall_ns, rules)
+    stretch = windows.taken(tick.before.guard, after.guard, now_ns)
     if stretch is None:
         return lessons
     if (stretch.workload, stretch.scheduler) == lessons.judged:
@@ -262,27 +258,28 @@ def _measured(
     for other in reversed(waiting):
         if other.workload != stretch.workload or other.scheduler == stretch.scheduler:
             continue
-        outcome = stretches.compare(stretch, other, guard.WORSE_BY)
+        outcome = windows.compare(stretch, other, guard.WORSE_BY)
         if outcome is not None:
             lessons = replace(lessons, open=tuple(one for one in waiting if one is not other))
-            return _counted(lessons, stretch.workload, stretch.scheduler, other.scheduler, outcome, wall_ns, rules)
+            sides = _Sides(workload=stretch.workload, scheduler=stretch.scheduler, than=other.scheduler)
+            return _counted(lessons, sides, outcome, tick.now.wall_ns, rules)
     return replace(lessons, open=(*waiting, stretch)[-MOST_OPEN:])
 
 
-def _counted(
-    lessons: Lessons,
-    workload: Workload,
-    scheduler: SchedulerName,
-    than: SchedulerName,
-    outcome: int,
-    wall_ns: int,
-    rules: Rules,
-) -> Lessons:
-    """With one comparison more, in which `scheduler` was better (1), worse (-1) or alike (0)."""
-    one, other = sorted((scheduler, than))
-    outcome = outcome if one == scheduler else -outcome
-    old = duel_of(lessons, workload, one, other)
-    duel = old or Duel(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    workload: Workload
+    scheduler: SchedulerName
+    than: SchedulerName
+
+
+def _counted(lessons: Lessons, sides: _Sides, outcome: int, wall_ns: int, rules: Rules) -> Lessons:
+    """With one comparison more, in which `scheduler` was better (1) than `than`, worse (-1) or alike (0)."""
+    workload = sides.workload
+    one, other = sorted((sides.scheduler, sides.than))
+    outcome = outcome if one == sides.scheduler else -outcome
+    old = comparison_of(lessons, workload, one, other)
+    duel = old or Comparison(
         workload=workload,
         one=one,
         other=other,
@@ -300,17 +297,10 @@ def _counted(
     return replace(lessons, kept=msgspec.structs.replace(lessons.kept, duels=duels), better=_better(duels))
 
 
-def _accounted(
-    lessons: Lessons,
-    before: PolicyState,
-    after: PolicyState,
-    worse: Worse | None,
-    elapsed_s: float,
-    now_ns: int,
-    rules: Rules,
-) -> Lessons:
+def _accounted(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
     """With the time of this tick, and what it can have cost at most: all that the better one would have scored."""
-    kept, share, trying = lessons.kept, rules.policy.explore_share, before.trying
+    after, worse, elapsed_s, now_ns = tick.after, tick.worse, tick.elapsed_s, tick.now.monotonic_ns
+    kept, share, trying = lessons.kept, rules.policy.explore_share, tick.before.trying
     watched_s, tried_s, credit_s = kept.watched_s, kept.tried_s, kept.credit_s
     taken_back_s, lost = kept.taken_back_s, kept.lost_most
     if trying is not None:
@@ -353,7 +343,7 @@ def _most(rules: Rules, workload: Workload, name: SchedulerName) -> float:
     return 1.0 if score is None else score  # no score is larger
 
 
-def _better(duels: tuple[Duel, ...]) -> dict[Workload, dict[SchedulerName, tuple[SchedulerName, ...]]]:
+def _better(duels: tuple[Comparison, ...]) -> dict[Workload, dict[SchedulerName, tuple[SchedulerName, ...]]]:
     found: dict[Workload, dict[SchedulerName, list[tuple[float, SchedulerName]]]] = {}
     for duel in duels:
         if better := duel.better:
@@ -367,7 +357,7 @@ def _better(duels: tuple[Duel, ...]) -> dict[Workload, dict[SchedulerName, tuple
     }
 
 
-def _holds(duel: Duel, versions: Mapping[str, str]) -> bool:
+def _holds(duel: Comparison, versions: Mapping[str, str]) -> bool:
     sides = ((duel.one, duel.one_version), (duel.other, duel.other_version))
     now = [(versions.get(SchedulerName(name).bare, ""), then) for name, then in sides]
     return all(not installed or not then or installed == then for installed, then in now)

@@ -7,19 +7,17 @@ remembered is in `asa.decide.policy_state`, what is noted between ticks in `asa.
 docs/design.md.
 """
 
-from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload
-from asa.decide import cooldown, gain, guard, learning, trying
-from asa.decide import standing as standings
+from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
+from asa.decide import cooldown, gain, guard, learning, penalties, trying
+from asa.decide.books import Books
 from asa.decide.gain import Weighed
-from asa.decide.guard import Worse
-from asa.decide.learning import Lessons
+from asa.decide.guard import Regression
+from asa.decide.penalties import Cause
 from asa.decide.policy_news import learn, obey, powered, released
-from asa.decide.policy_state import PolicyState, Revert, Rules, Verdict, keep, version_of
+from asa.decide.policy_state import Now, PolicyState, Revert, Rules, Seen, Verdict, keep, version_of
 from asa.decide.signals import Signals
-from asa.decide.standing import Cause, Standing
 
 __all__ = [
     "MOST_REVERTS_PER_HOUR",
@@ -28,11 +26,11 @@ __all__ = [
     "Rules",
     "Verdict",
     "decide",
+    "first_choice",
     "learn",
     "obey",
     "out_for",
     "powered",
-    "serves",
 ]
 
 MOST_REVERTS_PER_HOUR = 10
@@ -47,58 +45,56 @@ ALONE_NS = 5 * 10**9
 _CALM_NS = 24 * 3600 * 10**9  # a day without a revert: the next one is a first one again
 
 
-def decide(
-    state: PolicyState,
-    standing: Standing,
-    vote: Vote,
-    *,
-    now_ns: int,
-    wall_ns: int,
-    current: SchedulerName | None,
-    signals: Signals | None,
-    rules: Rules,
-    ready: Collection[SchedulerName] = (),
-    lessons: Lessons = learning.NOTHING,
-) -> tuple[PolicyState, Standing, Verdict]:
-    """One tick: the new state, and the verdict.
-
-    `current` is what is in force (in shadow mode: what was chosen), None where the kernel has no sched_ext. `signals`
-    are None when this tick has no rates. `ready`: those that stand by. `lessons`: what was learned before this tick.
-    """
-    state = _up_to_date(state, standing, vote, now_ns, wall_ns, current, rules)
+def decide(books: Books, seen: Seen, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+    """One tick: the new books, and the verdict."""
+    state, current, signals = _up_to_date(books, seen, now, rules), seen.current, seen.signals
+    books = _with(books, state)
     if (by_hand := _by_hand(state, current, rules)) is not None:
-        return replace(state, pending=by_hand.switch_to), standing, by_hand
+        return _with(books, replace(state, pending=by_hand.switch_to)), by_hand
     workload = state.workload
-    if workload is None or vote.workload is None:
-        return state, standing, keep(None, Reason.UNDECIDED, vote.why_none)
-    first = serves(state, workload, now_ns=now_ns, out=state.out, rules=rules, lessons=lessons)
+    if workload is None or seen.vote.workload is None:
+        return books, keep(None, Reason.UNDECIDED, seen.vote.why_none)
+    first = first_choice(books, workload, now, rules, out=state.out)
     if first is None:
-        return state, standing, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
+        return books, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
     state, wanted = _with_tried(state, first)
+    books = _with(books, state)
     if not rules.may_switch or current is None:
-        return state, standing, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
+        return books, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
     if state.hold:
         also = "; ends when that scheduler has gone" if state.go_on else ""
-        return state, standing, keep(wanted, Reason.HOLD, f"on hold: {state.hold}{also}")
+        return books, keep(wanted, Reason.HOLD, f"on hold: {state.hold}{also}")
     if state.pending is not None:
-        return state, standing, keep(wanted, Reason.BUSY, f"switching to {state.pending}")
+        return books, keep(wanted, Reason.BUSY, f"switching to {state.pending}")
     expected = state.running or EEVDF
     if current not in (expected, wanted):  # died or replaced: word of that is on its way, and decides
         sentence = f"{current} is in force instead of {expected}; waiting for the reason"
-        return state, standing, keep(wanted, Reason.BUSY, sentence)
-    if signals is not None and current == expected and _settled(state, now_ns, rules):
-        seen = guard.observe(state.guard, now_ns=now_ns, workload=workload, scheduler=current, signals=signals)
-        state = replace(state, guard=seen)
-        if wanted == current and (worse := _judge(state, workload, current, rules)) is not None:
-            return _take_back(state, standing, worse, now_ns=now_ns, wall_ns=wall_ns, rules=rules)
+        return books, keep(wanted, Reason.BUSY, sentence)
+    wish = _Wish(workload=workload, wanted=wanted, current=current)
+    if signals is not None and current == expected and _settled(state, now.monotonic_ns, rules):
+        measured = guard.observe(
+            state.guard, now_ns=now.monotonic_ns, workload=workload, scheduler=current, signals=signals
+        )
+        books = _with(books, replace(state, guard=measured))
+        if wanted == current and (worse := _judge(books.policy, wish, rules)) is not None:
+            return _take_back(books, worse, now, rules)
     if wanted == current:
-        state, verdict = _served(state, workload, current, now_ns, rules, lessons)
-        return state, standing, verdict
-    wait = _wait(state, workload, wanted, current, signals, now_ns, rules, stands_by=wanted in ready)
-    if wait is not None:
-        return state, standing, wait
-    state, verdict = _switch(state, workload, wanted, current, now_ns, rules, lessons)
-    return state, standing, verdict
+        return _served(books, wish, now, rules)
+    wait = _wait(books.policy, wish, seen, now, rules)
+    return (books, wait) if wait is not None else _switch(books, wish, now, rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What a class would get, and what it has."""
+
+    workload: Workload
+    wanted: SchedulerName
+    current: SchedulerName
+
+
+def _with(books: Books, state: PolicyState) -> Books:
+    return books if state is books.policy else replace(books, policy=state)
 
 
 def _by_hand(state: PolicyState, current: SchedulerName | None, rules: Rules) -> Verdict | None:
@@ -109,27 +105,22 @@ def _by_hand(state: PolicyState, current: SchedulerName | None, rules: Rules) ->
     return Verdict(wanted=chosen, switch_to=chosen, reason=Reason.BY_HAND, sentence=f"the user chose {chosen}")
 
 
-def serves(
-    state: PolicyState,
-    workload: Workload,
-    *,
-    now_ns: int,
-    out: frozenset[SchedulerName],
-    rules: Rules,
-    lessons: Lessons = learning.NOTHING,
+def first_choice(
+    books: Books, workload: Workload, now: Now, rules: Rules, *, out: frozenset[SchedulerName]
 ) -> SchedulerName | None:
     """The scheduler that a class would get now, without those that are `out`; None: the table has no word on it."""
+    state, better = books.policy, books.lessons.better
     wanted = rules.table.wanted(workload, out, saver=state.power.saver)
     if wanted is None:
         return None
     revert = state.revert_of(workload)
-    if revert is not None and revert.rests(now_ns, rules):
+    if revert is not None and revert.rests(now.monotonic_ns, rules):
         return revert.back if _may_serve(state, workload, revert.back, out, rules) else EEVDF
-    if workload not in lessons.better or not rules.policy.learn:
+    if workload not in better or not rules.policy.learn:
         return wanted
     ranked = {EEVDF, *(entry.name for entry in rules.table.ranking(workload))}
     return learning.preferred(
-        lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, rules)
+        books.lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, rules)
     )
 
 
@@ -148,38 +139,29 @@ def _may_serve(
     return name not in out and rules.table.allows(workload, name, saver=state.power.saver)
 
 
-def out_for(
-    state: PolicyState, standing: Standing, workload: Workload, *, wall_ns: int, rules: Rules
-) -> frozenset[SchedulerName]:
+def out_for(books: Books, workload: Workload, *, wall_ns: int, rules: Rules) -> frozenset[SchedulerName]:
     """Who may not serve a class now, whatever the cause."""
-    return state.set_aside | standings.barred(standing, workload, wall_ns, rules.versions)
+    return books.policy.set_aside | penalties.barred(books.bars, workload, wall_ns, rules.versions)
 
 
-def _up_to_date(
-    state: PolicyState,
-    standing: Standing,
-    vote: Vote,
-    now_ns: int,
-    wall_ns: int,
-    current: SchedulerName | None,
-    rules: Rules,
-) -> PolicyState:
+def _up_to_date(books: Books, seen: Seen, now: Now, rules: Rules) -> PolicyState:
     """With the class in force, with who is out in this tick, and without a hold or a trial that has ended."""
+    state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
-        state = replace(state, workload=vote.workload, since_ns=now_ns)
-    if state.held is not None and state.held.over(wall_ns):
+        state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns)
+    if state.held is not None and state.held.over(now.wall_ns):
         state = replace(state, held=None)
-    state = _without_stranger(state, now_ns, current)
-    set_aside, barred = state.quarantine.out(now_ns), frozenset[SchedulerName]()
-    if standing.marks:
-        in_force = standings.barring(standing, state.workload, wall_ns, rules.versions)
+    state = _without_stranger(state, now.monotonic_ns, seen.current)
+    set_aside, barred = state.quarantine.out(now.monotonic_ns), frozenset[SchedulerName]()
+    if books.bars.marks:
+        in_force = penalties.barring(books.bars, state.workload, now.wall_ns, rules.versions)
         names = [(SchedulerName(mark.scheduler), mark.cause) for mark in in_force]
         set_aside |= {name for name, cause in names if cause is Cause.FAILED}
         if state.workload is not None:
             barred = frozenset(name for name, cause in names if cause is Cause.REVERTED)
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
-    return trying.followed(state, now_ns, rules)
+    return trying.followed(state, now.monotonic_ns, rules)
 
 
 def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | None) -> PolicyState:
@@ -203,22 +185,21 @@ def _settled(state: PolicyState, now_ns: int, rules: Rules) -> bool:
     return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
 
 
-def _judge(state: PolicyState, workload: Workload, current: SchedulerName, rules: Rules) -> Worse | None:
+def _judge(state: PolicyState, wish: _Wish, rules: Rules) -> Regression | None:
     previous = state.previous
-    if previous is not None and not _may_serve(state, workload, previous, state.out, rules):
+    if previous is not None and not _may_serve(state, wish.workload, previous, state.out, rules):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
-    return guard.judge(state.guard, workload=workload, scheduler=current, previous=previous)
+    return guard.judge(state.guard, workload=wish.workload, scheduler=wish.current, previous=previous)
 
 
-def _take_back(
-    state: PolicyState, standing: Standing, worse: Worse, *, now_ns: int, wall_ns: int, rules: Rules
-) -> tuple[PolicyState, Standing, Verdict]:
-    standing = standings.lower(
-        standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions),
+def _take_back(books: Books, worse: Regression, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+    state = books.policy
+    bars = penalties.lower(
+        penalties.refresh(books.bars, wall_ns=now.wall_ns, versions=rules.versions),
         workload=worse.workload,
         scheduler=worse.scheduler,
         version=version_of(worse.scheduler, rules),
-        wall_ns=wall_ns,
+        wall_ns=now.wall_ns,
         why=worse.sentence,
     )
     barred, tried = state.barred | {worse.scheduler}, state.trying
@@ -229,123 +210,93 @@ def _take_back(
         state = replace(state, trying=replace(tried, over=True))
     else:
         # the second within one rest: no third scheduler is tried, EEVDF serves
-        back = EEVDF if last is not None and last.rests(now_ns, rules) else worse.than
-        count = 1 if last is None or now_ns - last.at_ns >= _CALM_NS else last.count + 1
+        back = EEVDF if last is not None and last.rests(now.monotonic_ns, rules) else worse.than
+        count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
         others = tuple(one for one in state.reverts if one.workload != worse.workload)
-        reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now_ns))
+        reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
     state = replace(state, pending=back, reverts=reverts, barred=barred)
     sentence = f"{worse.sentence}: back to {back}"
     verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence, worse=worse)
-    return state, standing, verdict
+    return replace(books, policy=state, bars=bars), verdict
 
 
-def _served(
-    state: PolicyState, workload: Workload, current: SchedulerName, now_ns: int, rules: Rules, lessons: Lessons
-) -> tuple[PolicyState, Verdict]:
+def _served(books: Books, wish: _Wish, now: Now, rules: Rules) -> tuple[Books, Verdict]:
     """The wanted one is in force: it stays, but for a trial that the user allows."""
+    state, current = books.policy, wish.current
     if state.trying is not None:
-        return state, keep(current, Reason.TRYING, trying.words(state.trying, rules))
+        return books, keep(current, Reason.TRYING, trying.words(state.trying, rules))
     if rules.policy.explore_share > 0.0:
-        begun = trying.next_one(state, lessons, workload, current, now_ns=now_ns, rules=rules)
+        begun = trying.next_one(books, wish.workload, current, now_ns=now.monotonic_ns, rules=rules)
         if begun is not None:
             name, sentence = begun.scheduler, trying.words(begun, rules)
             verdict = Verdict(wanted=name, switch_to=name, reason=Reason.TRYING, sentence=sentence)
-            return replace(state, pending=name, trying=begun), verdict
-    return state, keep(current, Reason.SERVED, f"{current} is in force, as wanted for {workload}{state.power.words}")
+            return _with(books, replace(state, pending=name, trying=begun)), verdict
+    sentence = f"{current} is in force, as wanted for {wish.workload}{state.power.words}"
+    return books, keep(current, Reason.SERVED, sentence)
 
 
-def _wait(
-    state: PolicyState,
-    workload: Workload,
-    wanted: SchedulerName,
-    current: SchedulerName,
-    signals: Signals | None,
-    now_ns: int,
-    rules: Rules,
-    *,
-    stands_by: bool,
-) -> Verdict | None:
+def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, rules: Rules) -> Verdict | None:
     """Why a switch that is wanted has to wait, None when it has not."""
-    age_s = (now_ns - state.since_ns) / 1e9
-    if age_s < rules.policy.dwell_s:
-        return keep(
-            wanted, Reason.DWELL, f"{workload} seen for {age_s:.1f} s, waiting for {rules.policy.dwell_s:g} s (dwell)"
-        )
-    cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=stands_by, setting=rules.policy.cooldown_s)
-    if state.last_switch_ns is not None and now_ns - state.last_switch_ns < cooldown_s * 1e9:
-        since_s = (now_ns - state.last_switch_ns) / 1e9
+    wanted, dwell_s, setting = wish.wanted, rules.policy.dwell_s, rules.policy.cooldown_s
+    age_s = (now.monotonic_ns - state.since_ns) / 1e9
+    if age_s < dwell_s:
+        sentence = f"{wish.workload} seen for {age_s:.1f} s, waiting for {dwell_s:g} s (dwell)"
+        return keep(wanted, Reason.DWELL, sentence)
+    cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=wanted in seen.ready, setting=setting)
+    if state.last_switch_ns is not None and now.monotonic_ns - state.last_switch_ns < cooldown_s * 1e9:
+        since_s = (now.monotonic_ns - state.last_switch_ns) / 1e9
         sentence = f"last switch {since_s:.1f} s ago, waiting for {cooldown_s:.3g} s (cooldown) before {wanted}"
         return keep(wanted, Reason.COOLDOWN, sentence)
-    if age_s < rules.policy.dwell_s + rules.guard.baseline_s and _met_first(
-        state, workload, wanted, current, signals, rules
-    ):
-        return keep(
-            wanted, Reason.BASELINE, f"measuring {workload} under {current} before a switch to {wanted} (baseline)"
-        )
+    if age_s < dwell_s + rules.guard.baseline_s and _met_first(state, wish, seen.signals, rules):
+        sentence = f"measuring {wish.workload} under {wish.current} before a switch to {wanted} (baseline)"
+        return keep(wanted, Reason.BASELINE, sentence)
     return None
 
 
-def _met_first(
-    state: PolicyState,
-    workload: Workload,
-    wanted: SchedulerName,
-    current: SchedulerName,
-    signals: Signals | None,
-    rules: Rules,
-) -> bool:
+def _met_first(state: PolicyState, wish: _Wish, signals: Signals | None, rules: Rules) -> bool:
     """Would the guard have nothing to compare the next scheduler with, and can it be measured under this one?
 
     Not for EEVDF, which is never judged, nor for one that the class has had for as long before.
     """
     if signals is None or not _measured(signals) or not rules.guard.enabled or rules.shadow:
         return False
-    if wanted == EEVDF or state.trying is not None or not _may_serve(state, workload, current, state.out, rules):
+    if (
+        wish.wanted == EEVDF
+        or state.trying is not None
+        or not _may_serve(state, wish.workload, wish.current, state.out, rules)
+    ):
         return False
-    return all(guard.lacking(state.guard, workload=workload, scheduler=name) for name in (EEVDF, current, wanted))
+    names = (EEVDF, wish.current, wish.wanted)
+    return all(guard.lacking(state.guard, workload=wish.workload, scheduler=name) for name in names)
 
 
-def _switch(
-    state: PolicyState,
-    workload: Workload,
-    wanted: SchedulerName,
-    current: SchedulerName,
-    now_ns: int,
-    rules: Rules,
-    lessons: Lessons,
-) -> tuple[PolicyState, Verdict]:
+def _switch(books: Books, wish: _Wish, now: Now, rules: Rules) -> tuple[Books, Verdict]:
     """The order, or that it is not worth its cost."""
-    weighed = _weighed(state, workload, wanted, current, now_ns, rules, lessons)
+    state, wanted, current = books.policy, wish.wanted, wish.current
+    weighed = _weighed(books, wish, now, rules)
     if weighed is not None and not weighed.pays:
         sentence = f"{wanted} would gain less than the switch costs ({weighed.words})"
-        return state, keep(wanted, Reason.COST, sentence)
+        return books, keep(wanted, Reason.COST, sentence)
     figures = "" if weighed is None else f": {weighed.words}"
-    sentence = f"{wanted} suits {workload} better than {current}{state.power.words}{figures}"
+    sentence = f"{wanted} suits {wish.workload} better than {current}{state.power.words}{figures}"
     if state.trying is not None and current == state.trying.scheduler:  # which may have done as well
-        sentence = f"the trial of {current} for {state.trying.workload} is over: {wanted} for {workload}"
+        sentence = f"the trial of {current} for {state.trying.workload} is over: {wanted} for {wish.workload}"
     verdict = Verdict(wanted=wanted, switch_to=wanted, reason=Reason.BETTER, sentence=sentence)
-    return replace(state, pending=wanted), verdict
+    return _with(books, replace(state, pending=wanted)), verdict
 
 
-def _weighed(
-    state: PolicyState,
-    workload: Workload,
-    wanted: SchedulerName,
-    current: SchedulerName,
-    now_ns: int,
-    rules: Rules,
-    lessons: Lessons,
-) -> Weighed | None:
+def _weighed(books: Books, wish: _Wish, now: Now, rules: Rules) -> Weighed | None:
     """What the table expects of a switch that is made by its scores; None: it is made for another reason."""
-    table = rules.table
+    state, table, workload = books.policy, rules.table, wish.workload
     if not rules.policy.weigh_cost or state.power.saver or state.trying is not None:
         return None
-    if not _may_serve(state, workload, current, state.out, rules):
+    if not _may_serve(state, workload, wish.current, state.out, rules):
         return None
-    if table.wanted(workload, state.out, saver=False) != wanted:  # learned, or kept to after a revert
+    if table.wanted(workload, state.out, saver=False) != wish.wanted:  # learned, or kept to after a revert
         return None
-    age_s = (now_ns - state.since_ns) / 1e9
-    stay_s = learning.stay_s(lessons, workload, age_s=age_s, dwell_s=rules.policy.dwell_s)
-    return gain.weigh(table, workload, wanted=wanted, current=current, stay_s=stay_s)
+    age_s = (now.monotonic_ns - state.since_ns) / 1e9
+    stay_s = learning.stay_s(books.lessons, workload, age_s=age_s, dwell_s=rules.policy.dwell_s)
+    return gain.weigh(table, workload, wanted=wish.wanted, current=wish.current, stay_s=stay_s)
 
 
 def _measured(signals: Signals) -> bool:

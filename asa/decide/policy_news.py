@@ -6,11 +6,10 @@ Pure.
 from dataclasses import replace
 
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.decide import cooldown, orders, quarantine
-from asa.decide import standing as standings
+from asa.decide import cooldown, learning, orders, penalties, quarantine
+from asa.decide.books import Books
 from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicyState, Rules, version_of
-from asa.decide.standing import Standing
 
 STRANGER = "was attached by somebody else"
 """Why nothing is switched then, after the scheduler's name; until it has gone by itself."""
@@ -18,10 +17,9 @@ STRANGER = "was attached by somebody else"
 _STOOD_NS = 60 * 10**9  # a choice by hand that takes the helper with it sooner is not ordered again
 
 
-def learn(
-    state: PolicyState, standing: Standing, event: SwitchEvent, *, wall_ns: int, rules: Rules
-) -> tuple[PolicyState, Standing]:
+def learn(books: Books, event: SwitchEvent, *, wall_ns: int, rules: Rules) -> Books:
     """Take note of what became of a switch or of the running scheduler."""
+    state = books.policy
     new, at_ns, held = event.new, event.monotonic_ns, state.held
     stood_ns = 0 if state.pending == new or state.last_switch_ns is None else at_ns - state.last_switch_ns
     by_hand = held is not None and held.scheduler == new and new in (state.pending, state.running)
@@ -29,10 +27,10 @@ def learn(
         case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
             previous = event.old if event.old != new else state.previous
             state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
-            return replace(state, costs=cooldown.note(state.costs, event)), standing
+            return replace(books, policy=replace(state, costs=cooldown.note(state.costs, event)))
         case SwitchOutcome.FOREIGN:
             state = replace(state, pending=None, running=None)
-            return _held_up(state, f"{new} {STRANGER}", stranger=True), standing
+            return replace(books, policy=_held_up(state, f"{new} {STRANGER}", stranger=True))
         case SwitchOutcome.REFUSED:
             pending = None if new == state.pending else state.pending  # else it was one that should stand by
             state = replace(state, pending=pending)
@@ -42,28 +40,28 @@ def learn(
         case SwitchOutcome.FAILED:
             state = replace(state, pending=None, running=EEVDF, last_switch_ns=at_ns)
     if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
-        return _held_up(state, f"{new} was taken out by SysRq-S", stranger=False), standing
+        return replace(books, policy=_held_up(state, f"{new} was taken out by SysRq-S", stranger=False))
     if held is not None and by_hand:
         if event.outcome is SwitchOutcome.LOST and event.withdrawn and stood_ns >= _STOOD_NS:
-            return state, standing  # it comes back with the lease
-        return replace(state, held=orders.failed(held, event)), standing
+            return replace(books, policy=state)  # it comes back with the lease
+        return replace(books, policy=replace(state, held=orders.failed(held, event)))
+    bars = books.bars
     kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine.backoff_s)
     if off is not None:
-        standing = standings.put_off(
-            standings.refresh(standing, wall_ns=wall_ns, versions=rules.versions),
+        bars = penalties.put_off(
+            penalties.refresh(bars, wall_ns=wall_ns, versions=rules.versions),
             scheduler=off,
             version=version_of(off, rules),
             wall_ns=wall_ns,
             why=event.exit.reason if event.exit is not None else event.detail,
             count=quarantine.FAILURES,
         )
-    return replace(state, quarantine=kept), standing
+    return replace(books, policy=replace(state, quarantine=kept), bars=bars)
 
 
-def obey(
-    state: PolicyState, standing: Standing, order: Order, current: SchedulerName | None
-) -> tuple[PolicyState, Standing]:
+def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
     """Do what a person said. A stranger's scheduler is never switched away from: going on then waits for its end."""
+    state, bars = books.policy, books.bars
     alone = current in (EEVDF, None)
     match order.kind:
         case OrderKind.RELOAD:
@@ -74,13 +72,13 @@ def obey(
             reverts = () if order.scheduler is None else state.reverts
             kept = quarantine.lift(state.quarantine, order.scheduler)
             state = replace(state, quarantine=kept, reverts=reverts, held=None, go_on=bool(state.outside))
-            standing = standings.lift(standing, order.scheduler)
+            bars = penalties.lift(bars, order.scheduler)
         case OrderKind.HOLD:
             state = replace(state, held=orders.hold(order, state.held))
         case OrderKind.SWITCH:
             if alone or current == state.running:
                 state = replace(released(state), held=orders.choose(order))
-    return state, standing
+    return Books(policy=state, bars=bars, lessons=learning.obey(books.lessons, order))
 
 
 def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the policy goes by, remembers and says: its rules, its state from tick to tick, its verdict. Data alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from asa.config import GuardSettings, PolicySettings, QuarantineSettings
-from asa.core.decision import Reason, SchedulerName, Workload
+from asa.core.decision import Reason, SchedulerName, Vote, Workload
 from asa.decide import cooldown
 from asa.decide.cooldown import Costs
-from asa.decide.guard import GuardState, Worse
+from asa.decide.guard import GuardState, Regression
 from asa.decide.orders import Held
 from asa.decide.power import Power
 from asa.decide.quarantine import Quarantine
+from asa.decide.signals import Signals
 from asa.decide.table import MappingTable
 
 LONGEST_REST_S = 3600.0
@@ -38,6 +39,24 @@ class Rules(Protocol):
     def may_switch(self) -> bool: ...  # noqa: D102
     @property
     def shadow(self) -> bool: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """When a tick is, by both clocks."""
+
+    monotonic_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a tick shows to the policy."""
+
+    vote: Vote
+    current: SchedulerName | None  # in force (in shadow mode: what was chosen); None: the kernel has no sched_ext
+    signals: Signals | None = None  # None: this tick has no rates
+    ready: Collection[SchedulerName] = ()  # those that stand by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +134,7 @@ class Verdict:
     switch_to: SchedulerName | None
     reason: Reason
     sentence: str
-    worse: Worse | None = None  # what the guard takes back in this tick
+    worse: Regression | None = None  # what the guard takes back in this tick
 
 
 def keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict:

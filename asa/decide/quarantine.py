@@ -2,7 +2,7 @@
 """Schedulers that failed: out for a while, then for longer, and off after too many failures. Pure.
 
 It reads what became of switches and keeps the memory of one run; that one is off is for the caller to keep for longer
-(`asa.decide.standing`). It does not know the table, and it does not choose what serves instead.
+(`asa.decide.penalties`). It does not know the table, and it does not choose what serves instead.
 """
 
 from dataclasses import dataclass, replace

@@ -74,33 +74,39 @@ def scores(state: Readiness, served: Mapping[Workload, SchedulerName]) -> dict[S
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the machine is about in this tick."""
+
+    running: SchedulerName | None
+    pending: SchedulerName | None  # a switch to it is under way
+    memory_pressure: float | None  # share of the tick in which tasks were stalled for memory
+    spare: bool  # False: nothing shall stand by (no gate, on hold, the battery is to be saved)
+
+
 def choose(
     state: Readiness,
     *,
     now_ns: int,
     served: Mapping[Workload, SchedulerName],
-    running: SchedulerName | None,
-    pending: SchedulerName | None,
-    memory_pressure: float | None,
-    spare: bool,
+    scene: Scene,
     count: int,
 ) -> Readiness:
     """One tick's choice, in `chosen`.
 
-    `served`: the scheduler that each class would get now. `memory_pressure`: share of the tick in which tasks were
-    stalled for memory. While a switch is `pending` nobody new is loaded and the one switched to stays, for it may be
-    among them. `spare`: False when nothing shall stand by (no gate, on hold, the battery is to be saved).
-    `count`: how many at most.
+    `served`: the scheduler that each class would get now. While a switch is pending nobody new is loaded and the one
+    switched to stays, for it may be among them. `count`: how many at most.
     """
+    memory_pressure = scene.memory_pressure
     if memory_pressure is not None and memory_pressure > PRESSURE_SHARE:
         state = replace(state, pressed_ns=now_ns)
     pressed = state.pressed_ns is not None and now_ns - state.pressed_ns < CALM_S * 1e9
-    if not spare or pressed or not count:
+    if not scene.spare or pressed or not count:
         return replace(state, chosen=(), newcomers=()) if state.chosen or state.newcomers else state
-    if pending is not None:  # it would load beside the switch, and what is awaited may be one of them
+    if scene.pending is not None:  # it would load beside the switch, and what is awaited may be one of them
         return state
     found = scores(state, served)
-    found = {name: score for name, score in found.items() if name not in (EEVDF, running)}
+    found = {name: score for name, score in found.items() if name not in (EEVDF, scene.running)}
     for name in state.chosen:
         if name in found:
             found[name] += MARGIN

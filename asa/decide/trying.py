@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import cooldown, learning
+from asa.decide.books import Books
 from asa.decide.guard import MOST_BLOCKS
-from asa.decide.learning import MOST_COUNTED, TRIAL_S, Lessons
+from asa.decide.learning import MOST_COUNTED, TRIAL_S
 from asa.decide.policy_state import PolicyState, Rules, Trying
 from asa.decide.signals import SIGNALS
 
@@ -45,10 +46,9 @@ def followed(state: PolicyState, now_ns: int, rules: Rules) -> PolicyState:
     return replace(state, trying=replace(trying, over=True)) if over and not trying.over else state
 
 
-def next_one(
-    state: PolicyState, lessons: Lessons, workload: Workload, current: SchedulerName, *, now_ns: int, rules: Rules
-) -> Trying | None:
+def next_one(books: Books, workload: Workload, current: SchedulerName, *, now_ns: int, rules: Rules) -> Trying | None:
     """The trial to begin in this tick, in which `current`, the first choice, serves; None: none."""
+    state, lessons = books.policy, books.lessons
     if lessons.kept.credit_s < TRIAL_S or not _allowed(rules) or rules.shadow or state.power.saver:
         return None
     cooldown_s = cooldown.longest_s(rules.policy.cooldown_s)
@@ -66,7 +66,7 @@ def next_one(
     ranked = [entry.name for entry in rules.table.ranking(workload)]
     best: tuple[int, SchedulerName] | None = None
     for name in dict.fromkeys((*ranked, EEVDF)):
-        duel = learning.duel_of(lessons, workload, current, name)
+        duel = learning.comparison_of(lessons, workload, current, name)
         settled = duel is not None and (duel.better or duel.counted >= MOST_COUNTED)
         if name == current or name in state.out or settled or not rules.table.allows(workload, name, saver=False):
             continue

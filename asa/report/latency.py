@@ -74,7 +74,7 @@ def _went_back(old: int | None, new: int | None) -> bool:
 
 
 class Growth:
-    """What the histograms grew by over one or several stretches."""
+    """What the histograms grew by over one or several windows."""
 
     __slots__ = ("_requeues", "_stalled_ns", "_stalled_of_ns", "_timers", "_wakeups", "time_ns")
 

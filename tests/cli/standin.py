@@ -20,7 +20,7 @@ from asa import wire
 from asa import requests, status
 from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
 from asa.decide import orders, policy
-from asa.decide.standing import Standing
+from asa.decide.books import Books
 folder, behaviour = Path(sys.argv[1]), sys.argv[2]
 empty = {"int": 0, "str": "", "float": 0.0, "bool": False, "list": [], "dict": {}, "tuple": []}
 def blank(annotation):
@@ -49,7 +49,7 @@ def obey(one):
     global memory
     order = requests.order(one, time.time_ns())
     current = state["scheduler"]
-    memory, _ = policy.obey(memory, Standing(), order, current)
+    memory = policy.obey(Books(policy=memory), order, current).policy
     if memory.go_on and (not memory.stranger or current == EEVDF):
         memory = replace(memory, outside="", stranger=False, go_on=False)
     if isinstance(one, requests.Resume):

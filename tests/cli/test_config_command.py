@@ -233,7 +233,7 @@ def test_settings_of_an_earlier_version_are_ignored_and_that_is_said(place, caps
         "F:1: voting.method: was removed, time-weighted is used (docs/voting.md); delete this line",
         "F:1: voting.trust: was removed (docs/voting.md); delete this line",
         "F:4: standby.margin: is a constant now, 0.05 (asa.decide.standbys.MARGIN); delete this line",
-        "F:5: standing.first_s: is a constant now, 600 (asa.decide.standing.FIRST_S); delete this line",
+        "F:5: standing.first_s: is a constant now, 600 (asa.decide.penalties.FIRST_S); delete this line",
         "F:6: guard.alpha: is a constant now, 0.01 (asa.decide.guard.ALPHA); delete this line",
         "F:6: guard.worse_by: is a constant now, 0.25 (asa.decide.guard.WORSE_BY); delete this line",
         "F is right; it sets 1 of 31 settings; 6 that it sets are ignored",

@@ -25,8 +25,8 @@ from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.sample import SchedExtState
 from asa.decide import table
-from asa.decide.learning import Duel, Learning
-from asa.decide.standing import Cause, Mark, Standing
+from asa.decide.learning import Comparison, Learning
+from asa.decide.penalties import Bars, Cause, Mark
 from asa.journal import Journal, SessionHeader, Told
 from asa.pipeline import Rules, State, step
 from collectors.rates import Rates
@@ -289,7 +289,7 @@ def test_a_replay_begins_with_the_standing_of_then(file, capsys):
     with Journal.look(file) as journal:
         target = next(event.new for event in journal.events(1))
     mark = Mark(scheduler=target, cause=Cause.FAILED, version="", count=3, at_ns=0, until_ns=None, why="it failed")
-    with_header(file, standing=wire.json_text(Standing(marks=(mark,))), model="0")
+    with_header(file, standing=wire.json_text(Bars(marks=(mark,))), model="0")
     assert asa("replay", file) == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "saved       " in told
@@ -301,7 +301,7 @@ def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
         decision = next(one for one in journal.decisions(1) if one.switch_to is not None)
     one, other = sorted((EEVDF, decision.switch_to))
     won, lost = (40, 0) if one == EEVDF else (0, 40)
-    duel = Duel(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
+    duel = Comparison(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
     duel = msgspec.structs.replace(duel, won=won, lost=lost)
     with_header(file, learning=wire.json_text(Learning(duels=(duel,))))
     assert asa("replay", file) == replay_command.DIFFERS
@@ -368,7 +368,7 @@ def test_a_session_that_had_no_schedulers_is_not_compared_with_those_of_now(file
     with Journal.look(file) as journal:
         target = next(event.new for event in journal.events(1))
     mark = Mark(scheduler=target, cause=Cause.FAILED, version="v1", count=3, at_ns=0, until_ns=None, why="it failed")
-    with_header(file, standing=wire.json_text(Standing(marks=(mark,))), versions={})
+    with_header(file, standing=wire.json_text(Bars(marks=(mark,))), versions={})
     record = SimpleNamespace(sha256="v2", version="")
     monkeypatch.setattr(Portfolio, "records", lambda _: {target.partition(":")[0]: record})
     assert asa("replay", file) == replay_command.DIFFERS  # the mark holds, as it did for the agent

@@ -8,8 +8,8 @@ from policy_bench import WALL_NS, Rules
 from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
 from asa.decide import guard, learning
 from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS
-from asa.decide.learning import Duel
-from asa.decide.policy_state import PolicyState, keep
+from asa.decide.learning import Comparison
+from asa.decide.policy_state import Now, PolicyState, keep
 from asa.decide.signals import Signals
 
 S = 1_000_000_000
@@ -37,21 +37,22 @@ class Use:
         worse = None
         if judged:
             worse = guard.judge(seen, workload=workload, scheduler=scheduler, previous=None)
-        self.note(before, after, KEEP if worse is None else replace(KEEP, worse=worse))
+        self.note(before, after, worse)
         return worse is not None
 
-    def note(self, before, after, verdict=KEEP, elapsed_s=3.0):
+    def note(self, before, after, worse=None, elapsed_s=3.0):
         now_ns = self.now_s * S
         self.memory = after
         self.lessons = learning.note(
             self.lessons,
-            before=before,
-            after=after,
-            verdict=verdict,
-            elapsed_s=elapsed_s,
-            now_ns=now_ns,
-            wall_ns=WALL_NS + now_ns,
-            rules=self.rules,
+            learning.Tick(
+                before=before,
+                after=after,
+                worse=worse,
+                elapsed_s=elapsed_s,
+                now=Now(monotonic_ns=now_ns, wall_ns=WALL_NS + now_ns),
+            ),
+            self.rules,
         )
 
     def stretch(self, scheduler, queue_us, blocks=MOST_BLOCKS, judged=True, **load):
@@ -68,7 +69,7 @@ class Use:
             self.stretch(NEW, new_us)
 
     def counts(self, one=NEW, other=EEVDF, workload=WEB):
-        duel = learning.duel_of(self.lessons, workload, one, other)
+        duel = learning.comparison_of(self.lessons, workload, one, other)
         if duel is None:
             return None
         return (duel.won, duel.lost, duel.alike) if duel.one == one else (duel.lost, duel.won, duel.alike)
@@ -76,4 +77,4 @@ class Use:
 
 def a_duel(one=EEVDF, other=NEW, won=0, lost=0, **changes):
     values = {"workload": WEB, "one_version": "", "other_version": "", "at_ns": WALL_NS, **changes}
-    return Duel(one=one, other=other, won=won, lost=lost, **values)
+    return Comparison(one=one, other=other, won=won, lost=lost, **values)

@@ -14,10 +14,12 @@ from asa.core.decision import (
     Way,
     Workload,
 )
-from asa.decide import policy
-from asa.decide.policy import PolicyState, decide
+from asa.decide import learning, policy
+from asa.decide.books import Books
+from asa.decide.penalties import Bars
+from asa.decide.policy import PolicyState
+from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import Signals
-from asa.decide.standing import Standing
 from asa.decide.table import Entry, MappingTable
 
 S = 1_000_000_000
@@ -47,39 +49,58 @@ class Rules:
 
 
 RULES = Rules()
-NO_MARKS = Standing()
+NO_MARKS = Bars()
 CALM, BAD = Signals(cpu_pressure=0.1), Signals(cpu_pressure=0.6)
 WALL_NS = 10**18  # at second 0
 
 
-def ask(state, workload, now_s, current=EEVDF, may_switch=True, signals=None, standing=NO_MARKS, rules=RULES, ready=()):
-    """One tick where the standing does not change."""
-    state, after, verdict = decide(
-        state,
-        standing,
-        Vote(workload=workload, confidence=0.9 if workload else 0.0),
-        now_ns=int(now_s * S),
-        wall_ns=WALL_NS + int(now_s * S),
-        current=current,
-        signals=signals,
-        rules=replace(rules, may_switch=may_switch),
-        ready=ready,
+def decided(state, bars, vote, now_s, current, *, lessons=learning.NOTHING, rules=RULES, signals=None, ready=()):
+    """One tick: the state, the bars and the verdict. `vote`: a class that won, None, or a whole vote."""
+    vote = vote if isinstance(vote, Vote) else Vote(workload=vote, confidence=0.9 if vote else 0.0)
+    books, verdict = policy.decide(
+        Books(policy=state, bars=bars, lessons=lessons),
+        Seen(vote=vote, current=current, signals=signals, ready=ready),
+        now(now_s),
+        rules,
     )
-    assert after is standing
+    assert books.lessons is lessons
+    return books.policy, books.bars, verdict
+
+
+def now(now_s):
+    return Now(monotonic_ns=int(now_s * S), wall_ns=WALL_NS + int(now_s * S))
+
+
+def heard(state, bars, event, *, wall_ns, rules=RULES):
+    """The state and the bars after an event."""
+    books = policy.learn(Books(policy=state, bars=bars), event, wall_ns=wall_ns, rules=rules)
+    return books.policy, books.bars
+
+
+def obeyed(state, bars, order, current):
+    books = policy.obey(Books(policy=state, bars=bars), order, current)
+    return books.policy, books.bars
+
+
+def ask(state, workload, now_s, current=EEVDF, may_switch=True, signals=None, bars=NO_MARKS, rules=RULES, ready=()):
+    """One tick where the bars do not change."""
+    rules = replace(rules, may_switch=may_switch)
+    state, after, verdict = decided(state, bars, workload, now_s, current, signals=signals, rules=rules, ready=ready)
+    assert after is bars
     return state, verdict
 
 
 def learn(state, event):
-    """One event that does not change the standing."""
-    state, standing = policy.learn(state, Standing(), event, wall_ns=WALL_NS + event.monotonic_ns, rules=RULES)
-    assert standing == Standing()
+    """One event that does not change the bars."""
+    state, bars = heard(state, Bars(), event, wall_ns=WALL_NS + event.monotonic_ns)
+    assert bars == Bars()
     return state
 
 
 def obey(state, kind, current=EEVDF, scheduler=None, until_s=None):
     until_ns, until = (None, "") if until_s is None else (WALL_NS + int(until_s * S), f"second {until_s}")
     order = Order(kind=kind, scheduler=scheduler, until_ns=until_ns, until=until)
-    return policy.obey(state, Standing(), order, current)[0]
+    return obeyed(state, Bars(), order, current)[0]
 
 
 def event(outcome, new, at_s, old=EEVDF, kind=None, elapsed_s=1.0, way=Way.PLAIN):

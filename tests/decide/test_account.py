@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+from policy_bench import heard
+
 from asa.config import PolicySettings, QuarantineSettings, Voting
 from asa.core.decision import (
     EEVDF,
@@ -14,12 +16,14 @@ from asa.core.decision import (
     Way,
     Workload,
 )
-from asa.decide import guard, learning, policy, standing
+from asa.decide import guard, learning, penalties, policy
 from asa.decide.account import Accountant, ranking, showings, switched
-from asa.decide.learning import Duel, Learning
+from asa.decide.books import Books
+from asa.decide.learning import Comparison, Learning
+from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState, Revert
+from asa.decide.policy_state import Now
 from asa.decide.signals import Signals
-from asa.decide.standing import Standing
 from asa.decide.table import Entry, MappingTable
 from asa.pipeline import Rules
 
@@ -45,7 +49,7 @@ RULES = Rules(
     may_switch=True,
     quarantine=QuarantineSettings(backoff_s=30.0),
 )
-NOTHING = Standing()
+NOTHING = Bars()
 EXIT = SchedulerExit(kind=ExitKind.ERROR, reason="invalid CPU 99", source="the scheduler")
 
 
@@ -55,13 +59,17 @@ def event(outcome, at_s, new=RUSTY, **more):
 
 
 def fail(memory, kept, at_s, new=RUSTY):
-    return policy.learn(
+    return heard(
         memory, kept, event(SwitchOutcome.FAILED, at_s, new, exit=EXIT), wall_ns=WALL_NS + int(at_s * S), rules=RULES
     )
 
 
+def at(now_s):
+    return Now(monotonic_ns=int(now_s * S), wall_ns=WALL_NS + int(now_s * S))
+
+
 def places(memory, kept=NOTHING, now_s=0):
-    return ranking(memory, kept, now_ns=int(now_s * S), wall_ns=WALL_NS + int(now_s * S), rules=RULES)
+    return ranking(Books(policy=memory, bars=kept), at(now_s), RULES)
 
 
 def test_the_ranking_is_the_tables_with_the_kernels_own_at_the_end():
@@ -90,7 +98,7 @@ def test_without_a_class_or_without_its_ranking_there_is_none():
 
 
 def test_one_that_failed_is_out_until_its_backoff_ends():
-    memory, kept = fail(PolicyState(workload=CPU), Standing(), 10)
+    memory, kept = fail(PolicyState(workload=CPU), Bars(), 10)
     rusty, flash, _ = places(memory, kept, 20)
     assert rusty.out == "failed once: invalid CPU 99"
     assert rusty.until_ns == WALL_NS + 40 * S
@@ -103,21 +111,21 @@ def test_one_that_failed_is_out_until_its_backoff_ends():
 def test_one_that_the_helper_did_not_start_has_not_failed():
     untried = SchedulerExit(kind=ExitKind.WITHDRAWN, reason="not approved", source="the daemon")
     refused = event(SwitchOutcome.REFUSED, 10, exit=untried)
-    memory, kept = policy.learn(PolicyState(workload=CPU), Standing(), refused, wall_ns=WALL_NS, rules=RULES)
+    memory, kept = heard(PolicyState(workload=CPU), Bars(), refused, wall_ns=WALL_NS, rules=RULES)
     assert places(memory, kept, 20)[0].out == "not started: not approved"
 
 
 def test_one_that_failed_too_often_is_out_until_lifted():
-    memory, kept = PolicyState(workload=CPU), Standing()
+    memory, kept = PolicyState(workload=CPU), Bars()
     for at_s in (10, 100, 200):
         memory, kept = fail(memory, kept, at_s)
     rusty = places(memory, kept, 10_000)[0]
     assert (rusty.out, rusty.until_ns) == ("off after 3 failures: invalid CPU 99", None)
-    assert places(memory, standing.lift(kept, RUSTY), 10_000)[0].out == ""
+    assert places(memory, penalties.lift(kept, RUSTY), 10_000)[0].out == ""
 
 
 def lowered(kept=NOTHING, workload=CPU):
-    return standing.lower(kept, workload=workload, scheduler=RUSTY, version="", wall_ns=WALL_NS, why="it waits")
+    return penalties.lower(kept, workload=workload, scheduler=RUSTY, version="", wall_ns=WALL_NS, why="it waits")
 
 
 def test_one_that_the_guard_took_back_is_out_for_that_class_alone():
@@ -128,7 +136,7 @@ def test_one_that_the_guard_took_back_is_out_for_that_class_alone():
 
 
 def test_of_two_reasons_the_one_that_lasts_longer_is_told():
-    memory, _ = fail(PolicyState(workload=CPU), Standing(), 10)
+    memory, _ = fail(PolicyState(workload=CPU), Bars(), 10)
     assert places(memory, lowered(), 20)[0].out == "worse here: it waits"
     longer = replace(
         memory, quarantine=replace(memory.quarantine, outs=(replace(memory.quarantine.outs[0], until_ns=9000 * S),))
@@ -156,7 +164,7 @@ def test_the_guards_figures_are_medians_of_its_blocks():
 
 def account(memory, kept=NOTHING, now_s=0, accountant=None):
     accountant = accountant or Accountant()
-    return accountant.account(memory, kept, now_ns=now_s * S, wall_ns=WALL_NS + now_s * S, rules=RULES)
+    return accountant.account(Books(policy=memory, bars=kept, lessons=learning.NOTHING), at(now_s), RULES)
 
 
 def test_how_far_the_trial_is():
@@ -178,7 +186,7 @@ def test_what_a_class_keeps_to_after_a_revert():
 
 def test_an_accountant_tells_what_changed_and_works_out_only_that():
     accountant = Accountant()
-    memory, kept = fail(PolicyState(workload=CPU), Standing(), 10)
+    memory, kept = fail(PolicyState(workload=CPU), Bars(), 10)
     memory = replace(memory, set_aside=memory.quarantine.out(11 * S), barred=frozenset({FLASH}))
     first = account(memory, kept, 11, accountant)
     assert first.ranking[0].out
@@ -204,12 +212,12 @@ def test_events_on_the_clock_on_the_wall():
 
 
 def test_of_what_was_learned_the_time_alone_is_told_anew_in_each_tick():
-    duel = Duel(workload=CPU, one=EEVDF, other=RUSTY, one_version="", other_version="", won=13, alike=2, at_ns=0)
+    duel = Comparison(workload=CPU, one=EEVDF, other=RUSTY, one_version="", other_version="", won=13, alike=2, at_ns=0)
     accountant, memory = Accountant(), PolicyState(workload=CPU)
 
     def told(**changes):
         lessons = learning.Lessons(kept=Learning(**({"duels": duels} | changes)))
-        return accountant.account(memory, NOTHING, now_ns=0, wall_ns=WALL_NS, rules=RULES, lessons=lessons).learned
+        return accountant.account(Books(policy=memory, lessons=lessons), at(0), RULES).learned
 
     duels = (duel,)
     first, again = told(), told(watched_s=50.0, tried_s=4.0, taken_back_s=3.0, lost_most=7.0)

@@ -4,14 +4,15 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CPU, DISK, FLASH, RULES, RUSTY, TABLE, WALL_NS, Rules, S, ask, event, settled
+from policy_bench import CPU, DISK, FLASH, RUSTY, TABLE, WALL_NS, Rules, ask, event, learn, settled
+from policy_bench import decided as tick
 
 from asa.config import PolicySettings
-from asa.core.decision import EEVDF, Reason, SwitchOutcome, Vote
-from asa.decide import gain, learning, policy, standing
+from asa.core.decision import EEVDF, Reason, SwitchOutcome
+from asa.decide import gain, learning, penalties, policy
 from asa.decide.learning import Learning, Lessons, Stay
+from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState, Revert
-from asa.decide.standing import Standing
 from asa.decide.table import Entry
 from asa.decide.tablefile import Cost
 
@@ -118,17 +119,7 @@ def test_a_switch_waits_until_it_pays_and_says_the_figures():
 
 
 def decided(lessons, now_s=2):
-    _, _, verdict = policy.decide(
-        settled(),
-        Standing(),
-        Vote(workload=CPU, confidence=0.9),
-        now_ns=now_s * S,
-        wall_ns=WALL_NS,
-        current=EEVDF,
-        signals=None,
-        rules=rules(),
-        lessons=lessons,
-    )
+    _, _, verdict = tick(settled(), Bars(), CPU, now_s, EEVDF, rules=rules(), lessons=lessons)
     return verdict
 
 
@@ -142,9 +133,7 @@ def test_the_expected_stay_is_what_was_learned():
 
 
 def test_an_unsettled_rule_comes_after_dwell_and_cooldown():
-    state = policy.learn(
-        replace(settled(), pending=EEVDF), Standing(), event(SwitchOutcome.CONFIRMED, EEVDF, 1), wall_ns=0, rules=RULES
-    )[0]
+    state = learn(replace(settled(), pending=EEVDF), event(SwitchOutcome.CONFIRMED, EEVDF, 1))
     assert ask(state, CPU, 1.5, rules=rules())[1].reason is Reason.DWELL
     assert ask(state, CPU, 3.0, rules=rules())[1].reason is Reason.COOLDOWN
 
@@ -158,11 +147,11 @@ def test_the_rule_can_be_off():
 def test_one_that_may_not_serve_is_left_whatever_that_costs():
     dear = {FLASH: Cost(switch_ms=1e6, runs=1), EEVDF: Cost(switch_ms=1e6, runs=1)}
     table = measured(eevdf=0.79, costs=dear)
-    barred = standing.lower(Standing(), workload=CPU, scheduler=RUSTY, version="", wall_ns=WALL_NS, why=".")
+    barred = penalties.lower(Bars(), workload=CPU, scheduler=RUSTY, version="", wall_ns=WALL_NS, why=".")
     ranking = tuple(entry for entry in table.rankings[CPU] if entry.name != FLASH)
     state = replace(settled(), running=RUSTY)
     table = replace(table, rankings=table.rankings | {CPU: ranking})
-    assert ask(state, CPU, 5, current=RUSTY, standing=barred, rules=Rules(table=table))[1].switch_to == EEVDF
+    assert ask(state, CPU, 5, current=RUSTY, bars=barred, rules=Rules(table=table))[1].switch_to == EEVDF
 
 
 def test_what_a_class_keeps_to_after_a_revert_is_not_weighed():
@@ -184,17 +173,7 @@ def test_what_was_learned_is_not_weighed_by_scores_that_it_contradicts():
     state = replace(settled(), running=RUSTY)
     dear = {EEVDF: Cost(switch_ms=1e6, runs=1)}
     for lessons, expected in ((Lessons(better=better), EEVDF), (learning.NOTHING, None)):
-        _, _, verdict = policy.decide(
-            state,
-            Standing(),
-            Vote(workload=CPU, confidence=0.9),
-            now_ns=5 * S,
-            wall_ns=WALL_NS,
-            current=RUSTY,
-            signals=None,
-            rules=Rules(table=measured(costs=dear)),
-            lessons=lessons,
-        )
+        _, _, verdict = tick(state, Bars(), CPU, 5, RUSTY, rules=Rules(table=measured(costs=dear)), lessons=lessons)
         assert verdict.switch_to == expected
 
 

@@ -19,7 +19,7 @@ from asa.decide.learning import (
     MOST_DUELS,
     MOST_STAYS,
     TRIAL_S,
-    Duel,
+    Comparison,
     Learning,
     Lessons,
     Stay,
@@ -73,7 +73,7 @@ def test_what_is_kept_is_bounded():
     use.pair(4000, 9000)
     assert len(use.lessons.kept.duels) == MOST_DUELS
     assert use.counts() == (1, 0, 0)
-    assert learning.duel_of(use.lessons, Workload("class 0"), NEW, EEVDF) is None
+    assert learning.comparison_of(use.lessons, Workload("class 0"), NEW, EEVDF) is None
     use = Use(lessons=begin(Learning(duels=(a_duel(won=MOST_COUNTED // 2, lost=MOST_COUNTED // 2),)), {}))
     use.pair(4000, 9000, 2)
     assert use.counts() == (100, 100, 0)
@@ -86,7 +86,9 @@ names = st.text(min_size=1, max_size=10)
 kept = st.builds(
     Learning,
     duels=st.lists(
-        st.builds(Duel, workload=names, one=names, other=names, won=st.integers(0, 200), at_ns=st.integers(0, 2**62)),
+        st.builds(
+            Comparison, workload=names, one=names, other=names, won=st.integers(0, 200), at_ns=st.integers(0, 2**62)
+        ),
         max_size=4,
     ).map(tuple),
     stays=st.lists(st.builds(Stay, workload=names, count=st.integers(1, 32), mean_s=st.floats(0, 1e9)), max_size=4).map(
@@ -113,7 +115,7 @@ def test_no_file_is_nothing_learned(tmp_path):
     assert learning.load(tmp_path / "none.json") == Learning()
 
 
-A_DUEL = Duel(workload=WEB, one=EEVDF, other=NEW, one_version="", other_version="", at_ns=0)
+A_DUEL = Comparison(workload=WEB, one=EEVDF, other=NEW, one_version="", other_version="", at_ns=0)
 
 
 def test_every_count_that_a_file_may_hold_has_its_evidence():

@@ -6,13 +6,29 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_bench import BAD, CALM, CPU, DISK, FLASH, RULES, RUSTY, SIMPLE, WALL_NS, S, ask, event, learn, obey, settled
+from policy_bench import (
+    BAD,
+    CALM,
+    CPU,
+    DISK,
+    FLASH,
+    RULES,
+    RUSTY,
+    SIMPLE,
+    WALL_NS,
+    S,
+    ask,
+    event,
+    heard,
+    learn,
+    obey,
+    settled,
+)
 
 from asa.core.decision import EEVDF, ExitKind, OrderKind, Reason, SchedulerName, SwitchOutcome
-from asa.decide import policy
+from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState
 from asa.decide.quarantine import Quarantine
-from asa.decide.standing import Standing
 
 LAYERED = SchedulerName("scx_layered")
 
@@ -240,7 +256,7 @@ WORDS = st.tuples(
 
 @given(st.lists(WORDS, max_size=60))
 def test_on_hold_nothing_is_switched_but_what_the_user_chose(history):
-    state, standing, current = PolicyState(), Standing(), EEVDF
+    state, bars, current = PolicyState(), Bars(), EEVDF
     for second, (kind, name, for_s, outcome, workload) in enumerate(history):
         if kind is not None:
             until_s = None if for_s is None else second + for_s
@@ -249,7 +265,7 @@ def test_on_hold_nothing_is_switched_but_what_the_user_chose(history):
         if current == LAYERED and second % 7 == 0:
             current = EEVDF  # the stranger goes, and nobody is told
         before = state.held
-        state, verdict = ask(state, workload, second, current=current, standing=standing)
+        state, verdict = ask(state, workload, second, current=current, bars=bars)
         if verdict.switch_to is not None and state.hold:
             assert before is not None
             assert verdict.switch_to == before.scheduler
@@ -261,9 +277,9 @@ def test_on_hold_nothing_is_switched_but_what_the_user_chose(history):
         new = LAYERED if outcome is SwitchOutcome.FOREIGN else state.pending
         if outcome is SwitchOutcome.LOST:
             done = event(SwitchOutcome.CONFIRMED, new, second, old=current)
-            state, standing = policy.learn(state, standing, done, wall_ns=WALL_NS + second * S, rules=RULES)
+            state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
         done = event(outcome, new, second, old=current)
-        state, standing = policy.learn(state, standing, done, wall_ns=WALL_NS + second * S, rules=RULES)
+        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
         if outcome in (SwitchOutcome.CONFIRMED, SwitchOutcome.FOREIGN):
             current = new
         elif outcome is not SwitchOutcome.REFUSED:

@@ -20,8 +20,11 @@ from policy_bench import (
     S,
     ask,
     event,
+    heard,
     learn,
+    now,
     obey,
+    obeyed,
     settled,
 )
 
@@ -36,9 +39,10 @@ from asa.core.decision import (
     Workload,
 )
 from asa.decide import policy
+from asa.decide.books import Books
 from asa.decide.learning import Lessons
+from asa.decide.penalties import Bars, Cause
 from asa.decide.policy import PolicyState, Revert
-from asa.decide.standing import Cause, Standing
 
 
 def test_dwell_comes_before_a_switch():
@@ -149,19 +153,19 @@ def test_a_failed_one_is_tried_again_after_its_backoff():
 
 
 def test_too_many_failures_are_off_for_every_class_and_every_later_run():
-    state, standing = settled(), Standing()
+    state, bars = settled(), Bars()
     for at_s in (3, 100, 200):
         failed = event(SwitchOutcome.FAILED, RUSTY, at_s)
-        state, standing = policy.learn(state, standing, failed, wall_ns=WALL_NS, rules=Rules(versions={RUSTY: "v1"}))
-    (mark,) = standing.marks
+        state, bars = heard(state, bars, failed, wall_ns=WALL_NS, rules=Rules(versions={RUSTY: "v1"}))
+    (mark,) = bars.marks
     assert (mark.scheduler, mark.cause, mark.version, mark.until_ns, mark.count) == (RUSTY, Cause.FAILED, "v1", None, 3)
     again = Rules(versions={RUSTY: "v1"})
-    state, verdict = ask(settled(), CPU, 5, standing=standing, rules=again)  # another run
+    state, verdict = ask(settled(), CPU, 5, bars=bars, rules=again)  # another run
     assert (verdict.switch_to, state.set_aside, state.barred) == (FLASH, {RUSTY}, frozenset())
-    assert ask(settled(), CPU, 5, standing=standing, rules=Rules(versions={RUSTY: "v2"}))[1].switch_to == RUSTY
+    assert ask(settled(), CPU, 5, bars=bars, rules=Rules(versions={RUSTY: "v2"}))[1].switch_to == RUSTY
     order = Order(kind=OrderKind.RESUME, scheduler=RUSTY)
-    _, standing = policy.obey(state, standing, order, EEVDF)
-    assert ask(settled(), CPU, 5, standing=standing, rules=again)[1].switch_to == RUSTY
+    _, bars = obeyed(state, bars, order, EEVDF)
+    assert ask(settled(), CPU, 5, bars=bars, rules=again)[1].switch_to == RUSTY
 
 
 def test_one_that_let_go_in_order_may_come_again_after_the_cooldown():
@@ -259,9 +263,9 @@ def test_in_shadow_mode_the_choice_counts():
 
 @given(st.lists(st.tuples(st.sampled_from([IDLE, CPU, DISK, None]), st.sampled_from(list(SwitchOutcome))), max_size=80))
 def test_switches_keep_their_distance(history):
-    state, standing, current, orders = PolicyState(), Standing(), EEVDF, []
+    state, bars, current, orders = PolicyState(), Bars(), EEVDF, []
     for second, (workload, outcome) in enumerate(history):
-        state, verdict = ask(state, workload, second, current=current, standing=standing)
+        state, verdict = ask(state, workload, second, current=current, bars=bars)
         if verdict.switch_to is None:
             continue
         if outcome is not SwitchOutcome.REFUSED:  # which changes nothing, so the next may be asked for at once
@@ -270,7 +274,7 @@ def test_switches_keep_their_distance(history):
         assert verdict.switch_to not in state.set_aside
         assert verdict.reason is Reason.BETTER
         done = event(outcome, verdict.switch_to, second, old=current)
-        state, standing = policy.learn(state, standing, done, wall_ns=WALL_NS + second * S, rules=RULES)
+        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
         if state.hold:
             return
         if outcome in (SwitchOutcome.CONFIRMED, SwitchOutcome.SHADOWED):
@@ -282,8 +286,8 @@ def test_switches_keep_their_distance(history):
 
 def test_what_was_learned_is_bound_by_the_ranking_the_battery_and_the_rest():
     def serves(better, state=None, out=frozenset()):
-        lessons = Lessons(better={CPU: better})
-        return policy.serves(state or settled(), CPU, now_ns=5 * S, out=out, rules=RULES, lessons=lessons)
+        books = Books(policy=state or settled(), lessons=Lessons(better={CPU: better}))
+        return policy.first_choice(books, CPU, now(5), RULES, out=out)
 
     assert serves({RUSTY: (FLASH,)}) == FLASH
     assert serves({RUSTY: (EEVDF,)}) == EEVDF  # which is in no need of an entry

@@ -19,7 +19,10 @@ from policy_bench import (
     Rules,
     S,
     ask,
+    decided,
     event,
+    heard,
+    now,
     settled,
 )
 
@@ -28,13 +31,13 @@ from asa.core.decision import (
     EEVDF,
     Reason,
     SwitchOutcome,
-    Vote,
     Workload,
 )
 from asa.decide import policy
-from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, decide, serves
+from asa.decide.books import Books
+from asa.decide.penalties import Bars, Cause, barred, lower
+from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, first_choice
 from asa.decide.signals import Signals
-from asa.decide.standing import Cause, Standing, barred, lower
 from asa.decide.table import Entry
 
 GAME = Workload("game")
@@ -65,18 +68,17 @@ class Run:
     """Ticks of one second; every order is carried out at once."""
 
     def __init__(self, rules=RULES):
-        self.state, self.standing, self.current, self.now_s, self.rules = PolicyState(), Standing(), EEVDF, 0, rules
+        self.state, self.bars, self.current, self.now_s, self.rules = PolicyState(), Bars(), EEVDF, 0, rules
         self.verdicts = []
 
     def tick(self, workload, signals):
         self.now_s += 1
-        self.state, self.standing, verdict = decide(
+        self.state, self.bars, verdict = decided(
             self.state,
-            self.standing,
-            Vote(workload=workload, confidence=0.9),
-            now_ns=self.now_s * S,
-            wall_ns=WALL_NS + self.now_s * S,
-            current=self.current,
+            self.bars,
+            workload,
+            self.now_s,
+            self.current,
             signals=signals,
             rules=self.rules,
         )
@@ -84,8 +86,8 @@ class Run:
         if verdict.switch_to is not None:
             done = event(SwitchOutcome.CONFIRMED, verdict.switch_to, self.now_s, old=self.current)
             self.current = verdict.switch_to
-            self.state, self.standing = policy.learn(
-                self.state, self.standing, done, wall_ns=WALL_NS + self.now_s * S, rules=self.rules
+            self.state, self.bars = heard(
+                self.state, self.bars, done, wall_ns=WALL_NS + self.now_s * S, rules=self.rules
             )
         return verdict
 
@@ -103,11 +105,11 @@ def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
     assert (verdict.switch_to, run.current, run.state.running) == (EEVDF, EEVDF, EEVDF)
     assert verdict.sentence.startswith("cpu regressed under scx_rusty compared with eevdf: CPU pressure 60.0 %")
     assert verdict.sentence.endswith(": back to eevdf")
-    (mark,) = run.standing.marks
+    (mark,) = run.bars.marks
     assert (mark.workload, mark.scheduler, mark.cause, mark.why) == (CPU, RUSTY, Cause.REVERTED, verdict.sentence[:-15])
     wall_ns = WALL_NS + run.now_s * S
-    assert barred(run.standing, CPU, wall_ns, {}) == {RUSTY}
-    assert barred(run.standing, DISK, wall_ns, {}) == frozenset()
+    assert barred(run.bars, CPU, wall_ns, {}) == {RUSTY}
+    assert barred(run.bars, DISK, wall_ns, {}) == frozenset()
     assert (run.state.set_aside, run.state.barred) == (frozenset(), {RUSTY})
 
 
@@ -142,8 +144,8 @@ def test_what_is_barred_from_a_class_is_not_measured_first():
     run = Run()
     for _ in range(40):
         run.tick(DISK, CALM)
-    run.standing = lower(
-        run.standing,
+    run.bars = lower(
+        run.bars,
         workload=CPU,
         scheduler=SIMPLE,
         version="",
@@ -171,9 +173,9 @@ def test_the_second_revert_within_a_rest_ends_on_eevdf():
     assert run.current == FLASH
     state = replace(run.state, reverts=(policy.Revert(workload=CPU, back=FLASH, count=5, at_ns=run.now_s * S),))
     run.state = state
-    assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset(), rules=RULES) == FLASH
-    assert serves(state, CPU, now_ns=run.now_s * S, out=frozenset({FLASH}), rules=RULES) == EEVDF
-    assert serves(state, DISK, now_ns=run.now_s * S, out=frozenset(), rules=run.rules) == FLASH
+    assert first_choice(Books(policy=state), CPU, now(run.now_s), RULES, out=frozenset()) == FLASH
+    assert first_choice(Books(policy=state), CPU, now(run.now_s), RULES, out=frozenset({FLASH})) == EEVDF
+    assert first_choice(Books(policy=state), DISK, now(run.now_s), run.rules, out=frozenset()) == FLASH
     seen = {(CPU, EEVDF): (pressed(0.1),) * 6, (CPU, SIMPLE): (pressed(0.05),) * 6}
     run.state = replace(state, guard=replace(state.guard, seen=seen), previous=SIMPLE)
     verdict = run.until_revert(CPU)

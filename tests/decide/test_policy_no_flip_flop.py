@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.decide import guard, standing
+from asa.decide import guard, penalties
 from asa.decide.guard import GuardState
+from asa.decide.penalties import Bars
 from asa.decide.signals import Signals
-from asa.decide.standing import Standing
 
 S = 1_000_000_000
 WALL_NS = 1_700_000_000 * S
@@ -39,7 +39,7 @@ def a_guard_that_is_quick_to_judge():
 
 def lived(script):
     """Lives HOURS through `script`, repeated; gives the times of all reverts and all switches, in s."""
-    state, known = GuardState(), Standing()
+    state, known = GuardState(), Bars()
     running, previous, switched_s = EEVDF, None, -COOLDOWN_S
     reverts, switches, now_s = [], [], 0
     while now_s < HOURS * 3600:
@@ -52,7 +52,7 @@ def lived(script):
                 state = guard.observe(state, now_ns=now_ns, workload=workload, scheduler=running, signals=signals)
                 verdict = guard.judge(state, workload=workload, scheduler=running, previous=previous)
                 if verdict is not None:
-                    known = standing.lower(
+                    known = penalties.lower(
                         known,
                         workload=workload,
                         scheduler=running,
@@ -61,7 +61,7 @@ def lived(script):
                         why=verdict.sentence,
                     )
                     reverts.append((now_s, workload, running))
-                out = standing.barred(known, workload, wall_ns, {})
+                out = penalties.barred(known, workload, wall_ns, {})
                 wanted = next((name for name in RANKING if name not in out), EEVDF)
                 baseline = running == EEVDF and guard.lacking(state, workload=workload)
                 if wanted != running and not baseline and (verdict or now_s - switched_s >= COOLDOWN_S):

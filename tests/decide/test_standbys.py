@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, Probabilities, SchedulerName, Workload
 from asa.decide import standbys
-from asa.decide.standbys import Readiness, choose, observe, scores, weigh
+from asa.decide.standbys import Readiness, Scene, choose, observe, scores, weigh
 
 S = 1_000_000_000
 MB = 1_000_000
@@ -34,10 +34,7 @@ class Bench:
             self.state,
             now_ns=self.now_s * S,
             served=self.served,
-            running=self.running,
-            pending=pending,
-            memory_pressure=pressure,
-            spare=spare,
+            scene=Scene(running=self.running, pending=pending, memory_pressure=pressure, spare=spare),
             count=self.count,
         )
         return self.state.chosen

@@ -7,7 +7,7 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import guard
 from asa.decide.guard import FEWEST_BLOCKS, MOST_BLOCKS, GuardState
 from asa.decide.signals import Signals
-from asa.decide.stretches import Stretch, compare, taken
+from asa.decide.windows import SampleWindow, compare, taken
 
 S = 1_000_000_000
 WEB, GAME = Workload("web"), Workload("game")
@@ -15,7 +15,7 @@ NEW = SchedulerName("scx_new")
 
 
 class Watch:
-    """Feeds ticks, each of which completes a block, and collects the stretches."""
+    """Feeds ticks, each of which completes a block, and collects the windows."""
 
     def __init__(self):
         self.state, self.now_s, self.found = GuardState(), 0, []
@@ -81,7 +81,7 @@ def test_a_guard_that_was_cleared_gives_nothing_that_was_never_measured():
 
 def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, runnable=None, switches=None):
     medians = (queue_us, wakeup_us, pressure, timer_us, busy, runnable, switches)
-    return Stretch(workload=WEB, scheduler=NEW, at_ns=0, medians=medians)
+    return SampleWindow(workload=WEB, scheduler=NEW, at_ns=0, medians=medians)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,16 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules, S, event
+from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules, S, decided, event, heard, now, obeyed
 
 from asa.config import GuardSettings, PolicySettings
 from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
 from asa.decide import guard, learning, policy, trying
-from asa.decide.learning import TRIAL_S, Duel, Learning, begin
+from asa.decide.books import Books
+from asa.decide.learning import TRIAL_S, Comparison, Learning, begin, comparison_of
+from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState, Revert
 from asa.decide.signals import Signals
-from asa.decide.standing import Standing
 from asa.decide.table import Entry
 
 ALLOWED = Rules(policy=PolicySettings(cooldown_s=10.0, dwell_s=2.0, explore_share=0.1))
@@ -20,12 +21,16 @@ LIKE = {EEVDF: 0.4, RUSTY: 0.4, FLASH: 0.4, SIMPLE: 0.4}
 EARNED = begin(Learning(credit_s=TRIAL_S), ALLOWED.versions)
 
 
+def next_one(state, lessons, workload, **asked):
+    return trying.next_one(Books(policy=state, lessons=lessons), workload, RUSTY, **asked)
+
+
 class Life:
     """Ticks of one second; an order is carried out with the next tick. `pressure`: by the scheduler in force."""
 
     def __init__(self, rules=ALLOWED, lessons=EARNED, pressure=LIKE):
         self.rules, self.lessons, self.pressure = rules, lessons, dict(pressure)
-        self.state, self.standing, self.current, self.now_s = PolicyState(), Standing(), EEVDF, 0
+        self.state, self.bars, self.current, self.now_s = PolicyState(), Bars(), EEVDF, 0
         self.ordered, self.fails, self.log = None, set(), []
 
     def tick(self, workload=CPU, saver=None):
@@ -37,28 +42,22 @@ class Life:
             done = event(outcome, self.ordered, self.now_s - 0.5, old=self.current)
             self.current = self.ordered if outcome is SwitchOutcome.CONFIRMED else EEVDF
             self.ordered = None
-            state, self.standing = policy.learn(state, self.standing, done, wall_ns=WALL_NS + now_ns, rules=self.rules)
+            state, self.bars = heard(state, self.bars, done, wall_ns=WALL_NS + now_ns, rules=self.rules)
         wobble = self.now_s % 3 / 100
-        self.state, self.standing, verdict = policy.decide(
+        self.state, self.bars, verdict = decided(
             state,
-            self.standing,
+            self.bars,
             Vote(workload=workload, confidence=0.9),
-            now_ns=now_ns,
-            wall_ns=WALL_NS + now_ns,
-            current=self.current,
+            self.now_s,
+            self.current,
             signals=Signals(cpu_pressure=self.pressure[self.current] + wobble),
             rules=self.rules,
             lessons=self.lessons,
         )
         self.lessons = learning.note(
             self.lessons,
-            before=before,
-            after=self.state,
-            verdict=verdict,
-            elapsed_s=1.0,
-            now_ns=now_ns,
-            wall_ns=WALL_NS + now_ns,
-            rules=self.rules,
+            learning.Tick(before=before, after=self.state, worse=verdict.worse, elapsed_s=1.0, now=now(self.now_s)),
+            self.rules,
         )
         self.ordered = verdict.switch_to
         self.log.append((self.now_s, self.current, verdict))
@@ -106,7 +105,7 @@ def test_one_is_tried_measured_and_left_again():
     back = next(verdict.sentence for at_s, _, verdict in life.log if at_s > begun_s and verdict.switch_to == RUSTY)
     assert back == "the trial of scx_flash for cpu is over: scx_rusty for cpu"
     life.run(70)  # the stretch is compared with the next one of the first choice
-    duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY)
+    duel = comparison_of(life.lessons, CPU, FLASH, RUSTY)
     assert (duel.won, duel.lost, duel.alike) == (0, 0, 1)
     kept = life.lessons.kept
     assert 60 <= kept.tried_s <= TRIAL_S + 12
@@ -123,7 +122,7 @@ def test_the_time_is_bounded_by_the_share():
     assert kept.tried_s > 0.05 * kept.watched_s
     tried = [name for reason, name in life.orders() if reason is Reason.TRYING]
     assert {FLASH, EEVDF} <= set(tried)
-    counts = [learning.duel_of(life.lessons, CPU, RUSTY, name) for name in (FLASH, EEVDF)]
+    counts = [comparison_of(life.lessons, CPU, RUSTY, name) for name in (FLASH, EEVDF)]
     assert abs(counts[0].alike - counts[1].alike) <= 2  # each in its turn
 
 
@@ -151,7 +150,7 @@ def test_what_the_guard_takes_back_goes_to_the_first_choice_which_does_not_rest(
     assert (life.current, life.state.trying) == (RUSTY, None)
     assert FLASH in life.state.barred
     assert life.lessons.kept.taken_back_s == 0.0  # it is in the time of trying
-    duel = learning.duel_of(life.lessons, CPU, FLASH, RUSTY) or learning.duel_of(life.lessons, CPU, FLASH, EEVDF)
+    duel = comparison_of(life.lessons, CPU, FLASH, RUSTY) or comparison_of(life.lessons, CPU, FLASH, EEVDF)
     assert duel.counted == 1
     assert not any(name == FLASH for _, name, _ in life.run(500).log[-490:])  # barred
 
@@ -174,7 +173,7 @@ def test_one_that_does_not_come_up_is_over_at_once():
 
 def test_a_hold_ends_it():
     life = Life().until(Reason.TRYING).run(5)
-    life.state, _ = policy.obey(life.state, life.standing, Order(kind=OrderKind.HOLD), FLASH)
+    life.state, _ = obeyed(life.state, life.bars, Order(kind=OrderKind.HOLD), FLASH)
     life.run(100)
     assert (life.current, life.state.trying, life.log[-1][2].reason) == (FLASH, None, Reason.HOLD)
 
@@ -197,17 +196,17 @@ def test_a_first_choice_of_which_nothing_is_measured_is_not_left():
     life = Life(Rules()).run(200)
     memory = life.state
     asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
-    assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked).scheduler == FLASH
-    assert trying.next_one(memory, learning.NOTHING, CPU, RUSTY, **asked) is None  # nothing earned
-    assert trying.next_one(memory, EARNED, DISK, RUSTY, **asked) is None
+    assert next_one(memory, EARNED, CPU, **asked).scheduler == FLASH
+    assert next_one(memory, learning.NOTHING, CPU, **asked) is None  # nothing earned
+    assert next_one(memory, EARNED, DISK, **asked) is None
     blind = {pair: tuple((None,) * 7 for _ in blocks) for pair, blocks in memory.guard.seen.items()}
     memory = replace(memory, guard=replace(memory.guard, seen=blind))
-    assert trying.next_one(memory, EARNED, CPU, RUSTY, **asked) is None
+    assert next_one(memory, EARNED, CPU, **asked) is None
 
 
 def a_duel(**changes):
     values = {"workload": CPU, "one": FLASH, "other": RUSTY, "one_version": "", "other_version": "", "at_ns": 0}
-    return Duel(**(values | changes))
+    return Comparison(**(values | changes))
 
 
 def test_who_is_settled_is_not_tried_and_who_proved_better_is_the_first_choice():
@@ -216,7 +215,7 @@ def test_who_is_settled_is_not_tried_and_who_proved_better_is_the_first_choice()
     life = Life(lessons=begin(kept, {}), pressure=LIKE | {FLASH: 0.1}).until(Reason.TRYING)
     assert life.ordered == FLASH
     life.run(250)
-    assert learning.duel_of(life.lessons, CPU, FLASH, RUSTY).won == 13
+    assert comparison_of(life.lessons, CPU, FLASH, RUSTY).won == 13
     assert life.current == FLASH
     assert life.log[-1][2].reason is Reason.SERVED
     assert life.orders()[-1][1] == FLASH  # the guard saw it at once, when the first choice came back
@@ -284,7 +283,7 @@ def test_no_trial_comes_within_a_cooldown_or_could_not_end_for_one():
         (TRIAL_S, life.state, True),
         (TRIAL_S + 1, life.state, False),  # "for 90 s at most" would not be true
     ):
-        found = trying.next_one(state, EARNED, CPU, RUSTY, rules=rules(cooldown_s), **asked)
+        found = next_one(state, EARNED, CPU, rules=rules(cooldown_s), **asked)
         assert (found is not None) == begins, cooldown_s
 
 
@@ -292,20 +291,22 @@ def test_a_class_that_rests_is_left_alone():
     life = Life(Rules()).run(200)
     asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
     revert = Revert(workload=CPU, back=RUSTY, count=1, at_ns=life.now_s * S)
-    assert trying.next_one(replace(life.state, reverts=(revert,)), EARNED, CPU, RUSTY, **asked) is None
+    assert next_one(replace(life.state, reverts=(revert,)), EARNED, CPU, **asked) is None
     over = replace(revert, at_ns=(life.now_s - 20) * S)
-    assert trying.next_one(replace(life.state, reverts=(over,)), EARNED, CPU, RUSTY, **asked) is not None
+    assert next_one(replace(life.state, reverts=(over,)), EARNED, CPU, **asked) is not None
 
 
 def test_what_many_comparisons_have_not_settled_is_tried_no_more():
     life = Life(Rules()).run(200)
     asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
     duels = (a_duel(won=100, lost=100), a_duel(one=EEVDF, won=99, lost=100))
-    found = trying.next_one(life.state, begin(Learning(credit_s=TRIAL_S, duels=duels), {}), CPU, RUSTY, **asked)
+    found = trying.next_one(
+        Books(policy=life.state, lessons=begin(Learning(credit_s=TRIAL_S, duels=duels), {})), CPU, RUSTY, **asked
+    )
     assert found.scheduler == EEVDF
     duels = (duels[0], a_duel(one=EEVDF, won=100, lost=100))
     lessons = begin(Learning(credit_s=TRIAL_S, duels=duels), {})
-    assert trying.next_one(life.state, lessons, CPU, RUSTY, **asked) is None
+    assert next_one(life.state, lessons, CPU, **asked) is None
 
 
 @pytest.mark.parametrize("changes", [{"shadow": True}, {"may_switch": False}])
@@ -313,7 +314,7 @@ def test_only_time_in_which_something_might_be_tried_earns_any(changes):
     life = Life(replace(ALLOWED, **changes), begin(Learning(), {})).run(50)
     assert life.lessons.kept == Learning()
     life = Life(lessons=begin(Learning(), {}))
-    life.state, _ = policy.obey(life.state, life.standing, Order(kind=OrderKind.HOLD), EEVDF)
+    life.state, _ = obeyed(life.state, life.bars, Order(kind=OrderKind.HOLD), EEVDF)
     assert life.run(50).lessons.kept == Learning()
     assert Life(lessons=begin(Learning(), {})).run(50, None).lessons.kept == Learning()
 

@@ -62,7 +62,7 @@ def play_twice(application, *, seed, seconds, tmp_path, hogs=4, metrics=None, le
 def suffers_from_hogs(application, *, seed, seconds, tmp_path, larger=(), least=2):
     """Fails unless each metric gets worse beside four hogs, in one of two tries. `larger`: of these more is better.
 
-    Worse, by a fifth, is a median, a mean or a 95th percentile: which of them moves first depends on the metric.
+    Regression, by a fifth, is a median, a mean or a 95th percentile: which of them moves first depends on the metric.
     """
     for _attempt in range(2):
         alone, beside = play_twice(application, seed=seed, seconds=seconds, tmp_path=tmp_path, least=least)

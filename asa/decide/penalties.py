@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The standing of schedulers on this machine: which are barred, for which class, until when and why.
+"""The bars of schedulers on this machine: which are barred, for which class, until when and why.
 
 A **mark** is made by the guard's verdict (for one class: the bar doubles with each revert and a revert is forgotten
 for each `FADE_S` after its end) or by failures (for all classes, until the user lifts it). A new version of the
@@ -49,7 +49,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     workload: str | None = None  # None: all classes
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Bars(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All marks of this machine, at most one for each (class, scheduler, cause)."""
 
     version: Literal[1] = 1  # of the file's format
@@ -57,18 +57,18 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def lower(
-    standing: Standing,
+    bars: Bars,
     *,
     workload: Workload,
     scheduler: SchedulerName,
     version: str,
     wall_ns: int,
     why: str,
-) -> Standing:
+) -> Bars:
     """After a revert: bar `scheduler` for `workload`, twice as long as the last time. EEVDF is never barred."""
     if scheduler == EEVDF:
-        return standing
-    earlier = _find(standing, scheduler, workload, Cause.REVERTED)
+        return bars
+    earlier = _find(bars, scheduler, workload, Cause.REVERTED)
     count = 1
     if earlier is not None and _of(earlier, version):
         count += _reverts_left(earlier, wall_ns)
@@ -84,15 +84,13 @@ def lower(
         why=why,
         workload=workload,
     )
-    return _with(standing, mark, instead_of=earlier)
+    return _with(bars, mark, instead_of=earlier)
 
 
-def put_off(
-    standing: Standing, *, scheduler: SchedulerName, version: str, wall_ns: int, why: str, count: int = 1
-) -> Standing:
+def put_off(bars: Bars, *, scheduler: SchedulerName, version: str, wall_ns: int, why: str, count: int = 1) -> Bars:
     """After `count` failures: bar `scheduler` for all classes, until `lift` or another version. Never EEVDF."""
     if scheduler == EEVDF:
-        return standing
+        return bars
     mark = Mark(
         scheduler=scheduler,
         cause=Cause.FAILED,
@@ -102,20 +100,18 @@ def put_off(
         until_ns=None,
         why=why,
     )
-    return _with(standing, mark, instead_of=_find(standing, scheduler, None, Cause.FAILED))
+    return _with(bars, mark, instead_of=_find(bars, scheduler, None, Cause.FAILED))
 
 
-def lift(standing: Standing, scheduler: SchedulerName | None = None) -> Standing:
+def lift(bars: Bars, scheduler: SchedulerName | None = None) -> Bars:
     """The user trusts a scheduler (None: all) again: its marks are gone, in all its modes if no mode is named."""
     if scheduler is None:
-        return Standing()
-    kept = tuple(mark for mark in standing.marks if not SchedulerName(mark.scheduler).answers_to(scheduler))
-    return Standing(marks=kept)
+        return Bars()
+    kept = tuple(mark for mark in bars.marks if not SchedulerName(mark.scheduler).answers_to(scheduler))
+    return Bars(marks=kept)
 
 
-def barring(
-    standing: Standing, workload: Workload | None, wall_ns: int, versions: Mapping[str, str]
-) -> tuple[Mark, ...]:
+def barring(bars: Bars, workload: Workload | None, wall_ns: int, versions: Mapping[str, str]) -> tuple[Mark, ...]:
     """Marks in force for a class (None: for any or all of them), to explain them.
 
     `versions`: the manifest's name, without a mode, -> the version that is installed now. A scheduler that is not in it
@@ -123,29 +119,27 @@ def barring(
     """
     return tuple(
         mark
-        for mark in standing.marks
+        for mark in bars.marks
         if (workload is None or mark.workload is None or mark.workload == workload)
         and (mark.until_ns is None or wall_ns < mark.until_ns)
         and _still_installed(mark, versions)
     )
 
 
-def barred(
-    standing: Standing, workload: Workload, wall_ns: int, versions: Mapping[str, str]
-) -> frozenset[SchedulerName]:
+def barred(bars: Bars, workload: Workload, wall_ns: int, versions: Mapping[str, str]) -> frozenset[SchedulerName]:
     """Schedulers, with their mode, that may not serve a class now. `versions` as in `barring`."""
-    if not standing.marks:  # nearly always, and this is asked every tick
+    if not bars.marks:  # nearly always, and this is asked every tick
         return frozenset()
-    return frozenset(SchedulerName(mark.scheduler) for mark in barring(standing, workload, wall_ns, versions))
+    return frozenset(SchedulerName(mark.scheduler) for mark in barring(bars, workload, wall_ns, versions))
 
 
-def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str]) -> Standing:
+def refresh(bars: Bars, *, wall_ns: int, versions: Mapping[str, str]) -> Bars:
     """Without the marks that are faded or belong to another version; to be done at start and now and then.
 
     A mark from the future was made while the clock was wrong: it is taken as made now.
     """
     kept = []
-    for mark in standing.marks:
+    for mark in bars.marks:
         if not _still_installed(mark, versions):
             continue
         left = mark
@@ -154,30 +148,30 @@ def refresh(standing: Standing, *, wall_ns: int, versions: Mapping[str, str]) ->
             left = msgspec.structs.replace(mark, at_ns=wall_ns, until_ns=until_ns)
         if left.until_ns is None or _reverts_left(left, wall_ns):
             kept.append(left)
-    return Standing(marks=tuple(kept))
+    return Bars(marks=tuple(kept))
 
 
-def load(path: Path) -> Standing:
-    """What `save` wrote; a missing file is an empty standing. Raises InputError for a damaged or unreadable one."""
-    return kept_file.load(path, Standing, "a standing")
+def load(path: Path) -> Bars:
+    """What `save` wrote; a missing file is an empty bars. Raises InputError for a damaged or unreadable one."""
+    return kept_file.load(path, Bars, "a bars")
 
 
-def save(path: Path, standing: Standing) -> None:
+def save(path: Path, bars: Bars) -> None:
     """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
-    kept_file.save(path, standing, "the standing of schedulers")
+    kept_file.save(path, bars, "the bars of schedulers")
 
 
-def _find(standing: Standing, scheduler: str, workload: str | None, cause: Cause) -> Mark | None:
+def _find(bars: Bars, scheduler: str, workload: str | None, cause: Cause) -> Mark | None:
     key = (scheduler, workload, cause)
-    return next((mark for mark in standing.marks if (mark.scheduler, mark.workload, mark.cause) == key), None)
+    return next((mark for mark in bars.marks if (mark.scheduler, mark.workload, mark.cause) == key), None)
 
 
-def _with(standing: Standing, mark: Mark, *, instead_of: Mark | None) -> Standing:
-    others = [other for other in standing.marks if other is not instead_of]
+def _with(bars: Bars, mark: Mark, *, instead_of: Mark | None) -> Bars:
+    others = [other for other in bars.marks if other is not instead_of]
     if len(others) >= MOST_MARKS:
         timed = [other for other in others if other.until_ns is not None] or others
         others.remove(min(timed, key=lambda other: other.until_ns or 0))
-    return Standing(marks=(*others, mark))
+    return Bars(marks=(*others, mark))
 
 
 def _reverts_left(mark: Mark, wall_ns: int) -> int:

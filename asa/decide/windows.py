@@ -15,7 +15,7 @@ from asa.decide.signals import LOAD_MATCH, SIGNALS, SWITCHES, Values, chattier, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class SampleWindow:
     """What was measured of a class under a scheduler without a break."""
 
     workload: Workload
@@ -24,7 +24,7 @@ class Stretch:
     medians: Values  # of its blocks; a signal is None that fewer than FEWEST_BLOCKS of them know
 
 
-def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
+def taken(before: GuardState, after: GuardState, now_ns: int) -> SampleWindow | None:
     """The stretch that became complete, or ended, between two states of the guard; each trial gives one at most.
 
     None: there is none, or it was too short to tell anything.
@@ -46,10 +46,10 @@ def taken(before: GuardState, after: GuardState, now_ns: int) -> Stretch | None:
         for place in range(len(SIGNALS))
     ]
     load = [middle(blocks, place) for place in range(len(SIGNALS), len(blocks[0]))]
-    return Stretch(workload=pair[0], scheduler=pair[1], at_ns=now_ns, medians=(*signals, *load))
+    return SampleWindow(workload=pair[0], scheduler=pair[1], at_ns=now_ns, medians=(*signals, *load))
 
 
-def compare(one: Stretch, other: Stretch, worse_by: float) -> int | None:
+def compare(one: SampleWindow, other: SampleWindow, worse_by: float) -> int | None:
     """1: `one` was better, -1: worse, 0: alike, or better in one signal and worse in another. Of the same class.
 
     Only differences count that the guard would count (`felt`; `worse_by` as there). None: the load was not

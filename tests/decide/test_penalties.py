@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError, InputError
-from asa.decide import standing
-from asa.decide.standing import MOST_MARKS, Cause, Mark, Standing
+from asa.decide import penalties
+from asa.decide.penalties import MOST_MARKS, Bars, Cause, Mark
 
 S = 1_000_000_000
 NOW = 1_700_000_000 * S
@@ -22,16 +22,16 @@ LAVD, FLASH = SchedulerName("scx_lavd:performance"), SchedulerName("scx_flash")
 VERSIONS = {"scx_lavd": "aa", "scx_flash": "bb"}
 
 
-def lowered(known=Standing(), at_ns=NOW, scheduler=LAVD, workload=WEB, version="aa"):  # noqa: B008  # it is frozen
-    return standing.lower(known, workload=workload, scheduler=scheduler, version=version, wall_ns=at_ns, why="slow")
+def lowered(known=Bars(), at_ns=NOW, scheduler=LAVD, workload=WEB, version="aa"):  # noqa: B008  # it is frozen
+    return penalties.lower(known, workload=workload, scheduler=scheduler, version=version, wall_ns=at_ns, why="slow")
 
 
-def put_off(known=Standing(), scheduler=LAVD, version="aa"):  # noqa: B008
-    return standing.put_off(known, scheduler=scheduler, version=version, wall_ns=NOW, why="it stalled", count=3)
+def put_off(known=Bars(), scheduler=LAVD, version="aa"):  # noqa: B008
+    return penalties.put_off(known, scheduler=scheduler, version=version, wall_ns=NOW, why="it stalled", count=3)
 
 
 def barred(known, at_ns=NOW, workload=WEB, versions=VERSIONS):
-    return standing.barred(known, workload, at_ns, versions)
+    return penalties.barred(known, workload, at_ns, versions)
 
 
 def test_a_revert_bars_for_its_class_and_a_while():
@@ -43,7 +43,7 @@ def test_a_revert_bars_for_its_class_and_a_while():
 
 
 def test_the_bar_doubles_up_to_the_longest():
-    known, at_ns, bars = Standing(), NOW, []
+    known, at_ns, bars = Bars(), NOW, []
     for _ in range(14):
         known = lowered(known, at_ns)
         (mark,) = known.marks
@@ -65,11 +65,11 @@ def test_a_mark_weakens_with_time():
 
 
 def test_a_bar_that_has_not_ended_has_not_begun_to_fade(monkeypatch):
-    monkeypatch.setattr(standing, "FIRST_S", 86_400.0)
-    monkeypatch.setattr(standing, "FADE_S", 3600.0)
-    known = Standing()
+    monkeypatch.setattr(penalties, "FIRST_S", 86_400.0)
+    monkeypatch.setattr(penalties, "FADE_S", 3600.0)
+    known = Bars()
     for count in (1, 2, 3):
-        known = standing.lower(known, workload=WEB, scheduler=LAVD, version="aa", wall_ns=NOW, why="slow")
+        known = penalties.lower(known, workload=WEB, scheduler=LAVD, version="aa", wall_ns=NOW, why="slow")
         assert known.marks[0].count == count
 
 
@@ -77,14 +77,14 @@ def test_a_failure_bars_for_all_classes_until_it_is_lifted():
     known = put_off(lowered(scheduler=FLASH, version="bb"))
     assert barred(known, NOW + 3650 * DAY) == {LAVD}
     assert barred(known, workload=GAME) == {LAVD}
-    assert barred(standing.lift(known, LAVD)) == {FLASH}
-    assert standing.lift(known) == Standing()
+    assert barred(penalties.lift(known, LAVD)) == {FLASH}
+    assert penalties.lift(known) == Bars()
 
 
 def test_lifting_a_name_without_a_mode_lifts_all_modes():
     known = put_off(put_off(lowered()), SchedulerName("scx_lavd"))
-    assert standing.lift(known, SchedulerName("scx_lavd")) == Standing()
-    assert standing.lift(known, LAVD).marks == (known.marks[-1],)
+    assert penalties.lift(known, SchedulerName("scx_lavd")) == Bars()
+    assert penalties.lift(known, LAVD).marks == (known.marks[-1],)
 
 
 @pytest.mark.parametrize("make", [lowered, put_off])
@@ -92,8 +92,8 @@ def test_a_new_version_is_free_of_the_old_ones_marks(make):
     known = make()
     assert barred(known, versions={"scx_lavd": "cc"}) == frozenset()
     assert barred(known, versions={}) == {LAVD}  # not installed now: nothing is known against the mark
-    assert standing.refresh(known, wall_ns=NOW, versions={"scx_lavd": "cc"}) == Standing()
-    assert standing.refresh(known, wall_ns=NOW, versions=VERSIONS) == known
+    assert penalties.refresh(known, wall_ns=NOW, versions={"scx_lavd": "cc"}) == Bars()
+    assert penalties.refresh(known, wall_ns=NOW, versions=VERSIONS) == known
 
 
 def test_a_new_versions_first_revert_counts_from_one():
@@ -102,21 +102,21 @@ def test_a_new_versions_first_revert_counts_from_one():
 
 
 def test_eevdf_is_never_marked():
-    assert lowered(scheduler=EEVDF) == Standing()
-    assert put_off(scheduler=EEVDF) == Standing()
+    assert lowered(scheduler=EEVDF) == Bars()
+    assert put_off(scheduler=EEVDF) == Bars()
 
 
 def test_refresh_forgets_what_has_faded():
     known = lowered()
     end_ns = NOW + 10 * MINUTE
-    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY - 1, versions=VERSIONS) == known
-    assert standing.refresh(known, wall_ns=end_ns + 7 * DAY, versions=VERSIONS) == Standing()
+    assert penalties.refresh(known, wall_ns=end_ns + 7 * DAY - 1, versions=VERSIONS) == known
+    assert penalties.refresh(known, wall_ns=end_ns + 7 * DAY, versions=VERSIONS) == Bars()
 
 
 def test_a_mark_from_the_future_is_taken_as_made_now():
     """The clock was ten years ahead when it was made: it must not bar for ten years."""
     known = lowered(put_off(), NOW + 3650 * DAY)
-    mended = standing.refresh(known, wall_ns=NOW, versions=VERSIONS)
+    mended = penalties.refresh(known, wall_ns=NOW, versions=VERSIONS)
     reverted = next(mark for mark in mended.marks if mark.cause is Cause.REVERTED)
     assert (reverted.at_ns, reverted.until_ns) == (NOW, NOW + 10 * MINUTE)
     assert len(mended.marks) == 2
@@ -129,8 +129,8 @@ def test_reverts_and_failures_of_one_scheduler_stand_beside_each_other():
         (None, Cause.FAILED),
         (GAME, Cause.REVERTED),
     ]
-    assert [mark.why for mark in standing.barring(known, WEB, NOW, VERSIONS)] == ["slow", "it stalled"]
-    assert len(standing.barring(known, None, NOW, VERSIONS)) == 3
+    assert [mark.why for mark in penalties.barring(known, WEB, NOW, VERSIONS)] == ["slow", "it stalled"]
+    assert len(penalties.barring(known, None, NOW, VERSIONS)) == 3
 
 
 def test_marks_are_bounded_and_failures_outlive_reverts():
@@ -165,14 +165,14 @@ def folder(tmp_path_factory):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(marks, max_size=5))
 def test_what_was_saved_is_loaded(folder, some):
-    known = Standing(marks=tuple(some))
-    standing.save(folder / "deep/standing.json", known)
-    assert standing.load(folder / "deep/standing.json") == known
+    known = Bars(marks=tuple(some))
+    penalties.save(folder / "deep/standing.json", known)
+    assert penalties.load(folder / "deep/standing.json") == known
     assert [path.name for path in (folder / "deep").iterdir()] == ["standing.json"]
 
 
 def test_no_file_is_an_empty_standing(tmp_path):
-    assert standing.load(tmp_path / "none.json") == Standing()
+    assert penalties.load(tmp_path / "none.json") == Bars()
 
 
 @pytest.mark.parametrize(
@@ -196,31 +196,31 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, body):
     path = tmp_path / "standing.json"
     path.write_bytes(body)
     with pytest.raises(InputError) as caught:
-        standing.load(path)
+        penalties.load(path)
     assert caught.value.path == str(path)
     assert "\n" not in str(caught.value)
 
 
 def test_an_unreadable_place_is_named(tmp_path):
     with pytest.raises(InputError, match="directory"):
-        standing.load(tmp_path)
+        penalties.load(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError):
-        standing.load(tmp_path / "file/standing.json")
+        penalties.load(tmp_path / "file/standing.json")
 
 
 def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "standing.json"
-    standing.save(path, lowered())
+    penalties.save(path, lowered())
 
     def full(_fd):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(AsaError, match="No space left") as caught:
-        standing.save(path, put_off())
+        penalties.save(path, put_off())
     assert str(path) in str(caught.value)
-    assert standing.load(path) == lowered()
+    assert penalties.load(path) == lowered()
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -229,12 +229,12 @@ def test_the_data_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
     fsync, rename = os.fsync, os.rename
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append(Path(f"/proc/self/fd/{fd}").readlink()), fsync(fd)))
     monkeypatch.setattr(os, "rename", lambda *names, **folders: (order.append("rename"), rename(*names, **folders)))
-    standing.save(tmp_path / "standing.json", lowered())
+    penalties.save(tmp_path / "standing.json", lowered())
     assert [order[0].parent, *order[1:]] == [tmp_path, "rename", tmp_path]
 
 
 def test_the_file_can_be_read_by_people(tmp_path):
     path = tmp_path / "standing.json"
-    standing.save(path, lowered())
+    penalties.save(path, lowered())
     assert '"why": "slow"' in path.read_text()
     assert msgspec.json.decode(path.read_bytes())["version"] == 1

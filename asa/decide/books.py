@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the decision keeps from tick to tick. Data alone."""
+
+from dataclasses import dataclass, field
+
+from asa.decide.learning import Lessons
+from asa.decide.penalties import Bars
+from asa.decide.policy_state import PolicyState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """`bars` and `lessons.kept` outlive the agent; they are other objects only when they changed."""
+
+    policy: PolicyState = field(default_factory=PolicyState)
+    bars: Bars = field(default_factory=Bars)
+    lessons: Lessons = field(default_factory=Lessons)
