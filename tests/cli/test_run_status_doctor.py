@@ -85,7 +85,7 @@ def test_probes_that_are_off_are_neither_opened_nor_missed(env):
     assert not [line for line in done.stdout.splitlines() if "without ebpf" in line]
 
 
-@pytest.mark.parametrize("command", [("run",), ("record", "--label", "idle")])
+@pytest.mark.parametrize("command", [("run",), ("lab", "record", "--label", "idle")])
 def test_an_unknown_way_for_the_probes_is_refused(env, command):
     done = asa(*command, "--ebpf", "maybe", env=env)
     assert done.returncode == 2

@@ -80,7 +80,7 @@ class Shadow:
 
     def report(self):
         done = subprocess.run(
-            self.asa("shadow", "report", "--json"), capture_output=True, check=False, env=self.env, text=True
+            self.asa("lab", "shadow", "report", "--json"), capture_output=True, check=False, env=self.env, text=True
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
-_DEMO = (sys.executable, "-P", "-m", "asa.cli", "demo")  # -P: root imports nothing from the current folder
+_DEMO = (sys.executable, "-P", "-m", "asa.cli", "lab", "demo")  # -P: root imports nothing from the current folder
 _CPUS = 2
 _MEMORY_MB = 2048
 _DISK_MB = 512

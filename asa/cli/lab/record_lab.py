@@ -86,7 +86,7 @@ def _command(arguments: argparse.Namespace, part: "Part", packed: Path, seconds:
     scheduler = ["--scheduler", part.scheduler] if part.scheduler != "eevdf" else []
     ebpf = ["--ebpf", str(arguments.ebpf)] if arguments.ebpf is not None else []
     # -P: root imports nothing from the current folder; SQLite's WAL does not work on a shared one
-    command = [sys.executable, "-P", "-m", "asa.cli", "record", "--scenario", ",".join(words), "--tier", "lab"]
+    command = [sys.executable, "-P", "-m", "asa.cli", "lab", "record", "--scenario", ",".join(words), "--tier", "lab"]
     given = ["--sessions", "1", "--seed", str(part.seed), "--for", str(seconds), *scheduler, *ebpf]
     return [*command, *given, "--journal", "/tmp/asa-recorded.journal", "--pack", str(packed), "--json"]  # noqa: S108
 

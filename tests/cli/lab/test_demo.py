@@ -10,6 +10,7 @@ import pytest
 from asa import config, wire
 from asa.cli.lab import demo
 from asa.cli.lab.demo_view import View
+from asa.cli.main import COMMANDS, parser
 from asa.core.errors import AsaError
 from asa.status import Status, Switched
 from scenarios.demo import Event, PhaseReport, last_switch
@@ -150,3 +151,9 @@ def test_the_stages_settings(tmp_path):
     assert settings.guard.baseline_s == 0.0
     assert settings.table == "/a b/lab.yaml"
     assert settings.switch.trusted_owners == (1000,)
+
+
+def test_the_command_for_the_guest_is_one_that_asa_has():
+    words = [*demo._DEMO[demo._DEMO.index("asa.cli") + 1 :], "--stage", "0", "--seed", "3"]
+    assert parser("lab", "demo").parse_args(words).seed == 3
+    assert words[0] in COMMANDS

@@ -27,8 +27,8 @@ def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     (tmp_path / "table.yaml").write_text(json.dumps(table))
     words = ("--machine", "vm125", "--scenario", "web+archive", "--scheduler", "eevdf,scx_simple,agent")
     times = ("--seconds", "4", "--warm-up", "8", "--table", tmp_path / "table.yaml")
-    asa("fleet", "run", "--out", fleet, *words, *times)
-    out = asa("evaluate", "fleet", fleet, "--page", page, "--json")
+    asa("lab", "fleet", "run", "--out", fleet, *words, *times)
+    out = asa("lab", "evaluate", "fleet", fleet, "--page", page, "--json")
     found = {line["name"]: line for line in map(json.loads, out.splitlines())}
     assert list(found) == list(FleetFigure)
     assert found["not_worse_pct"]["value"] in (0.0, 100.0)  # one run

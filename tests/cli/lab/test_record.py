@@ -9,11 +9,12 @@ import sys
 
 import pytest
 
-from asa.cli.lab import record, record_display, record_sessions
+from asa.cli import main
+from asa.cli.lab import record, record_display, record_lab, record_sessions
 from asa.core.errors import AsaError, InputError, JournalError
 from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader
-from scenarios import recorder, scenario_recorder, sequence_recorder
+from scenarios import recorder, recorder_guests, scenario_recorder, sequence_recorder
 from scenarios.catalogue import SCENARIOS
 
 
@@ -204,3 +205,10 @@ def test_bar_where_there_is_a_terminal(monkeypatch, capsys):
         show.start("cpu", 1, 1, 1)
         show.outcome(recorder.Outcome(workload="cpu", seed=1, result=recorder.Result.KEPT, samples=46))
     assert "cpu seed 1 kept (46 samples)" in capsys.readouterr().out
+
+
+def test_the_command_for_a_guest_is_one_that_asa_has(tmp_path):
+    (part,) = recorder_guests.plan(("idle",), sessions=1, seed=5, schedulers=("scx_lavd",), done=set())
+    words = record_lab._command(argparse.Namespace(ebpf=None), part, tmp_path / "one.xz", 20)
+    given = main.parser("lab", "record").parse_args(words[words.index("asa.cli") + 1 :])
+    assert (given.run, given.scenario, given.scheduler, given.seed) == (record.run, "idle", "scx_lavd", 5)

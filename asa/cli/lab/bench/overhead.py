@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`asa lab bench overhead`: what the agent costs this machine, with goals; prints it and writes docs/overhead.md.
 
-Each other bench is a module `asa.cli.bench_NAME` beside this one.
+Each other bench is a module beside this one.
 """
 
 import argparse

@@ -52,7 +52,7 @@ def lines_of(text):
 def test_every_figure_from_end_to_end(tmp_path):
     out = tmp_path / "overhead.md"
     words = ("--rounds", "1", "--idle-seconds", "2", "--slope-minutes", "0", "--out", str(out), "--json")
-    command = ["unshare", "--mount", sys.executable, "-c", APART, "bench", "overhead", *words]
+    command = ["unshare", "--mount", sys.executable, "-c", APART, "lab", "bench", "overhead", *words]
     printed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert printed.returncode == 0, printed.stderr
     found = {line["name"]: line for line in lines_of(printed.stdout)}
