@@ -62,6 +62,7 @@ MOST_LINES, MOST_SIBLINGS = 800, 4
 # Tests of guests, of a whole machine, of CONTRIBUTING.md's recipes, and of the folder packaging.
 OF_NO_FOLDER = (("guest",), ("system",), ("recipes",), ("packaging",))
 OF_THE_REPOSITORY = {"layers", "makefile", "wheel", "kept", "dependencies", "documents"}
+ASK_BY_NAME = {"import_module", "find_spec", "__import__", "files"}
 CORE_MAY_IMPORT = sys.stdlib_module_names | {"asa"}
 
 
@@ -79,6 +80,13 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def named(path):
+    """What is asked for by a name in a string: `import_module("…")` and its like."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ASK_BY_NAME:
+            yield from (one.value for one in node.args[:1] if isinstance(one, ast.Constant))
 
 
 def layer(name):
@@ -114,10 +122,18 @@ def test_the_product_never_imports_the_laboratory():
         f"{name} imports {imported}"
         for name, path in modules()
         if not is_laboratory(name)
-        for imported in imports(path)
+        for imported in (*imports(path), *named(path))
         if is_laboratory(imported)
     ]
     assert wrong == []
+
+
+def test_a_name_in_a_string_counts_as_an_import(tmp_path):
+    source = tmp_path / "one.py"
+    source.write_text(
+        'import importlib\ndef one():\n    return importlib.import_module("scenarios.workloads").LABELS\n'
+    )
+    assert [name for name in named(source) if is_laboratory(name)] == ["scenarios.workloads"]
 
 
 def test_core_needs_the_standard_library_only():

@@ -5,9 +5,7 @@ Made from the parser and the manifest; `asa.cli.shells` writes it. What it print
 """
 
 import argparse
-import importlib
 from enum import StrEnum
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,20 +76,13 @@ def _names(commands: tuple[str, ...]) -> "Names":
     from asa.act.portfolio import Portfolio
     from asa.cli.grammar import Kind
     from asa.core.decision import SchedulerName
+    from asa.decide import table
 
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
     with_modes = (SchedulerName.of(name, mode) for name, known in modes.items() for mode in known)
     return {
         Kind.NAME: tuple(modes),
         Kind.SCHEDULER: tuple(dict.fromkeys((*modes, *with_modes))),
-        Kind.WORKLOAD: _workloads(),
+        Kind.WORKLOAD: tuple(table.read(paths.mapping_tables() / "default.yaml").classes),
         Kind.PAGE: commands,
     }
-
-
-def _workloads() -> tuple[str, ...]:
-    """None where the laboratory is not installed: nothing else takes them."""
-    if find_spec("scenarios") is None:
-        return ()
-    labels: tuple[str, ...] = importlib.import_module("scenarios.workloads").LABELS
-    return labels

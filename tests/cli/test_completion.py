@@ -84,6 +84,7 @@ FISH = [
     ("run --for ", set()),
     ("run fi", set()),
     ("schedulers install scx_bpfland scx_fl", {"scx_flash"}),
+    ("table show kern", {"kernel"}),
     ("lab ", set(LAB_COMMANDS)),
 ]
 
