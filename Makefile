@@ -35,7 +35,7 @@ bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
 	@$(ASA) lab setup --probes
 
 man: $(VENV)/.done ## the manual pages, into build/man
-	@$(ASA) man --out build/man
+	@$(ASA) lab man --out build/man
 
 deb: bpf ## the Debian packages asa and asa-lab, into build
 	@$(ASA) lab deb --out build

@@ -96,7 +96,7 @@ def test_a_list_of_tables_that_is_no_text(file, tmp_path):
         ("journal", "list"),
         ("journal", "export"),
         ("report",),
-        ("replay",),
+        ("journal", "replay"),
         ("explain", "--journal"),
         ("journal", "show"),
     ],

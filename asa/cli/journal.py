@@ -55,6 +55,8 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
+    from asa.cli import replay
+
     command = commands.add_parser("journal", help="what a journal holds: sessions, switches, ticks as CSV or Parquet")
     actions = command.add_subparsers(dest="journal_action", metavar="ACTION", required=True)
     listing = actions.add_parser(
@@ -87,6 +89,7 @@ def register(commands: "Commands") -> None:
     listing.set_defaults(run=run_list)
     showing.set_defaults(run=run_show)
     export.set_defaults(run=run_export)
+    replay.register(actions)
 
 
 def add_file(command: argparse.ArgumentParser) -> None:

@@ -28,15 +28,15 @@ Commands: TypeAlias = (
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "the agent": ("run", "status", "monitor", "explain"),
     "steering": ("hold", "switch", "resume", "machine"),
-    "records": ("journal", "report", "replay"),
+    "records": ("journal", "report"),
     "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),
-    "installation": ("install", "uninstall", "completion"),
+    "installation": ("install", "uninstall"),
     "laboratory": ("calibrate", "adapt", "lab"),
 }
 """What help shows, in that order."""
 
-HIDDEN = ("daemon", "helper", "man")
-"""Commands that systemd, the bus or a package calls."""
+HIDDEN = ("daemon", "helper", "completion")
+"""Commands that systemd, the bus or a shell's settings call."""
 
 COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 
@@ -44,11 +44,17 @@ LAB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "virtual machines": ("setup", "run", "status", "demo"),
     "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow"),
     "models": ("record", "dataset", "train", "finetune"),
-    "packages": ("deb",),
+    "packages": ("deb", "man"),
 }
 """What `asa lab --help` shows."""
 
 LAB_COMMANDS = tuple(name for names in LAB_GROUPS.values() for name in names)
+
+MOVED: Mapping[str, str] = {
+    **{name: f"lab {name}" for name in LAB_COMMANDS if name not in COMMANDS},
+    "replay": "journal replay",
+}
+"""Commands of earlier versions, and what each is now."""
 
 _MODULES = {"bench": "bench.overhead"}  # where the command's own name is a folder's
 _CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends
@@ -145,6 +151,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def _done(argv: list[str]) -> int:
     """Run the command; its exit code."""
+    if argv and argv[0] in MOVED:
+        _say(f"`asa {argv[0]}` is `asa {MOVED[argv[0]]}` now")
+        return 2
     if argv and argv[0] in GROUPS["laboratory"] and not _has_laboratory():
         _say(f"asa {argv[0]} comes with the package asa-lab; install it: {_LAB_FROM}")
         return 1
@@ -162,9 +171,6 @@ def _done(argv: list[str]) -> int:
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
     first, second = (*argv, "", "")[:2]
-    if first not in COMMANDS and first in LAB_COMMANDS:  # where they were before the laboratory had a name
-        _say(f"`asa {first}` is `asa lab {first}` now")
-        argv, first, second = ["lab", *argv], "lab", first
     only = first if first in COMMANDS else ""
     return parser(only, second if only == "lab" and second in LAB_COMMANDS else "").parse_args(argv)
 

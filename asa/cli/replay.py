@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa replay`: a recorded session decided once more, and where it comes out differently.
+"""`asa journal replay`: a recorded session decided once more, and where it comes out differently.
 
 By what the recording went by, nothing differs; by other settings, another table or another model it says what would
 have. A journal older than its version 3 does not hold its settings: they are those of now, and the standing of
@@ -37,9 +37,9 @@ exit status:
   1  the journal or the settings cannot be read
   {DIFFERS}  some differ
 examples:
-  asa replay
+  asa journal replay
       Does the newest session of the agent's own journal come out the same?
-  asa replay --session 3 --settings new.yaml journal.sqlite
+  asa journal replay --session 3 --settings new.yaml journal.sqlite
       What would these settings have changed?
 """
 _SHOWN = 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa journal`, `asa report` and `asa replay` over journals that the shipped model and the real policy have made."""
+"""`asa journal`, its replay and `asa report` over journals that the shipped model and the real policy have made."""
 
 import argparse
 import csv
@@ -264,7 +264,7 @@ def with_header(file, **changes):
 
 
 def test_a_replay_by_what_was_recorded_differs_in_nothing(file, capsys):
-    assert asa("replay", file) == 0
+    assert asa("journal", "replay", file) == 0
     told = capsys.readouterr().out
     assert "by the recorded settings" in told
     assert "0 differ" in told
@@ -274,12 +274,12 @@ def test_a_replay_by_what_was_recorded_differs_in_nothing(file, capsys):
 
 def test_a_table_of_then_that_cannot_be_looked_at_is_not_taken(file):
     with_header(file, table="/" + "x" * 300)
-    assert asa("replay", file) == 0
+    assert asa("journal", "replay", file) == 0
 
 
 def test_a_replay_of_an_older_journal_goes_by_the_settings_of_now(file, capsys):
     with_header(file, settings="", table="", model="", versions={})
-    assert asa("replay", file) == replay_command.DIFFERS
+    assert asa("journal", "replay", file) == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "by the settings of now: the recording has none" in told
     assert "differ: reason" in told
@@ -290,7 +290,7 @@ def test_a_replay_begins_with_the_standing_of_then(file, capsys):
         target = next(event.new for event in journal.events(1))
     mark = Mark(scheduler=target, cause=Cause.FAILED, version="", count=3, at_ns=0, until_ns=None, why="it failed")
     with_header(file, standing=wire.json_text(Bars(marks=(mark,))), model="0")
-    assert asa("replay", file) == replay_command.DIFFERS
+    assert asa("journal", "replay", file) == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "saved       " in told
     assert "another one than the recording's" in told
@@ -304,7 +304,7 @@ def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
     duel = Comparison(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
     duel = msgspec.structs.replace(duel, won=won, lost=lost)
     with_header(file, learning=wire.json_text(Learning(duels=(duel,))))
-    assert asa("replay", file) == replay_command.DIFFERS
+    assert asa("journal", "replay", file) == replay_command.DIFFERS
     assert "1 saved" in capsys.readouterr().out
 
 
@@ -331,12 +331,12 @@ def renewed(tmp_path, recorded):
 
 def test_a_replay_takes_the_model_that_the_agent_took_meanwhile(renewed, capsys):
     path, other = renewed
-    assert asa("replay", path) == 0
+    assert asa("journal", "replay", path) == 0
     told = capsys.readouterr().out
     assert "0 differ" in told
     assert "another one" not in told
     other.path.unlink()
-    assert asa("replay", path) == replay_command.DIFFERS
+    assert asa("journal", "replay", path) == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "probabilities" in told
     assert f"another one than the recording's, {other.facts.sha256[:12]}" in told
@@ -354,14 +354,14 @@ def test_explain_takes_it_too(renewed, capsys):
 def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):
     with_header(file, settings='{"interval_s": "often"}')
     with pytest.raises(JournalError, match="the recorded settings are not of this version"):
-        asa("replay", file, "--session", 1)
+        asa("journal", "replay", file, "--session", 1)
 
 
 @pytest.mark.parametrize("changes", [{"learning": '{"version": 9}'}, {"standing": "{"}])
 def test_what_is_kept_in_another_version_is_one_line(file, changes):
     with_header(file, **changes)
     with pytest.raises(JournalError, match=f"the recorded {next(iter(changes))} is not of this version.*another"):
-        asa("replay", file)
+        asa("journal", "replay", file)
 
 
 def test_a_session_that_had_no_schedulers_is_not_compared_with_those_of_now(file, capsys, monkeypatch):
@@ -371,23 +371,23 @@ def test_a_session_that_had_no_schedulers_is_not_compared_with_those_of_now(file
     with_header(file, standing=wire.json_text(Bars(marks=(mark,))), versions={})
     record = SimpleNamespace(sha256="v2", version="")
     monkeypatch.setattr(Portfolio, "records", lambda _: {target.partition(":")[0]: record})
-    assert asa("replay", file) == replay_command.DIFFERS  # the mark holds, as it did for the agent
+    assert asa("journal", "replay", file) == replay_command.DIFFERS  # the mark holds, as it did for the agent
     assert "1 saved" in capsys.readouterr().out
 
 
 def test_a_replay_with_other_settings_says_what_would_have_been(file, tmp_path, capsys):
     (tmp_path / "asa.yaml").write_text("policy: {dwell_s: 3600}\n")
-    assert asa("replay", file, "--settings", tmp_path / "asa.yaml") == replay_command.DIFFERS
+    assert asa("journal", "replay", file, "--settings", tmp_path / "asa.yaml") == replay_command.DIFFERS
     told = capsys.readouterr().out
     assert "1 recorded, 0 replayed: 0 the same, 0 moved, 1 saved, 0 added" in told
-    assert asa("replay", file, "--settings", tmp_path / "asa.yaml", "--json") == replay_command.DIFFERS
+    assert asa("journal", "replay", file, "--settings", tmp_path / "asa.yaml", "--json") == replay_command.DIFFERS
     found = json.loads(capsys.readouterr().out)["replay"]
     assert found["differing"] == len({one["at_ns"] for one in found["first"]}) > 20
     assert found["by_field"]["reason"] == found["differing"]
     with pytest.raises(AsaError, match=r"none\.yaml"):
-        asa("replay", file, "--settings", tmp_path / "none.yaml")
+        asa("journal", "replay", file, "--settings", tmp_path / "none.yaml")
 
 
 def test_a_replay_of_a_recording_decides_what_nobody_had(capsys):
-    assert asa("replay", RECORDINGS[0]) == 0
+    assert asa("journal", "replay", RECORDINGS[0]) == 0
     assert "no decisions to compare with" in capsys.readouterr().out

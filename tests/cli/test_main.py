@@ -11,7 +11,7 @@ import pytest
 
 from asa import paths
 from asa.cli import status
-from asa.cli.main import main
+from asa.cli.main import COMMANDS, LAB_COMMANDS, MOVED, main, parser
 
 CUT_OFF = 141  # 128 + SIGPIPE
 TOO_LONG = "x" * 300  # no name of a file: looking at it is an error for root, too
@@ -35,7 +35,7 @@ def test_a_full_disk_is_one_line(env):
     assert done.stderr == b"asa: standard output, or another file: No space left on device\n"
 
 
-@pytest.mark.parametrize("words", [("report",), ("journal", "list"), ("replay",), ("explain", "--journal")])
+@pytest.mark.parametrize("words", [("report",), ("journal", "list"), ("journal", "replay"), ("explain", "--journal")])
 def test_a_journal_that_cannot_be_looked_at_is_one_line(words):
     done = asa(*words, TOO_LONG)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -91,3 +91,27 @@ def test_what_is_known_is_not_lost_with_the_reader(env, tmp_path):
     assert without_a_reader({**env, "PYTHONUNBUFFERED": ""}, "status") == (3, b"")
     code, words = without_a_reader(env, "report", str(tmp_path / "none"))
     assert (code, words.count(b"\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_a_command_that_has_moved_says_where_it_is(old, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([old, "--help"])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out, said.err) == (2, "", f"asa: `asa {old}` is `asa {MOVED[old]}` now\n")
+    with pytest.raises(SystemExit) as shown:
+        main([*MOVED[old].split(), "--help"])
+    assert shown.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: asa {MOVED[old]} ")
+
+
+def test_every_command_that_was_the_laboratory_s_is_told():
+    assert set(LAB_COMMANDS) - set(MOVED) == {"run", "status"}  # daily commands have these names too
+    assert not set(MOVED) & set(COMMANDS)
+
+
+def test_help_leaves_out_what_only_machines_call():
+    shown = parser().format_help()
+    for name in ("daemon", "helper", "completion"):
+        assert f"\n  {name} " not in shown
+        assert parser(name).parse_args([name, *(["bash"] if name == "completion" else [])]).command == name

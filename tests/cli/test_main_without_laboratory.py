@@ -34,7 +34,7 @@ RUNS = {
     ("machine", "status"): {1},
     ("journal", "list", "JOURNAL"): {0},
     ("report", "JOURNAL", "--out", "OUT"): {0},
-    ("replay", "JOURNAL", "--json"): {0, 1},
+    ("journal", "replay", "JOURNAL", "--json"): {0, 1},
     ("doctor", "--json"): {0, 1},
     ("config", "show"): {0},
     ("schedulers", "list", "--json"): {0},
@@ -47,7 +47,6 @@ RUNS = {
     ("uninstall",): {0, 1},
     ("completion", "fish"): {0},
     ("daemon", "--for", "1"): {0, 1},
-    ("man", "run"): {0},
     ("helper", "--help"): {0},  # what else it does needs a bus of its own: tests/helper
 }
 
@@ -83,7 +82,7 @@ def test_a_daily_command_runs(copy, tmp_path, words):
 
 def test_all_daily_commands_are_tried():
     assert {words[0] for words in RUNS} == {*COMMANDS} - {*GROUPS["laboratory"]}
-    assert len(COMMANDS) - len(HIDDEN) <= 24
+    assert len(COMMANDS) - len(HIDDEN) <= 22  # two places are free
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa man`: shows a manual page, or writes all of them to a folder; they are made from the parser."""
+"""`asa lab man`: shows a manual page, or writes all of them to a folder; they are made from the parser."""
 
 import argparse
 import shutil
@@ -21,9 +21,9 @@ environment:
   SOURCE_DATE_EPOCH  The date of the pages, in seconds since 1970; without it they have none.
 
 examples:
-  asa man run
+  asa lab man run
       Read asa-run(1).
-  asa man --out build/man
+  asa lab man --out build/man
       Write asa.1 and a page for each command, as `make man` does.
 """
 

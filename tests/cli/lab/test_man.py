@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa man`: pages of every command, without a warning of the programs that set them."""
+"""`asa lab man`: pages of every command, without a warning of the programs that set them."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ WIDTH = {"MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
 
 def ran(capsys, *words):
     with pytest.raises(SystemExit) as ended:
-        main(["man", *map(str, words)])
+        main(["lab", "man", *map(str, words)])
     said = capsys.readouterr()
     return ended.value.code, said.out, said.err
 
