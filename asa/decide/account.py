@@ -2,7 +2,7 @@
 """An account of the policy, for people: who may serve the class in force and who not, what the guard has seen, what was
 learned. Pure.
 
-It reads the memories of policy, quarantine, guard, standing and learning, and decides nothing. The agent asks each
+It reads what policy, quarantine, guard, bars and learning keep, and decides nothing. The agent asks each
 tick, so that what has not changed is not worked out again.
 """
 

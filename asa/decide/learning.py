@@ -29,7 +29,7 @@ MOST_COUNTED = 200
 MOST_DUELS = 256
 """Pairs of schedulers, in all classes; the one not compared for longest is forgotten."""
 PAIR_S = 1800.0
-"""Between the ends of two stretches that are compared: later the machine is used in another way. A first choice."""
+"""Between the ends of two windows that are compared: later the machine is used in another way. A first choice."""
 MOST_OPEN = 64
 """Stretches that wait for another one to be compared with."""
 TRIAL_S = 90.0
@@ -249,21 +249,21 @@ def _measured(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
         lessons = replace(lessons, open=waiting, judged=pair if goes_on else None)
         sides = _Sides(workload=worse.workload, scheduler=worse.scheduler, than=worse.than)
         return _counted(lessons, sides, -1, tick.now.wall_ns, rules)
-    stretch = windows.taken(tick.before.guard, after.guard, now_ns)
-    if stretch is None:
+    window = windows.taken(tick.before.guard, after.guard, now_ns)
+    if window is None:
         return lessons
-    if (stretch.workload, stretch.scheduler) == lessons.judged:
+    if (window.workload, window.scheduler) == lessons.judged:
         return replace(lessons, judged=None)
     waiting = tuple(one for one in lessons.open if now_ns - one.at_ns <= PAIR_S * 1e9)
     for other in reversed(waiting):
-        if other.workload != stretch.workload or other.scheduler == stretch.scheduler:
+        if other.workload != window.workload or other.scheduler == window.scheduler:
             continue
-        outcome = windows.compare(stretch, other, guard.WORSE_BY)
+        outcome = windows.compare(window, other, guard.WORSE_BY)
         if outcome is not None:
             lessons = replace(lessons, open=tuple(one for one in waiting if one is not other))
-            sides = _Sides(workload=stretch.workload, scheduler=stretch.scheduler, than=other.scheduler)
+            sides = _Sides(workload=window.workload, scheduler=window.scheduler, than=other.scheduler)
             return _counted(lessons, sides, outcome, tick.now.wall_ns, rules)
-    return replace(lessons, open=(*waiting, stretch)[-MOST_OPEN:])
+    return replace(lessons, open=(*waiting, window)[-MOST_OPEN:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The bars of schedulers on this machine: which are barred, for which class, until when and why.
+"""Penalties of schedulers on this machine: which are barred, for which class, until when and why.
 
 A **mark** is made by the guard's verdict (for one class: the bar doubles with each revert and a revert is forgotten
 for each `FADE_S` after its end) or by failures (for all classes, until the user lifts it). A new version of the

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from operator import add
 
 from asa.core.sample import RawSample
+from asa.decide.guard import SETTLE_S
 from asa.report.figures import Latencies, Window
 from collectors.ebpf.layout import LATENCY_STARTS_NS, percentile_ns
 from collectors.rates import LONGEST_GAP_S, LONGEST_SUSPEND_S
@@ -17,8 +18,6 @@ from collectors.rates.histogram import grown
 
 WINDOW_S = 30.0
 """Before and after a change so much is compared, or less where something else changed."""
-SETTLE_S = 2.0
-"""After a change this is left out: it tells of the change itself. As `guard.settle_s`."""
 SHORTEST_S = 3.0
 """A window with less says nothing."""
 

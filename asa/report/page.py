@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from asa.core.decision import EEVDF
+from asa.decide.guard import SETTLE_S
 from asa.report import pictures, style, words
 from asa.report.figures import (
     NO_SCHED_EXT,
@@ -19,7 +20,7 @@ from asa.report.figures import (
     Report,
     Session,
 )
-from asa.report.latency import SETTLE_S, WINDOW_S
+from asa.report.latency import WINDOW_S
 from asa.report.markup import Markup, element, joined
 from asa.report.tables import cell, changes, moved, section, table, time_cell, value, words_cell
 

@@ -4,12 +4,13 @@
 from collections.abc import Callable, Sequence
 
 from asa.core.decision import EEVDF, SwitchOutcome
+from asa.decide import guard
 from asa.report import pictures, words
 from asa.report.figures import Event, Latencies, Report, Window
 from asa.report.markup import Markup, Value, element, joined
 
 _MOST_ROWS = 100
-_FELT = 1.25  # a change by less than a quarter is none: as `guard.worse_by`
+_FELT = 1.0 + guard.WORSE_BY  # a change by less is none
 _LATENCIES: tuple[tuple[str, Callable[[Latencies], float | None]], ...] = (
     ("wakeup p99", lambda found: found.wakeup_p99_us),
     ("run queue p99", lambda found: found.run_queue_p99_us),

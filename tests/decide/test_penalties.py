@@ -171,7 +171,17 @@ def test_what_was_saved_is_loaded(folder, some):
     assert [path.name for path in (folder / "deep").iterdir()] == ["standing.json"]
 
 
-def test_no_file_is_an_empty_standing(tmp_path):
+def test_the_file_of_an_earlier_version_is_read(tmp_path):
+    path = tmp_path / "standing.json"
+    path.write_text(
+        '{"version":1,"marks":[{"scheduler":"scx_lavd:performance","cause":"reverted","version":"aa","count":2,'
+        '"at_ns":5,"until_ns":9,"why":"web fares worse under scx_lavd","workload":"web"}]}'
+    )
+    (mark,) = penalties.load(path).marks
+    assert (mark.scheduler, mark.cause, mark.count, mark.workload) == (LAVD, Cause.REVERTED, 2, WEB)
+
+
+def test_no_file_is_no_bar(tmp_path):
     assert penalties.load(tmp_path / "none.json") == Bars()
 
 
