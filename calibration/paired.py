@@ -10,7 +10,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy import special, stats
+from statsmodels.stats.multitest import multipletests
 
 LEAST_PAIRS = 3
 LEVEL = 0.05
@@ -46,14 +47,14 @@ def paired(differences: Sequence[float], floor: float) -> Paired | None:
         return Paired(pairs=count, mean=mean)
     deviation = max(statistics.stdev(differences), floor)
     error = deviation / math.sqrt(count)
-    half = float(stats.t.ppf(1.0 - LEVEL / 2.0, count - 1)) * error
+    half = float(special.stdtrit(count - 1, 1.0 - LEVEL / 2.0)) * error
     return Paired(
         pairs=count,
         mean=mean,
         low=mean - half,
         high=mean + half,
         effect=mean / deviation,
-        p=float(2.0 * stats.t.sf(abs(mean) / error, count - 1)),
+        p=float(2.0 * special.stdtr(count - 1, -abs(mean) / error)),
     )
 
 
@@ -62,12 +63,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
     It is for a claim about all of them, such as that a scheduler does not differ from itself.
     """
-    order = sorted(range(len(ps)), key=lambda place: ps[place])
-    adjusted, highest = [0.0] * len(ps), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[place]))
-        adjusted[place] = highest
-    return adjusted
+    return _adjusted(ps, "holm")
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
@@ -75,15 +71,14 @@ def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 
     It is for a list to look through, in which a few wrong lines do no harm.
     """
-    order = sorted(range(len(ps)), key=lambda place: ps[place], reverse=True)
-    adjusted, lowest = [0.0] * len(ps), 1.0
-    for position, place in enumerate(order):
-        lowest = min(lowest, ps[place] * (len(ps) / (len(ps) - position)))
-        adjusted[place] = lowest
-    return adjusted
+    return _adjusted(ps, "fdr_bh")
 
 
 def overall(means: Sequence[float]) -> float | None:
     """Two-sided p of Wilcoxon's signed ranks over scenarios: do they lean to one side? None where nothing differs."""
     leaning = [mean for mean in means if mean != 0.0]
     return float(stats.wilcoxon(leaning).pvalue) if leaning else None
+
+
+def _adjusted(ps: Sequence[float], method: str) -> list[float]:
+    return [float(p) for p in multipletests(ps, method=method)[1]] if ps else []

@@ -187,7 +187,7 @@ def _watcher(output: TextIO) -> "Iterator[Watcher]":
     if not output.isatty():
         yield _Lines(output)
         return
-    from rich.console import Console  # of the extra `lab`, and for people only
+    from rich.console import Console  # of the extra `monitor`, and for people only
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 

@@ -133,7 +133,7 @@ def curve_tasks(data: Dataset, fold: Array, kind: Kind) -> dict[tuple[int, int],
     judged = evaluation.judged(data)
     alike = np.isin(data.session, np.unique(data.session[judged]))
     folds = [one for one in np.unique(fold[judged]).tolist() if one >= 0][:_CURVE_FOLDS]
-    ranks = {number: _rank(data, (fold != number) & alike) for number in folds}
+    ranks = {number: data.turns((fold != number) & alike) for number in folds}
     most = min((int(rank.max()) + 1 for rank in ranks.values()), default=0)
     counts = [count for count in (1, 2, 4, 8, 16, 32) if count < most] + [most] * (most > 0)
     made = {}
@@ -304,17 +304,6 @@ def _curve(data: Dataset, tasks: Mapping[tuple[int, int], Task], done: Mapping[i
         shares = [_share(right[of_pairs]) for of_pairs in (True, False)]
         made.append(Curve(sessions=count, accuracy_28_pct=shares[0], accuracy_40_pct=shares[1]))
     return tuple(made)
-
-
-def _rank(data: Dataset, use: Array) -> Array:
-    # of each session among those of its label and place that are used, -1 of others
-    rank = np.full(len(data.sessions), -1, dtype=np.intp)
-    seen: Counter[tuple[str, str]] = Counter()
-    for number in np.unique(data.session[use]).tolist():
-        session = data.sessions[number]
-        rank[number] = seen[session.label, session.place]
-        seen[session.label, session.place] += 1
-    return rank
 
 
 def _pairs(data: Dataset, found: HeldOut) -> Array:

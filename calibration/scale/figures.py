@@ -9,14 +9,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from calibration.scale.samples import METRICS, Found, Metric
+from scipy import stats
 
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""Student's t, 97.5 %, by degrees of freedom from 1; the last one for more, which is on the safe side."""
+from calibration.paired import LEVEL
+from calibration.scale.samples import METRICS, Found, Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,7 @@ def mean(values: Sequence[float]) -> tuple[float | None, float | None]:
         return None, None
     if len(values) < 2:
         return values[0], None
-    quantile = _T[min(len(values) - 1, len(_T)) - 1]
+    quantile = float(stats.t.ppf(1.0 - LEVEL / 2.0, len(values) - 1))
     return statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 

@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
 from asa.core.decision import EEVDF
 from calibration.goals import Figure, Named
 from calibration.paired import LEAST_PAIRS, LEVEL, Paired, benjamini_hochberg, holm, overall, paired
@@ -196,42 +198,35 @@ def _repeat(runs: Sequence[Run]) -> Figure:
             f"--scheduler {EEVDF} --seed 1",
             "again-1 (and -2)",
         )
-    first, second = (_throughputs(run) for run in pair)
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    single: dict[str, float] = {}
-    for key in first.keys() & second.keys():
-        label, metric = key[0], key[-1]
-        sums[str(metric)][0] += first[key]
-        sums[str(metric)][1] += second[key]
-        single[f"{metric} of {label}"] = _difference_pct(first[key], second[key])
-    if not single:
-        return Figure(
-            name=BenchmarkFigure.REPEAT, value=None, reason="the two runs of one seed share no metric of throughput"
-        )
-    by_metric = {metric: _difference_pct(*both) for metric, both in sums.items()}
-    worst, most = max(by_metric, key=by_metric.__getitem__), max(single, key=single.__getitem__)
+    both = pd.concat([_throughputs(run) for run in pair], axis=1, join="inner")
+    if both.empty:
+        reason = "the two runs of one seed share no metric of throughput"
+        return Figure(name=BenchmarkFigure.REPEAT, value=None, reason=reason)
+    single, by_metric = _difference_pct(both), _difference_pct(both.groupby(level=-1).sum())
+    worst, most = by_metric.idxmax(), single.idxmax()
     detail = (
-        f"{worst}; mean of {len(by_metric)} metrics {statistics.fmean(by_metric.values()):.2f} %; of {len(single)} "
-        f"single figures the median {statistics.median(single.values()):.2f} %, the largest {single[most]:.1f} % "
-        f"({most}); {pair[0].name} and {pair[1].name}"
+        f"{worst}; mean of {len(by_metric)} metrics {by_metric.mean():.2f} %; of {len(single)} single figures the "
+        f"median {single.median():.2f} %, the largest {single.max():.1f} % ({most[-1]} of {most[0]}); "
+        f"{pair[0].name} and {pair[1].name}"
     )
-    return Figure(name=BenchmarkFigure.REPEAT, value=by_metric[worst], detail=detail)
+    return Figure(name=BenchmarkFigure.REPEAT, value=float(by_metric.max()), detail=detail)
 
 
-def _throughputs(run: Run) -> dict[tuple[str | int, ...], float]:
+def _throughputs(run: Run) -> pd.Series:
+    # by what a trial is found again by, and the metric's name at last
     known = {(one.run, one.trial): one for one in run.trials}
-    found: dict[tuple[str | int, ...], float] = {}
-    for key, applications in bench_scores.figures(run.played).items():
-        for name, measured in applications.items():
-            metrics = {metric.name for metric in APPLICATIONS[name].metrics if metric.direction is Direction.LARGER}
-            for metric in metrics & measured.keys():
-                found[(*evaluate_results.key(known[key]), f"{name}.{metric}")] = measured[metric].value
-    return found
+    found = {
+        (*evaluate_results.key(known[key]), f"{name}.{metric.name}"): measured[metric.name].value
+        for key, applications in bench_scores.figures(run.played).items()
+        for name, measured in applications.items()
+        for metric in APPLICATIONS[name].metrics
+        if metric.direction is Direction.LARGER and metric.name in measured
+    }
+    return pd.Series(found, dtype=float)
 
 
-def _difference_pct(one: float, other: float) -> float:
-    mean = (one + other) / 2.0
-    return 100.0 * abs(one - other) / mean if mean else 0.0
+def _difference_pct(both: pd.DataFrame) -> pd.Series:
+    return (100.0 * (both[0] - both[1]).abs() / both.mean(axis=1)).fillna(0.0)  # of two zeros: they are equal
 
 
 def _completed(name: BenchmarkFigure, runs: Sequence[Run], tier: Tier, schedulers: int, more: str) -> Figure:

@@ -11,13 +11,14 @@ before and after are idle; those of starting and ending applications are left ou
 
 import hashlib
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from asa.core.errors import ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
@@ -119,6 +120,19 @@ class Dataset:
         found[self.y[settled], 1] = self.background[settled]
         return found
 
+    def table(self) -> pd.DataFrame:
+        """Label, place and seed of each session that has rows, by its number."""
+        of = {number: self.sessions[number] for number in np.unique(self.session).tolist()}
+        rows = [(one.label, one.place, one.seed) for one in of.values()]
+        return pd.DataFrame(rows, index=list(of), columns=["label", "place", "seed"])
+
+    def turns(self, use: Array) -> Array:
+        """Of each session that has rows in `use` its place among those of its label and place, -1 of others."""
+        turn = np.full(len(self.sessions), -1, dtype=np.intp)
+        known = self.table().loc[np.unique(self.session[use])]
+        turn[known.index] = known.groupby(["label", "place"]).cumcount()
+        return turn
+
     def seeds(self) -> Array:
         """Number of each row's seed, intp (n,); sessions of one seed share it in every label and place.
 
@@ -208,15 +222,9 @@ def deal(data: Dataset, use: Array, most: int) -> Array:
     most `most` (3 at least, or a fold may leave a single session of a group); so each fold takes whole sessions, and
     at most one of a group while there are enough folds.
     """
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in np.unique(data.session[use]).tolist():
-        groups[data.sessions[number].label, data.sessions[number].place].append(number)
-    folds = min(most, max(len(group) for group in groups.values()))
-    fold_of = np.full(len(data.sessions), -1, dtype=np.intp)
-    for group in groups.values():
-        for position, number in enumerate(group):
-            fold_of[number] = position % folds
-    return np.where(use, fold_of[data.session], -1)
+    turn = data.turns(use)
+    folds = min(most, turn.max() + 1)
+    return np.where(use, turn[data.session] % folds, -1)
 
 
 def deal_seeds(data: Dataset, use: Array, most: int) -> Array:
@@ -229,12 +237,9 @@ def deal_seeds(data: Dataset, use: Array, most: int) -> Array:
     folds = min(most, len(known))
     fold = np.full(len(seed), -1, dtype=np.intp)
     fold[use] = position.reshape(-1) % folds
-    held: dict[str, set[int]] = defaultdict(set)
-    for number, one in np.unique(np.stack((data.session[use], fold[use])), axis=1).T.tolist():
-        held[data.sessions[number].label].add(one)
-    for label, folds_of in held.items():
-        if len(folds_of) < 2:
-            raise ModelError(f"recordings of {label!r}: all of one group of seeds; record it with other seeds")
+    held = pd.Series(fold[use]).groupby(data.table().label.loc[data.session[use]].to_numpy()).nunique()
+    for label in held.index[held < 2]:
+        raise ModelError(f"recordings of {label!r}: all of one group of seeds; record it with other seeds")
     return fold
 
 

@@ -7,7 +7,6 @@ flatters (rows dealt at random), to warn with. Says what a dataset lacks, and re
 worthless.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -76,8 +75,8 @@ def check(data: Dataset) -> None:
         if bad.any():
             session = data.sessions[int(data.session[bad.argmax()])]
             raise ModelError(f"{session.source}: {what} in its session of {session.label!r}; record it again")
-    count = Counter(data.sessions[number].label for number in np.unique(data.session).tolist())
-    alone = sorted(label for label, sessions in count.items() if sessions < 2)
+    count = data.table().label.value_counts()
+    alone = sorted(count.index[count < 2])
     if alone:
         names = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
         raise ModelError(f"one session of {names}: one to learn from and one to judge by are needed; record more")
@@ -85,14 +84,14 @@ def check(data: Dataset) -> None:
 
 def lacks(data: Dataset) -> str:
     """One line about labels with fewer sessions in a place than are to be had, "" when there are none."""
-    count = Counter((data.sessions[one].place, data.sessions[one].label) for one in np.unique(data.session).tolist())
-    few = {key: sessions for key, sessions in count.items() if sessions < LEAST_SESSIONS}
-    if not few:
+    count = data.table().value_counts(["place", "label"])
+    few = count[count < LEAST_SESSIONS]
+    if few.empty:
         return ""
-    labels = len({label for _, label in few})
-    places = ", ".join(repr(place) for place in sorted({place for place, _ in few}))
+    labels = few.index.unique("label").size
+    places = ", ".join(map(repr, sorted(few.index.unique("place"))))
     return (
-        f"{labels} labels have fewer than {LEAST_SESSIONS} sessions in {places} (the fewest {min(few.values())}): "
+        f"{labels} labels have fewer than {LEAST_SESSIONS} sessions in {places} (the fewest {few.min()}): "
         "what is chosen there is chosen on little; record more"
     )
 

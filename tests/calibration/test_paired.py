@@ -2,6 +2,7 @@
 """The statistics on made-up data: what does not differ is seldom found, what does is, and corrections only raise p."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from calibration.paired import LEAST_PAIRS, benjamini_hochberg, holm, overall, p
 
 SCENARIOS = 28
 PS = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_garbage_collected():
+    """multipletests by Holm's method collects it each time: 50 ms, a thousand times in these tests."""
+    with patch("gc.collect"):
+        yield
 
 
 def found(chance, spread, shift, pairs):
@@ -69,10 +77,10 @@ def test_few_pairs_have_a_mean_alone():
 def test_corrections_keep_the_order_and_only_raise(ps):
     for correct in (holm, benjamini_hochberg):
         adjusted = correct(ps)
-        assert all(p <= one <= 1.0 + 1e-12 for p, one in zip(ps, adjusted, strict=True))
+        assert all(p <= one * (1.0 + 1e-12) <= 1.0 + 1e-11 for p, one in zip(ps, adjusted, strict=True))
         order = sorted(range(len(ps)), key=lambda place: ps[place])
         assert [adjusted[place] for place in order] == sorted(adjusted)
-    assert all(one <= other for one, other in zip(benjamini_hochberg(ps), holm(ps), strict=True))
+    assert all(one <= other * (1.0 + 1e-12) for one, other in zip(benjamini_hochberg(ps), holm(ps), strict=True))
 
 
 def test_corrections_by_hand():

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from calibration.fleet.figures.pairs import FLOOR, LEAST_SCORE, MARGIN, Pairs
 from calibration.paired import LEAST_PAIRS, LEVEL, Paired, holm, paired
-
-_Z = 1.959964  # of the normal distribution, 97.5 %
 
 Sums: TypeAlias = tuple[float, float, float]
 """Of some runs: ours, theirs, and how many blocks they are."""
@@ -50,11 +49,8 @@ def share(hits: int, count: int) -> Share | None:
     """None of nothing."""
     if not count:
         return None
-    part, square = hits / count, _Z * _Z
-    middle = (part + square / (2.0 * count)) / (1.0 + square / count)
-    half = _Z * math.sqrt(part * (1.0 - part) / count + square / (4.0 * count * count)) / (1.0 + square / count)
-    low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return Share(hits=hits, count=count, pct=100.0 * part, low=100.0 * low, high=100.0 * high)
+    low, high = (100.0 * float(end) for end in proportion_confint(hits, count, LEVEL, method="wilson"))
+    return Share(hits=hits, count=count, pct=100.0 * hits / count, low=low, high=high)
 
 
 def among_best(ranks: Sequence[float], most: int, schedulers: int) -> Share | None:

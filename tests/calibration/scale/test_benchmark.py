@@ -18,7 +18,7 @@ from asa.core.errors import AsaError
 from calibration.goals import Host
 from calibration.scale import benchmark as scale
 from calibration.scale.benchmark import Options, Result, usable
-from calibration.scale.figures import _T, better, differs, figures, mean
+from calibration.scale.figures import better, differs, figures, mean
 from calibration.scale.plot import picture
 from calibration.scale.report import as_json, cells, document, failures_as_json, prometheus, warnings
 from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
@@ -65,19 +65,19 @@ def test_figures_are_what_a_hand_makes_of_the_turns():
     assert len(made) == 2 * len(METRICS)
     late = made["wakeup_p99", 4, "scx_a"]
     assert late.value == pytest.approx(0.002)
-    assert late.error == pytest.approx(4.303 * 0.001 / math.sqrt(3))
+    assert late.error == pytest.approx(4.30265 * 0.001 / math.sqrt(3))
     assert late.turns == 3
     assert made["throughput", 4, "scx_a"].value == pytest.approx(100.0)
     assert made["deadlines_missed", 4, "scx_a"].value == pytest.approx(0.1)
     assert made["deadlines_missed", 4, "eevdf"].value == 0.0
 
 
-def test_the_quantiles_are_students():
-    assert [round(stats.t.ppf(0.975, degrees), 3) for degrees in range(1, len(_T) + 1)] == list(_T)
+def test_the_interval_is_students():
     assert mean([]) == (None, None)
     assert mean([5.0]) == (5.0, None)
-    many = [float(number % 2) for number in range(200)]
-    assert mean(many)[1] == pytest.approx(_T[-1] * stats.sem(many))
+    for many in ([1.0, 2.0], [float(number % 2) for number in range(200)]):
+        low, high = stats.t.interval(0.95, len(many) - 1, loc=sum(many) / len(many), scale=stats.sem(many))
+        assert mean(many) == (pytest.approx((low + high) / 2), pytest.approx((high - low) / 2))
 
 
 def test_what_was_not_measured_is_unknown():
@@ -123,7 +123,7 @@ def test_json_lines_have_names_of_their_own_and_units():
     lines = [json.loads(as_json(figure)) for figure in figures([found(2), found(4)])]
     assert len({line["name"] for line in lines}) == len(lines)
     line = next(line for line in lines if line["name"] == "scale_wakeup_p99_ms_scx_a_4_cpus")
-    assert (line["value"], line["unit"], line["goal"], line["ok"], line["error"]) == (2.0, "ms", None, None, 2.484338)
+    assert (line["value"], line["unit"], line["goal"], line["ok"], line["error"]) == (2.0, "ms", None, None, 2.484138)
     failed = [json.loads(failures_as_json(result(found(troubles=troubles)))) for troubles in ((), ("x",))]
     assert [(line["value"], line["ok"]) for line in failed] == [(0, True), (1, False)]
 
@@ -158,7 +158,7 @@ def test_the_gauges_are_prometheus_text_in_base_units():
     families = exposition(prometheus(figures([found(2), found(4)])))
     assert len(families) == 2 * len(METRICS)
     assert families["asa_scale_wakeup_p99_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.002)
-    assert families["asa_scale_wakeup_p99_error_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.00248434)
+    assert families["asa_scale_wakeup_p99_error_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.00248414)
     assert families["asa_scale_throughput_jobs_per_second"]['cpus="2"', 'scheduler="eevdf"'] == 100.0
     assert families["asa_scale_deadlines_missed_ratio"]['cpus="2"', 'scheduler="scx_a"'] == pytest.approx(0.1)
     one = exposition(prometheus(figures([found(turns=(turn("eevdf", 1, 5.0),))])))

@@ -179,6 +179,18 @@ def test_two_runs_of_one_seed_repeat_or_do_not(tmp_path, noise, met):
     assert figure.detail.endswith("one and two")
 
 
+def test_each_trial_of_two_runs_is_compared_with_its_own(tmp_path):
+    """Three repeats of a label are three figures, whichever stands first in a table."""
+
+    def single(repeats):
+        for draws, name in enumerate(("one", "two")):
+            kept(tmp_path / str(repeats) / name, ("eevdf",), repeats=repeats, draws=draws)
+        told = by_name(tmp_path / str(repeats))[BenchmarkFigure.REPEAT].detail
+        return int(told.partition(" single figures")[0].rpartition(" ")[2])
+
+    assert single(3) == 3 * single(1) > 100
+
+
 def test_runs_of_different_length_do_not_repeat_each_other(tmp_path):
     kept(tmp_path / "short", ("eevdf",), repeats=1, seconds=9.0)
     kept(tmp_path / "long", ("eevdf",), repeats=1, seconds=30.0)
