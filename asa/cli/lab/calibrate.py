@@ -251,7 +251,7 @@ def generalize(
 
 def conduct(arguments: argparse.Namespace, finish: "Callable[[Setup], int]") -> int:
     """Make ready, run a stage, and say that nothing has changed when it is interrupted."""
-    need("numpy", "pyarrow", "rich", "scipy", extra="bench,lab")
+    need("numpy", "pyarrow", "rich", "pandas", "scipy", "statsmodels", extra="bench,guests")
     from asa.cli.lab.calibrate_setup import prepare
 
     with bench_output.progress() as tell:

@@ -63,7 +63,7 @@ def register(commands: "Commands") -> None:
 
 def _scenarios(arguments: argparse.Namespace) -> int:
     """Raises AsaError."""
-    need("pyarrow", "scipy", "rich", extra="bench,lab,train")
+    need("pyarrow", "pandas", "scipy", "statsmodels", "rich", extra="bench,guests,train")
     import calibration
     from asa import paths
     from asa.core.decision import EEVDF

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Raises AsaError."""
     from asa.cli.extras import need
 
-    need("pyarrow", "scipy", "rich", extra="bench,lab,train")
+    need("pyarrow", "pandas", "scipy", "statsmodels", "rich", extra="bench,guests,train")
     import calibration
     from asa.cli.lab.bench import output as bench_output
     from calibration.fleet import page as fleet_page

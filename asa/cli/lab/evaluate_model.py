@@ -65,7 +65,7 @@ def register(actions: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises AsaError."""
-    need("sklearn", "xgboost", "joblib", "rich", "matplotlib", extra="train,bench,lab")
+    need("pandas", "sklearn", "xgboost", "joblib", "rich", "matplotlib", extra="train,bench,guests")
     from asa.cli.lab import train
 
     train.single_threaded()

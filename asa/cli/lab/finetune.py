@@ -76,7 +76,7 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Gather, train, judge, keep. Exit code 0 when the result is better. Raises JournalError, ModelError, AsaError."""
-    need("sklearn", "xgboost", "joblib", extra="train")
+    need("pandas", "sklearn", "xgboost", "joblib", extra="train")
     train.single_threaded()
     from asa import config, model, paths, wire
     from asa.cli.model import comes_first

@@ -141,7 +141,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Exit code EXIT_LACKING when a trial failed or is left."""
-    need("joblib", "pyarrow", "rich", extra="bench,lab,train")
+    need("joblib", "pyarrow", "rich", extra="bench,guests,train")
     if arguments.cluster:
         need("distributed", extra="cluster")
     from asa import paths

@@ -84,7 +84,7 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate, write. Exit code 0 when the artefact was written, whatever its figures."""
-    need("sklearn", "xgboost", "joblib", "rich", extra="train,lab")
+    need("pandas", "sklearn", "xgboost", "joblib", "rich", extra="train,guests")
     single_threaded()
     from asa import paths
     from asa.cli.lab.bench import output as bench_output

@@ -112,7 +112,7 @@ def register(benches: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 when a trial failed."""
-    need("pyarrow", "rich", extra="bench,lab")
+    need("pyarrow", "rich", extra="bench,guests")
     from asa import paths, wire
     from calibration.scenarios import tables as bench_tables
     from calibration.scenarios.summary import summary
