@@ -9,7 +9,7 @@ docs/design.md.
 
 from dataclasses import dataclass, replace
 
-from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
+from asa.core.decision import EEVDF, Reason, SchedulerName, Workload, bar
 from asa.decide import cooldown, gain, guard, learning, penalties, trying
 from asa.decide.books import Books
 from asa.decide.gain import Weighed
@@ -149,7 +149,9 @@ def _up_to_date(books: Books, seen: Seen, now: Now, rules: Rules) -> PolicyState
     state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
         state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns)
-    if state.held is not None and state.held.over(now.wall_ns):
+    chosen = state.held.scheduler if state.held is not None else None
+    barred_now = chosen is not None and bool(bar(chosen, rules.table.never))
+    if state.held is not None and (state.held.over(now.wall_ns) or barred_now):
         state = replace(state, held=None)
     state = _without_stranger(state, now.monotonic_ns, seen.current)
     set_aside, barred = state.quarantine.out(now.monotonic_ns), frozenset[SchedulerName]()

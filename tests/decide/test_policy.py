@@ -60,6 +60,16 @@ def test_what_the_settings_bar_is_left_for_another():
     assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, FLASH)
 
 
+def test_what_was_chosen_by_hand_and_is_barred_now_stays_no_longer():
+    barred = replace(RULES, table=replace(RULES.table, never=frozenset({"scx_simple"})))
+    state = obey(settled(), OrderKind.SWITCH, scheduler=SIMPLE)
+    state = learn(state, event(SwitchOutcome.CONFIRMED, SIMPLE, 1.0))
+    kept, verdict = ask(state, CPU, 20.0, current=SIMPLE)
+    assert (verdict.reason, kept.held.scheduler) == (Reason.HOLD, SIMPLE)
+    after, verdict = ask(state, CPU, 20.0, current=SIMPLE, rules=barred)
+    assert (verdict.switch_to, after.held) == (RUSTY, None)
+
+
 def test_a_class_that_changes_starts_its_dwell_anew():
     state, _ = ask(settled(), DISK, 1.5)
     _, verdict = ask(state, DISK, 3.0)
