@@ -181,16 +181,16 @@ class ProcfsRates:
         Unit.SHARE, "Time with a request under way, added up over disks, 1.0 at most."
     )
     network_received_bytes_per_s: float | None = _NET_DEV.metric(
-        Unit.BYTES_PER_S, "Bytes on all interfaces, lo too.", paper="Data Received", of=counter("received_bytes")
+        Unit.BYTES_PER_S, "Bytes on hardware interfaces and lo.", paper="Data Received", of=counter("received_bytes")
     )
     network_received_packets_per_s: float | None = _NET_DEV.metric(
-        Unit.PER_S, "Packets on all interfaces, lo too.", paper="Packet Count", of=counter("received_packets")
+        Unit.PER_S, "Packets on hardware interfaces and lo.", paper="Packet Count", of=counter("received_packets")
     )
     network_sent_bytes_per_s: float | None = _NET_DEV.metric(
-        Unit.BYTES_PER_S, "Bytes on all interfaces, lo too.", paper="Data Sent", of=counter("sent_bytes")
+        Unit.BYTES_PER_S, "Bytes on hardware interfaces and lo.", paper="Data Sent", of=counter("sent_bytes")
     )
     network_sent_packets_per_s: float | None = _NET_DEV.metric(
-        Unit.PER_S, "Packets on all interfaces, lo too.", paper="Packet Count", of=counter("sent_packets")
+        Unit.PER_S, "Packets on hardware interfaces and lo.", paper="Packet Count", of=counter("sent_packets")
     )
     tcp_in_segments_per_s: float | None = _NET_SNMP.metric(
         Unit.PER_S, "TCP segments received, over IPv4 and IPv6.", of=counter("tcp_in_segments")

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """/proc/net/dev and /proc/net/snmp: traffic, TCP and UDP; and through `connections` how many sockets there are.
 
-All interfaces are summed, loopback too, as the sample says. An interface that goes away takes its counters with it: the
-sum then goes back once. The kernel counts TCP over IPv4 and IPv6 together in snmp, but UDP over IPv4 only.
+The hardware's interfaces are summed, and loopback (`collectors.procfs.interfaces` says which and why). An interface
+that goes away takes its counters with it: the sum then goes back once. The kernel counts TCP over IPv4 and IPv6
+together in snmp, but UDP over IPv4 only.
 """
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from asa.core.errors import SourceError
 from asa.core.sample import ConnectionState, NetworkCounters
 from collectors.procfs.connections import Connections
+from collectors.procfs.interfaces import Interfaces
 from collectors.procfs.reader import KernelFile, OpenFiles, Part, bounded, counters, garbled
 
 _SOURCE = "network"
@@ -25,7 +28,8 @@ class NetworkCollector:
 
     name = _SOURCE
 
-    def __init__(self, proc: Path, sys: Path) -> None:  # noqa: ARG002  # every collector is given both roots
+    def __init__(self, proc: Path, sys: Path) -> None:
+        self._interfaces = Interfaces(sys)
         self._files = OpenFiles(_SOURCE, proc)
         self._dev: KernelFile | None = None
         self._snmp: Part | None = None
@@ -47,7 +51,7 @@ class NetworkCollector:
         """Counters since boot and levels now. Raises SourceError."""
         if self._dev is None or self._snmp is None or self._connections is None:
             raise SourceError(source=_SOURCE, reason="not opened")
-        fields = parse_dev(self._dev.read())
+        fields = parse_dev(self._dev.read(), self._interfaces.counted)
         told = self._snmp.take(parse_snmp)
         protocols, established = (_NO_PROTOCOLS, None) if told is None else told
         state = self._connections.read(established)
@@ -61,22 +65,27 @@ class NetworkCollector:
         self._files.close()
 
 
-def parse_dev(text: bytes) -> dict[str, int]:
-    """Sums over all lines of the text of /proc/net/dev. Raises SourceError."""
+def parse_dev(text: bytes, counted: Callable[[tuple[str, ...]], Collection[str]] = tuple) -> dict[str, int]:
+    """Sums over those lines of the text of /proc/net/dev that are `counted`, of all their names. Raises SourceError."""
     lines = text.splitlines()[2:]
     if not lines or not text.startswith(b"Inter-|"):
         raise garbled(_SOURCE, _DEV, text)
-    received_bytes = received_packets = sent_bytes = sent_packets = 0
+    rows: dict[str, list[bytes]] = {}
     for line in lines:
         name, colon, rest = line.partition(b":")
         fields = rest.split()
         if not (name and colon) or len(fields) < _DEV_COLUMNS:
             raise garbled(_SOURCE, _DEV, line)
+        rows[name.strip().decode(errors="replace")] = fields
+    wanted = counted(tuple(rows))
+    received_bytes = received_packets = sent_bytes = sent_packets = 0
+    for interface, fields in rows.items():
         values = counters(_SOURCE, _DEV, fields)
-        received_bytes += values[0]
-        received_packets += values[1]
-        sent_bytes += values[8]
-        sent_packets += values[9]
+        if interface in wanted:
+            received_bytes += values[0]
+            received_packets += values[1]
+            sent_bytes += values[8]
+            sent_packets += values[9]
     return bounded(
         _SOURCE,
         _DEV,

@@ -11,6 +11,7 @@ import pytest
 
 from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
+from collectors.procfs.interfaces import Interfaces
 from collectors.procfs.process import ProcessCollector
 from collectors.sampler import HostSampler, standard
 
@@ -96,11 +97,11 @@ def test_disks(sampler, ours, theirs, unit):
     ],
 )
 def test_network(sampler, ours, theirs):
-    between(
-        sampler,
-        lambda sample: getattr(sample.network, ours),
-        lambda: getattr(psutil.net_io_counters(nowrap=False), theirs),
-    )
+    def counted():
+        each = psutil.net_io_counters(pernic=True, nowrap=False)
+        return sum(getattr(each[name], theirs) for name in Interfaces(SYS).counted(tuple(each)))
+
+    between(sampler, lambda sample: getattr(sample.network, ours), counted)
 
 
 def test_listening_sockets():
