@@ -9,6 +9,7 @@ STATE, PARENT, _GROUP, SESSION = range(4)
 FLAGS, MINOR_FAULTS, MAJOR_FAULTS = 6, 7, 9
 USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM = range(11, 15)  # times in ticks
 THREADS, STARTED, RESIDENT = 17, 19, 21  # a number, ticks since boot, pages
+POLICY = 38  # of sched(7)
 """Places in what `fields` gives: the manual page's number less three."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import convert
 
 from asa.config import CollectSettings, Ebpf
-from asa.core.sample import BusiestProcesses, DesktopState, GpuCounters, GroupUsage
+from asa.core.sample import BusiestProcesses, DesktopState, GpuCounters, GroupUsage, RealtimeCounters
 
 
 class Backend(StrEnum):
@@ -61,6 +61,8 @@ def _desktop(state: DesktopState) -> str:
 
 
 def _gpu(state: GpuCounters) -> str:
+    if state.processes is None:
+        return "a process holds one whose driver tells nothing through DRM: its use is unknown"
     told = "has told no busy time" if state.engine_ns is None else "tells busy time"
     return f"{state.processes} processes hold it; its driver {told}"
 
@@ -71,6 +73,10 @@ def _groups(state: GroupUsage) -> str:
 
 def _busiest(state: BusiestProcesses) -> str:
     return f"counters of the {len(state.processes)} busiest are read, without their names"
+
+
+def _realtime(state: RealtimeCounters) -> str:
+    return f"{state.threads}, which run before all that a scheduler decides" if state.threads else "none"
 
 
 EBPF = "ebpf"
@@ -196,6 +202,15 @@ SOURCES: tuple[Source, ...] = (
         setting="processes",
         title="processes",
         told=_busiest,
+    ),
+    Source(
+        name="realtime",
+        opener="collectors.procfs.realtime:RealtimeCollector",
+        parts=("realtime",),
+        backend=Backend.PROCFS,
+        setting="processes",
+        title="real-time threads",
+        told=_realtime,
     ),
     Source(
         name="timer",

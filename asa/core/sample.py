@@ -77,7 +77,7 @@ class DiskCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCounters:
-    """/proc/net/dev (all interfaces, loopback too) and /proc/net/snmp."""
+    """/proc/net/dev (hardware's interfaces and loopback; in the first recordings all) and /proc/net/snmp."""
 
     received_bytes: int
     received_packets: int
@@ -232,7 +232,7 @@ class DesktopState:
 class GpuCounters:
     """Use of GPUs through DRM: Documentation/gpu/drm-usage-stats.rst."""
 
-    processes: int  # that hold a render node or a card open
+    processes: int | None  # that hold a render node or a card open; None: one holds a GPU whose driver tells nothing
     engine_ns: int | None  # busy time of all engines for all clients; None where no driver tells it
     memory_bytes: int | None  # resident
     cpu_ns: int | None = None  # their processor time, counted since the source began
@@ -269,6 +269,14 @@ class BusiestProcesses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeCounters:
+    """Threads of real-time classes (FIFO, RR, deadline), without the kernel's own."""
+
+    threads: int
+    cpu_ns: int  # of each since it was found; a counter that begins with the source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimerCounters:
     """How late an ordinary task woke from sleeps to absolute times, since the source began."""
 
@@ -299,5 +307,6 @@ class RawSample:
     groups: GroupUsage | None = None
     timer: TimerCounters | None = None
     busiest: BusiestProcesses | None = None
+    realtime: RealtimeCounters | None = None
     battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here
     on_battery: bool | None = None  # nothing feeds the machine but its battery; None: no telling here

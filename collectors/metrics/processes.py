@@ -3,9 +3,10 @@
 
 from dataclasses import dataclass
 
-from collectors.metrics.kinds import Origin, Unit
+from collectors.metrics.kinds import Origin, Unit, state
 
 _PID_STAT = Origin("busiest", "PID/stat")
+_REALTIME = Origin("realtime", "PID/task/TID/stat")
 _TURNS = Origin("process_bursts", "sched_switch")
 
 
@@ -162,3 +163,8 @@ class ProcessRates:
     turns_shortest_faults_per_cpu_s: float | None = _TURNS.metric(
         Unit.PER_CPU_S, "Page faults of the busy process with the shortest turns, a second of its own CPU time."
     )
+    realtime_threads: float | None = _REALTIME.metric(
+        Unit.COUNT, "Threads of real-time classes, without the kernel's own.", of=state("threads")
+    )
+    realtime_cpu_cores: float | None = _REALTIME.metric(Unit.CORES, "CPU time of those threads, in cores.")
+    realtime_cpu_share: float | None = _REALTIME.metric(Unit.SHARE, "CPU time of those threads, of all cores.")

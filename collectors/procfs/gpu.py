@@ -9,6 +9,9 @@ processes can be seen: no error, the desktop's programs are the user's.
 A GPU that is suspended is left alone: its clients' counters stand still, and some drivers would wake it to print them
 (drivers/gpu/drm/xe/xe_drm_client.c, xe_pm_runtime_get).
 
+Some GPUs are used through files of their own (/dev/nvidia0, /dev/kfd), whose drivers tell nothing there. While a
+process holds such a file and nothing that tells, all is unknown: a 0 would say that nobody uses the GPU.
+
 Busy time and CPU time are counters that begin at 0 with this collector, so that clients and processes which come and go
 neither add what they used before nor take away what they used.
 """
@@ -29,6 +32,9 @@ from collectors.procfs.reader import KernelFile, bounded, counters, garbled, rea
 
 _SOURCE = "gpu"
 _DEVICES = "/dev/dri/"
+# device files by which a GPU is used beside DRM; their drivers tell nothing of a client's use in fdinfo
+_BLIND = re.compile(r"/dev/(nvidia.*|kfd|dxg|mali\d+|kgsl-.*|pvrsrv.*|nvhost-.*|nvmap|nvgpu/.*|galcore)")
+_UNTOLD = "/"  # for such a file, in place of a node's name
 _NODE = re.compile(r"(card|renderD)\d+")  # in /sys/class/drm, beside their connectors (card0-eDP-1)
 _LIST_EVERY_NS = 4_000_000_000
 _YOUNG = 64  # listings; a process is looked at in its 1st, 2nd, 4th, 8th ...: most open the GPU soon, or never
@@ -134,6 +140,7 @@ class GpuCollector:
         self._holders: dict[int, _Holder] = {}
         self._clients: dict[tuple[bytes, int], _Client] = {}
         self._unread: dict[int, str] = {}  # holders with a client that was suspended when they were looked at -> node
+        self._blind: set[int] = set()  # processes that use a GPU of which no driver tells
         self._suspended: dict[str, bool] = {}  # node -> in this tick
         self._busy_ns: int | None = None
         self._cpu_ns = 0
@@ -178,6 +185,8 @@ class GpuCollector:
             if found.memory_bytes is not None:
                 memory = (memory or 0) + found.memory_bytes
         bounded(_SOURCE, "fdinfo", engine_ns=self._busy_ns or 0, memory_bytes=memory or 0, cpu_ns=self._cpu_ns)
+        if self._blind:  # what one uses that nobody tells of is unknown, and so is the sum
+            return {"gpu": GpuCounters(processes=None, engine_ns=None, memory_bytes=None, cpu_ns=None)}
         return {
             "gpu": GpuCounters(
                 processes=len(self._holders), engine_ns=self._busy_ns, memory_bytes=memory, cpu_ns=self._cpu_ns
@@ -194,6 +203,7 @@ class GpuCollector:
         self._ages.clear()
         self._queue.clear()
         self._unread.clear()
+        self._blind.clear()
         self._listed_ns = None
 
     def _ask(self, client: _Client) -> DrmClient | None:
@@ -241,11 +251,13 @@ class GpuCollector:
         pids = {int(name) for name in names if name.isdecimal() and len(name) < 10}
         ages = self._ages
         self._ages = {pid: ages.get(pid, 0) + 1 for pid in pids}
-        for pid in self._holders.keys() - pids:
+        for pid in (self._holders.keys() | self._blind) - pids:
             self._let_go(pid)
         young = [pid for pid, age in self._ages.items() if age <= _YOUNG and age & (age - 1) == 0]
         old, self._old_next = _next_few(pids, self._old_next, _OLD_A_LISTING)
-        holders, self._holder_next = _next_few(set(self._holders), self._holder_next, _HOLDERS_A_LISTING)
+        holders, self._holder_next = _next_few(
+            self._holders.keys() | self._blind, self._holder_next, _HOLDERS_A_LISTING
+        )
         queued = [pid for pid in self._queue if pid in pids]
         self._queue = deque(dict.fromkeys(queued + young + holders + old))
 
@@ -259,16 +271,21 @@ class GpuCollector:
             self._let_go(pid)
             return 1
         nodes = {number: _node_behind(f"{folder}/{number}") for number in numbers}
-        held = {number: node for number, node in nodes.items() if node is not None}
+        held = {number: node for number, node in nodes.items() if node is not None and node != _UNTOLD}
         if not held:
             self._let_go(pid)
         elif pid not in self._holders:
             self._holders[pid] = _Holder(self._stat_of(pid))
+        told = False
         for number, node in held.items():
             if self._is_suspended(node):
                 self._unread[pid] = node
             else:
-                self._meet(pid, number, node, now_ns)
+                told |= self._meet(pid, number, node, now_ns)
+        if _UNTOLD in nodes.values() and not told:
+            self._blind.add(pid)
+        else:
+            self._blind.discard(pid)
         return len(numbers) + 1
 
     def _stat_of(self, pid: int) -> KernelFile | None:
@@ -281,17 +298,19 @@ class GpuCollector:
 
     def _let_go(self, pid: int) -> None:
         self._unread.pop(pid, None)
+        self._blind.discard(pid)
         holder = self._holders.pop(pid, None)
         if holder is not None:
             holder.close()
 
-    def _meet(self, pid: int, number: str, node: str, now_ns: int) -> None:
+    def _meet(self, pid: int, number: str, node: str, now_ns: int) -> bool:
+        # whether its driver tells of it
         if len(self._clients) >= _MOST_CLIENTS:
-            return
+            return True
         try:
             file = KernelFile(_SOURCE, self._proc / str(pid) / "fdinfo" / number)
         except SourceError:
-            return  # closed meanwhile
+            return False  # closed meanwhile
         link = f"{self._proc}/{pid}/fd/{number}"
         text = _text(file)
         try:
@@ -303,6 +322,7 @@ class GpuCollector:
             file.close()
         else:
             self._clients[found.identity] = _Client(link, node, file, text, found, now_ns)
+        return found is not None
 
 
 def used_ns(text: bytes) -> int:
@@ -326,7 +346,7 @@ def _node_behind(link: str) -> str | None:
     except OSError:
         return None  # closed meanwhile
     if not target.startswith(_DEVICES):
-        return None
+        return _UNTOLD if target.startswith("/dev/") and _BLIND.fullmatch(target) else None
     name = target[len(_DEVICES) :]
     return name if _NODE.fullmatch(name) else ""
 

@@ -90,6 +90,8 @@ def _add_users(fields: Fields, previous: RawSample, current: RawSample, elapsed_
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     if current.desktop is not None and previous.desktop is not None:
         fields |= desktop.desktop(previous.desktop, current.desktop, elapsed_s, cores)
+    if current.realtime is not None and previous.realtime is not None:
+        fields |= desktop.used("realtime", previous.realtime.cpu_ns, current.realtime.cpu_ns, elapsed_s, cores)
     if current.gpu is not None and previous.gpu is not None:
         fields |= desktop.gpu(previous.gpu, current.gpu, elapsed_s, cores)
 

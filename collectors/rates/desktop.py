@@ -28,23 +28,24 @@ def desktop(old: DesktopState, new: DesktopState, elapsed_s: float, cores: int) 
     if old.source == new.source:
         fields["input_events_per_s"] = rate(old.input_events, new.input_events, elapsed_s)
     if old.focus is not None and new.focus is not None and old.focus.group == new.focus.group:
-        fields |= _cpu("focus", old.focus.cpu_ns, new.focus.cpu_ns, elapsed_s, cores)
+        fields |= used("focus", old.focus.cpu_ns, new.focus.cpu_ns, elapsed_s, cores)
     return fields
 
 
-def _cpu(name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, cores: int) -> Fields:
+def used(name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, cores: int) -> Fields:
+    """CPU time of some processes in cores, and of all online cores; none where it is unknown."""
     # a process that is found late brings along all it ever used: more than all cores can do is no use but that
-    used = rate(old_ns, new_ns, elapsed_s * 1e9)
-    if used is None or not cores or used > _CPU_SKEW * cores:
+    busy = rate(old_ns, new_ns, elapsed_s * 1e9)
+    if busy is None or not cores or busy > _CPU_SKEW * cores:
         return {}
-    used = min(float(cores), used)
-    return {f"{name}_cpu_cores": used, f"{name}_cpu_share": used / cores}
+    busy = min(float(cores), busy)
+    return {f"{name}_cpu_cores": busy, f"{name}_cpu_share": busy / cores}
 
 
 def gpu(old: GpuCounters, new: GpuCounters, elapsed_s: float, cores: int) -> Fields:
     """How busy GPUs are, and their users on the CPUs."""
     return {
-        **_cpu("gpu_process", old.cpu_ns, new.cpu_ns, elapsed_s, cores),
+        **used("gpu_process", old.cpu_ns, new.cpu_ns, elapsed_s, cores),
     }
 
 

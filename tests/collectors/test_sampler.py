@@ -46,7 +46,7 @@ def test_everything_of_the_laptop(laptop):
     sample = sampler.sample()
     assert (sampler.missing, sampler.failing) == ({}, {})
     assert (sample.monotonic_ns, sample.wall_ns, sample.suspended_ns) == (5_000_000_000, 10**18 + 5_000_000_000, 77)
-    optional = {"probes", "process_bursts", "desktop", "gpu", "groups", "timer", "busiest"}  # PLAIN asks not for them
+    optional = {part for source in SOURCES if source.setting for part in source.parts}  # PLAIN asks not for them
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional), field.name
     assert set(sampler.cost_us) == {source.name for source in ALWAYS}
@@ -160,10 +160,10 @@ def test_settings_choose_the_optional_sources(tmp_path):
     always = {source.name for source in ALWAYS}
     off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "processes": False, "timer": False}
     assert names(**off) == always
-    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "busiest", "timer"}
+    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "busiest", "realtime", "timer"}
     for name in ("desktop", "gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}
-    assert names(**{**off, "processes": True}) == always | {"busiest"}
+    assert names(**{**off, "processes": True}) == always | {"busiest", "realtime"}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):
         assert names(**{**off, "ebpf": way}) == always | {"ebpf"}
 

@@ -25,6 +25,7 @@ from asa.core.sample import (
     ProcessState,
     ProcessUsage,
     RawSample,
+    RealtimeCounters,
     SchedExtState,
     TimerCounters,
 )
@@ -201,6 +202,7 @@ OLD = RawSample(
     groups=GroupUsage(cpu_us=(("a.service", 100), ("b.scope", 9_000), ("gone.scope", 5), ("again.scope", 50))),
     # the first sample is 10,500 ticks after the boot, the second one 10,700
     process_bursts=bursts((10, 10**9, 500, 400), (30, 2 * 10**9, 100, 0), (300, 10**9, 7, 7)),
+    realtime=RealtimeCounters(threads=1, cpu_ns=5 * 10**8),
     busiest=BusiestProcesses(
         processes=(
             process(30, 9000, 400, 200, 50, 1, 1, 20 * MIB),
@@ -331,6 +333,7 @@ NEW = replace(
     process_bursts=bursts(
         (10, 18 * 10**8, 900, 440), (30, 28 * 10**8, 110, 9), (300, 10**9, 7, 7), (400, 6 * 10**7, 3000, 0)
     ),
+    realtime=RealtimeCounters(threads=3, cpu_ns=6 * 10**8),
     busiest=BusiestProcesses(
         processes=(
             process(10, 500, 9120, 1030, 7290, 30, 8, 300 * MIB),

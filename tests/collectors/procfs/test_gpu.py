@@ -215,3 +215,42 @@ def test_a_sum_over_clients_too_wide_for_the_journal(bench):
     bench.gpu.open()
     with pytest.raises(SourceError, match=r"memory_bytes is .* wider than any counter"):
         bench.read()
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-caps/nvidia-cap2", "/dev/kfd", "/dev/dxg"],
+)
+def test_a_gpu_that_no_driver_tells_of_is_unknown(bench, device):
+    bench.tree.start(10, files=3)
+    bench.tree.hold(10, 7, "", device)
+    bench.gpu.open()
+    assert bench.read() == told(None, None, None, None)
+    bench.tree.end(10)
+    assert bench.read(5) == told(0, None, 0)
+
+
+def test_a_node_without_keys_beside_it_tells_no_more(bench):
+    bench.tree.start(10)
+    bench.tree.hold(10, 7, "", "/dev/nvidia0")
+    bench.tree.hold(10, 8, "")  # nvidia-drm's
+    bench.tree.start(11)
+    bench.tree.hold(11, 4, i915(memory=8))
+    bench.gpu.open()
+    assert bench.read() == told(None, None, None, None)
+
+
+def test_a_driver_that_tells_of_the_same_process_is_enough(bench):
+    bench.tree.start(10)
+    bench.tree.hold(10, 7, "", "/dev/kfd")
+    bench.tree.hold(10, 8, AMDGPU.format(client=3, render=1000, memory=4))
+    bench.gpu.open()
+    assert bench.read() == told(1, 0, 4 * KIB)
+
+
+def test_other_devices_are_no_gpu(bench):
+    bench.tree.start(10)
+    for number, device in enumerate(("/dev/null", "/dev/kmsg", "/dev/snd/pcmC0D0p", "/home/nvidia0"), 7):
+        bench.tree.hold(10, number, "", device)
+    bench.gpu.open()
+    assert bench.read() == told(0, None, 0)

@@ -166,6 +166,7 @@ def test_iowait_that_went_back_leaves_the_other_shares():
 
 LEVELS = {"run_queue_length", "blocked_tasks", "focus_memory_share", "focus_processes", "focus_fullscreen"}
 LEVELS |= {"desktop_overview", "input_idle_s", "gpu_processes", "gpu_memory_bytes", "sched_ext_attached"}
+LEVELS |= {"realtime_threads"}
 LEVELS |= {metric.field for metric in METRICS if metric.part in {"process", "memory", "connections"}}
 LEVELS -= {metric.field for metric in METRICS if metric.field.endswith("_bytes_per_s")}
 ALSO = {  # what needs another part besides its own: how much there is to have a share of
@@ -173,6 +174,7 @@ ALSO = {  # what needs another part besides its own: how much there is to have a
     "memory": {"focus_memory_share"},
 }
 ALSO["cpu"] |= {metric.field for metric in METRICS if metric.part == "busiest"}
+ALSO["cpu"] |= {"realtime_cpu_cores", "realtime_cpu_share"}
 # what /proc tells of the processes with the longest and the shortest turns; their use is a part of all cores'
 KINDS = {
     f"turns_{end}_{kind}"

@@ -32,6 +32,7 @@ from asa.core.sample import (
     ProcessState,
     ProcessUsage,
     RawSample,
+    RealtimeCounters,
     SchedExtState,
     TimerCounters,
 )
@@ -94,6 +95,7 @@ samples = st.builds(
     timer=st.none() | built(TimerCounters, late_hist=st.sampled_from([1, 104]).flatmap(histogram)),
     process_bursts=st.none()
     | built(ProcessBursts, processes=st.lists(st.builds(BurstCounters, *[counter] * 4), max_size=6).map(tuple)),
+    realtime=st.none() | built(RealtimeCounters),
     busiest=st.none() | built(BusiestProcesses, processes=st.lists(usages, max_size=6).map(tuple)),
 )
 
