@@ -209,5 +209,5 @@ _KEPT = (
     "",
     "It costs 380 lines (models/members.c, models/runtime_compiled.py) and stays for its time. The goal from sample to",
     "probabilities is 0.2 ms in the mean and 0.5 ms at P99. The whole model by NumPy alone takes all of the former",
-    "(the row `numpy`), by the evaluator a quarter. Without it the way would take half as long again, beyond both goals.",
+    "(the row `numpy`), by the evaluator a quarter. Without it the way would take half as long again, beyond both.",
 )
