@@ -75,7 +75,7 @@ class Setting:
 
 def register(commands: "Commands") -> None:
     """Add `config` and what it can do."""
-    parser = commands.add_parser("config", help="show the settings, or check a file of them")
+    parser = commands.add_parser("config", help="show the settings, or check a settings file")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser(
         "show",

@@ -29,7 +29,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "doctor", help="what this host has, lacks, and how to get it", description=_TEXT, epilog=_MORE
+        "doctor", help="check what this machine has and lacks, and how to get it", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

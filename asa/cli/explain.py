@@ -47,7 +47,10 @@ reading the features:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "explain", help="why this scheduler now, what is barred, and the last switches", description=_TEXT, epilog=_MORE
+        "explain",
+        help="show why this scheduler runs, what is barred, the last switches",
+        description=_TEXT,
+        epilog=_MORE,
     )
     command.add_argument("--last", type=_count, default=5, metavar="N", help="switches to show (default: %(default)s)")
     command.add_argument("--journal", type=Path, metavar="FILE", help="take switches and features from this journal")

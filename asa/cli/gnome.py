@@ -41,7 +41,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     parser = commands.add_parser(
-        "gnome", help="the GNOME Shell extension that tells which window has the focus", description=_TEXT, epilog=_MORE
+        "gnome", help="install or remove the extension that reports the focused window", description=_TEXT, epilog=_MORE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, what in _ACTIONS:

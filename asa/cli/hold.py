@@ -32,7 +32,7 @@ def register(commands: "Commands") -> None:
         "A restart of the agent ends the hold, and so does `asa resume`. A switch that is under way is not broken off."
     )
     command = commands.add_parser(
-        "hold", help="switch nothing, for some time or until `asa resume`", description=text, epilog=_MORE
+        "hold", help="stop switching, for some time or until `asa resume`", description=text, epilog=_MORE
     )
     add_duration(command)
     command.add_argument("--json", action="store_true", help="print JSON")

@@ -52,9 +52,7 @@ _ELSEWHERE = "/usr is read-only: programs are below /usr/local, units and bus fi
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser(
-        "install", help="put ASA on this machine for good (root)", description=_TEXT, epilog=_MORE
-    )
+    command = commands.add_parser("install", help="install ASA on this machine (root)", description=_TEXT, epilog=_MORE)
     command.add_argument(
         "--prefix",
         choices=("/usr", "/usr/local"),

@@ -57,7 +57,7 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     from asa.cli import replay
 
-    command = commands.add_parser("journal", help="what a journal holds: sessions, switches, ticks as CSV or Parquet")
+    command = commands.add_parser("journal", help="list, show, export or replay recorded sessions")
     actions = command.add_subparsers(dest="journal_action", metavar="ACTION", required=True)
     listing = actions.add_parser(
         "list",

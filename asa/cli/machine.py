@@ -42,7 +42,7 @@ def register(commands: "Commands") -> None:
     from asa.core.helper_api import Verb
 
     parser = commands.add_parser(
-        "machine", help="hold, resume and approve for all users (root helper)", description=_TEXT, epilog=_MORE
+        "machine", help="hold, resume and approve for all users of this machine", description=_TEXT, epilog=_MORE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     status = actions.add_parser("status", help="what the helper says of itself")

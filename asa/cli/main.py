@@ -121,7 +121,7 @@ def _has_laboratory() -> bool:
 
 def _register_lab(commands: Any, only: str) -> None:
     lab = commands.add_parser(
-        "lab", help="benchmarks, recordings, training, virtual machines", description=_LAB_TEXT, groups=LAB_GROUPS
+        "lab", help="run benchmarks, record workloads, train models", description=_LAB_TEXT, groups=LAB_GROUPS
     )
     actions = lab.add_subparsers(dest="laboratory", metavar="COMMAND", required=True)
     for name in (only,) if only else LAB_COMMANDS:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Manual pages in troff (man(7) macros) from a `grammar.Command`: asa(1), and one page for each of its commands.
 
+argparse-manpage 4.8 was tried: its page of `asa config` has no exit status and none of the actions' examples and files.
+
 A page depends on the parser, the version and SOURCE_DATE_EPOCH alone, so that packages can be built again.
 """
 

@@ -51,7 +51,7 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
         "metrics",
-        help="each metric of the paper's Table 1 and beyond, with its value now",
+        help="list the metrics with their present values",
         description=_TEXT,
         epilog=_MORE,
     )

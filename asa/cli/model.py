@@ -32,9 +32,7 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser(
-        "model", help="list, choose and compare the models of this machine", description=_TEXT, epilog=_MORE
-    )
+    command = commands.add_parser("model", help="list, choose and compare models", description=_TEXT, epilog=_MORE)
     actions = command.add_subparsers(dest="model", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="all models, the one in use marked")
     listing.set_defaults(run=_list)

@@ -31,7 +31,7 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser("monitor", help="the running agent, live", description=_TEXT, epilog=_MORE)
+    command = commands.add_parser("monitor", help="watch the running agent live", description=_TEXT, epilog=_MORE)
     command.add_argument("--json", action="store_true", help="print one JSON object a tick")
     command.set_defaults(run=run)
 

@@ -29,9 +29,7 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     from asa.cli.journal import add_file
 
-    command = commands.add_parser(
-        "report", help="a journal as a page with pictures (HTML, nothing else needed)", description=_WORDS, epilog=_MORE
-    )
+    command = commands.add_parser("report", help="make an HTML page of a journal", description=_WORDS, epilog=_MORE)
     add_file(command)
     command.add_argument("--out", type=Path, metavar="FILE", help=f"the page (default: {_PAGE}; none with --json)")
     command.add_argument("--json", action="store_true", help="print the figures as one JSON object")

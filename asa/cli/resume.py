@@ -29,7 +29,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "resume", help="go on after a hold, give failed schedulers another chance", description=_TEXT, epilog=_MORE
+        "resume", help="end a hold, and let failed schedulers try again", description=_TEXT, epilog=_MORE
     )
     command.add_argument("scheduler", nargs="?", metavar="SCHEDULER", help="forget the failures of this one only")
     command.add_argument("--json", action="store_true", help="print JSON")

@@ -57,7 +57,7 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
         "run",
-        help="recognise what this machine does and keep the best scheduler loaded",
+        help="run the agent in this terminal",
         description=_TEXT,
         epilog=_MORE,
     )

@@ -50,7 +50,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add `schedulers` and what it can do."""
     parser = commands.add_parser(
-        "schedulers", help="install, list or verify the schedulers ASA may choose from", description=_TEXT, epilog=_MORE
+        "schedulers", help="install, list or verify schedulers", description=_TEXT, epilog=_MORE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     one = actions.add_parser("install", help="use the host's, build the others, record hashes and flags")

@@ -35,7 +35,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "status", help="workload, scheduler, and what the agent is doing", description=_TEXT, epilog=_MORE
+        "status", help="show the workload, the scheduler and the state of the agent", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

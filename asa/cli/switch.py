@@ -36,7 +36,7 @@ def register(commands: "Commands") -> None:
         " not judge it, and should it fail, the kernel's own serves, still on hold, and it is not held against it."
     )
     command = commands.add_parser(
-        "switch", help="bring a scheduler up by hand, and hold", description=text, epilog=_MORE
+        "switch", help="load a scheduler by hand, and keep it", description=text, epilog=_MORE
     )
     command.add_argument("scheduler", metavar="SCHEDULER", help="such as scx_flash, scx_lavd:performance or eevdf")
     add_duration(command)

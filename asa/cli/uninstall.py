@@ -31,9 +31,7 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    command = commands.add_parser(
-        "uninstall", help="take an installed ASA from this machine (root)", description=_TEXT, epilog=_MORE
-    )
+    command = commands.add_parser("uninstall", help="remove an installed ASA (root)", description=_TEXT, epilog=_MORE)
     command.add_argument("--purge", action="store_true", help="remove settings that were changed, too")
     command.add_argument("--user", metavar="USER", help="remove the GNOME Shell extension of this user too")
     add_common(command)

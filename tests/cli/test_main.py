@@ -11,7 +11,7 @@ import pytest
 
 from asa import paths
 from asa.cli import status
-from asa.cli.main import COMMANDS, LAB_COMMANDS, MOVED, main, parser
+from asa.cli.main import COMMANDS, GROUPS, LAB_COMMANDS, LAB_GROUPS, MOVED, main, parser
 
 CUT_OFF = 141  # 128 + SIGPIPE
 TOO_LONG = "x" * 300  # no name of a file: looking at it is an error for root, too
@@ -115,3 +115,14 @@ def test_help_leaves_out_what_only_machines_call():
     for name in ("daemon", "helper", "completion"):
         assert f"\n  {name} " not in shown
         assert parser(name).parse_args([name, *(["bash"] if name == "completion" else [])]).command == name
+
+
+@pytest.mark.parametrize("words", [(), ("lab",)], ids=" ".join)
+def test_help_has_a_line_for_each_command(words, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    listed = capsys.readouterr().out.partition("\noptions:")[0].splitlines()
+    names = [line.split()[0] for line in listed if line.startswith("  ")]
+    groups = LAB_GROUPS if words else GROUPS
+    assert names == [name for group in groups.values() for name in group]

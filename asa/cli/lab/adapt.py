@@ -37,7 +37,10 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "adapt", help="measure this machine in half an hour, and write its table", description=_TEXT, epilog=_MORE
+        "adapt",
+        help="measure this machine within half an hour, and write its table",
+        description=_TEXT,
+        epilog=_MORE,
     )
     calibrate.add_common(command, schedulers="default", seconds=8.0)
     command.add_argument(

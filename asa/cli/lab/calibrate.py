@@ -56,7 +56,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parsers."""
     command = commands.add_parser(
-        "calibrate", help="measure which scheduler serves this machine best", description=_TEXT, epilog=_MORE
+        "calibrate", help="measure which scheduler suits each workload on this machine", description=_TEXT, epilog=_MORE
     )
     stages = command.add_subparsers(dest="stage", metavar="STAGE", required=True)
     prototype = stages.add_parser("prototype", help="stage 1: every scheduler through the scenarios")

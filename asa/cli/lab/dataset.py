@@ -32,7 +32,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "dataset", help="make one table of recorded scenarios, and look through it", description=_TEXT, epilog=_MORE
+        "dataset", help="make a table of recorded scenarios, or inspect one", description=_TEXT, epilog=_MORE
     )
     actions = command.add_subparsers(dest="dataset", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="make it of journals")

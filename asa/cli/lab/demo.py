@@ -46,7 +46,7 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
         "demo",
-        help="see the agent at work on real programs (in the lab, where need be)",
+        help="watch the agent handle real programs",
         description=_TEXT,
         epilog=_MORE,
     )

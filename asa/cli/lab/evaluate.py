@@ -37,7 +37,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "evaluate", help="judge by kept results and recordings", description=_TEXT, epilog=_MORE
+        "evaluate", help="evaluate the agent by kept results and recordings", description=_TEXT, epilog=_MORE
     )
     actions = command.add_subparsers(dest="evaluate", metavar="WHAT", required=True)
     scenarios = actions.add_parser("scenarios", help="the benchmark: repeatability, A/A and A/B, completeness")

@@ -47,7 +47,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "finetune", help="fit the model to this machine by its own journals", description=_TEXT, epilog=_MORE
+        "finetune", help="adapt the model to this machine by its journals", description=_TEXT, epilog=_MORE
     )
     command.add_argument(
         "journals", type=Path, nargs="*", metavar="FILE", help="journals, packed or not (default: the agent's own)"

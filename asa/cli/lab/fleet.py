@@ -65,9 +65,7 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add `fleet` and its two commands."""
-    fleet = commands.add_parser(
-        "fleet", help="ten machines of the lab, for calibration and evaluation", description=_TEXT
-    )
+    fleet = commands.add_parser("fleet", help="calibrate and evaluate on ten virtual machines", description=_TEXT)
     actions = fleet.add_subparsers(dest="action", metavar="ACTION", required=True)
     _register_run(actions)
     listed = actions.add_parser("list", help="the machines, and what each lacks of the paper's")

@@ -28,7 +28,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "score", help="how a benchmark's figures become scores, with reasons", description=_TEXT, epilog=_MORE
+        "score", help="explain how measurements become scores", description=_TEXT, epilog=_MORE
     )
     actions = command.add_subparsers(dest="score", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="each metric's constants, with the reason and its source")

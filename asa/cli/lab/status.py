@@ -17,7 +17,9 @@ Says which kernel and which emulator the lab has, whether guests run under KVM o
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    status = commands.add_parser("status", help="kernel, emulator, KVM", description=_TEXT)
+    status = commands.add_parser(
+        "status", help="show the kernel, the emulator and whether KVM works", description=_TEXT
+    )
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
 

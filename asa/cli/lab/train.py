@@ -47,7 +47,7 @@ examples:
 def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser(
-        "train", help="train the model from recordings and say what it is worth", description=_TEXT, epilog=_MORE
+        "train", help="train the model from recordings, and evaluate it", description=_TEXT, epilog=_MORE
     )
     add_recordings(command)
     command.add_argument(
