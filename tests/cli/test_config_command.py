@@ -151,8 +151,7 @@ def test_a_table_that_ranks_not_all_classes_of_the_model(place, tmp_path, capsys
     assert said.startswith(f"{place}:1: table: {tmp_path}/table.yaml: classes: [")
     assert said.splitlines()[0].endswith("allowed: a ranking for each class of the model; without one: cpu")
     with pytest.raises(InputError, match="without one: cpu"):  # as the agent
-        places = paths.Places(config=place, run=tmp_path / "run", state=tmp_path / "state")
-    Assembly.open(places, config_path=place, observe=True, journal_path=None, say=print)
+        Assembly.open(paths.default(), config_path=place, observe=True, journal_path=None, say=print)
 
 
 def test_what_is_shown_is_a_settings_file(place, tmp_path, capsys):
@@ -247,7 +246,8 @@ def test_settings_of_an_earlier_version_are_ignored_and_that_is_said(place, caps
 def test_the_agent_starts_by_an_old_file_and_says_so_once(place, tmp_path):
     place.write_text(OLD)
     said = []
-    Assembly.open(paths.default(), config_path=place, observe=True, journal_path=None, say=said.append).close()
+    places = paths.Places(config=place, run=tmp_path / "run", state=tmp_path / "state")
+    Assembly.open(places, config_path=place, observe=True, journal_path=None, say=said.append).close()
     assert sum("no settings any more" in line for line in said) == 1
 
 
