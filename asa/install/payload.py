@@ -41,7 +41,7 @@ LIBRARY_EXTRAS = ("bench", "export", "guests", "train")
 
 _EXTRA = re.compile(r"extra\s*==\s*[\"']([^\"']+)")
 
-WELCOME = ("textual",)
+WELCOME = ("rich", "textual")
 """What is taken along where it is there: the extra `monitor`."""
 
 DATA = Path(__file__).resolve().parents[1] / "data"
