@@ -13,14 +13,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from asa.config import Ebpf
 from asa.core.errors import SourceError
 from asa.core.helper_api import ProbeFacts
-from collectors.ebpf import layout
-from collectors.ebpf.collector import EbpfCollector
-from collectors.ebpf.reader import SOURCE, StatsMap
-from collectors.ebpf.sharing import read_only
+
+if TYPE_CHECKING:  # a helper that nobody asks for probes loads none of their twelve modules
+    from collectors.ebpf.collector import EbpfCollector
+    from collectors.ebpf.reader import StatsMap
 
 TICK_S = 1.0
 """How often `tick` has something to do."""
@@ -41,7 +42,7 @@ class Probes:
 
     def __init__(self, proc: Path, sys: Path, backend: Ebpf, *, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._proc, self._sys, self._backend = proc, sys, backend
-        self._collector = EbpfCollector(proc, sys, backend)
+        self._collector: EbpfCollector | None = None
         self._now_ns = now_ns
         self._handover: ProbeHandover | None = None
         self._refused: str | None = None
@@ -53,27 +54,35 @@ class Probes:
         It takes half a second, and with BCC, which compiles, up to a minute.
         """
         if self._refused is not None and self._now_ns() - self._refused_ns < _REFUSAL_NS:
-            raise SourceError(source=SOURCE, reason=self._refused)
+            raise SourceError(source="ebpf", reason=self._refused)
         if self._handover is None:
             try:
                 self._handover = self._opened()
             except SourceError as error:
                 self._refused, self._refused_ns = error.reason, self._now_ns()
-                self._collector.close()
+                self._hang_up()
                 raise
             except BaseException:  # told to end meanwhile
-                self._collector.close()
+                self._hang_up()
                 raise
             self._due_ns = self._now_ns() + int(TICK_S * 1e9)
         return self._handover
 
     def _opened(self) -> ProbeHandover:
+        from collectors.ebpf.collector import EbpfCollector
+        from collectors.ebpf.sharing import read_only
+
         self._refused = None
-        self._collector = EbpfCollector(self._proc, self._sys, self._backend)
-        self._collector.open()
-        stats = self._collector.stats
+        collector = self._collector = EbpfCollector(self._proc, self._sys, self._backend)
+        collector.open()
+        stats = collector.stats
         assert stats is not None  # noqa: S101  # or open had raised
-        return ProbeHandover(map_fd=read_only(stats.stats_fd), facts=_facts(stats, self._collector.lacking))
+        return ProbeHandover(map_fd=read_only(stats.stats_fd), facts=_facts(stats, collector.lacking))
+
+    def _hang_up(self) -> None:
+        if self._collector is not None:
+            self._collector.close()
+            self._collector = None
 
     def renew(self, backend: Ebpf) -> None:
         """New settings: what is loaded stays as it is until `close`; a refusal is no longer one."""
@@ -88,7 +97,7 @@ class Probes:
     def tick(self) -> None:
         """Settle the sampling and, once a minute, the networks' interrupts. Does nothing before it is due."""
         now_ns = self._now_ns()
-        if self._handover is None or now_ns < self._due_ns:
+        if self._handover is None or self._collector is None or now_ns < self._due_ns:
             return
         self._due_ns = now_ns + int(TICK_S * 1e9)
         self._collector.tend()
@@ -99,10 +108,12 @@ class Probes:
             os.close(self._handover.map_fd)
             self._handover = None
         self._refused = None
-        self._collector.close()
+        self._hang_up()
 
 
-def _facts(stats: StatsMap, lacking: dict[str, str]) -> ProbeFacts:
+def _facts(stats: "StatsMap", lacking: dict[str, str]) -> ProbeFacts:
+    from collectors.ebpf import layout
+
     return ProbeFacts(
         backend=stats.backend.value,
         layout=layout.VERSION,
