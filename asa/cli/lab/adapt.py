@@ -4,7 +4,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from asa.cli.lab import calibrate
+from asa.cli.lab import bounds, calibrate
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _minutes(text: str) -> float:
-    value = calibrate.minutes(text)
+    value = bounds.MINUTES(text)
     if value > _MOST_MINUTES:
         raise argparse.ArgumentTypeError(f"{text} is more than {_MOST_MINUTES:g} minutes; asa calibrate generalize")
     return value

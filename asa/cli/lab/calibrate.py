@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.extras import need
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from calibration.stages.campaign import Learnt
 
 LAB_CPUS = 4
-_MOST = 1000
-_LONGEST_S = 3600.0
 
 _TEXT = """\
 Finds out which scheduler serves which use best on this machine, and what it costs to switch to it, in three
@@ -62,20 +61,25 @@ def register(commands: "Commands") -> None:
     prototype = stages.add_parser("prototype", help="stage 1: every scheduler through the scenarios")
     add_common(prototype, schedulers="all")
     prototype.add_argument(
-        "--repeat", type=_count, default=3, metavar="N", help="each with other parameters; may grow (default: 3)"
+        "--repeat", type=bounds.COUNT, default=3, metavar="N", help="each with other parameters; may grow (default: 3)"
     )
     prototype.set_defaults(run=_prototype)
     overhead = stages.add_parser("overhead", help="stage 2: what it costs to decide and to switch")
     add_common(overhead, schedulers="ranked", scenario="web+kernel,office+video,game+llm,audio+disk")
     overhead.add_argument(
-        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
+        "--repeat", type=bounds.COUNT, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
     )
     overhead.set_defaults(run=_overhead)
     generalize = stages.add_parser("generalize", help="stage 3: real switches, where a ranking is uncertain")
     add_common(generalize, schedulers="default")
     budget = generalize.add_mutually_exclusive_group()
-    budget.add_argument("--trials", type=_count, metavar="N", help="most trials that are played (default: 200)")
-    budget.add_argument("--minutes", type=minutes, metavar="M", help="most machine time instead")
+    budget.add_argument("--trials", type=bounds.COUNT, metavar="N", help="most trials that are played (default: 200)")
+    budget.add_argument(
+        "--minutes",
+        type=bounds.MINUTES,
+        metavar="M",
+        help="most machine time instead",
+    )
     add_live(generalize)
     generalize.set_defaults(run=_generalize)
 
@@ -97,21 +101,25 @@ def add_common(
     command.add_argument("--seed", type=int, default=0, metavar="N", help="decides order and parameters (default: 0)")
     command.add_argument(
         "--seconds",
-        type=_positive_seconds,
+        type=bounds.SECONDS_ABOVE_0,
         default=seconds,
         metavar="S",
         help="of a trial that are measured (default: %(default)g)",
     )
     command.add_argument(
-        "--warm-up", type=_seconds, default=3.0, metavar="S", help="that are not (default: %(default)g)"
+        "--warm-up", type=bounds.SECONDS, default=3.0, metavar="S", help="that are not (default: %(default)g)"
     )
     command.add_argument(
-        "--again", type=_again, default=1, metavar="N", help="repetitions of a disturbed trial (default: 1)"
+        "--again",
+        type=bounds.COUNT_FROM_0,
+        default=1,
+        metavar="N",
+        help="repetitions of a disturbed trial (default: 1)",
     )
     command.add_argument("--record", action="store_true", help="record each trial, too, to train a model from")
     command.add_argument("--in-lab", action="store_true", help="guests of the lab stand for the machine")
-    command.add_argument("--jobs", type=_count, metavar="N", help="guests at once (default: 1)")
-    command.add_argument("--cpus", type=_count, metavar="N", help=f"of a guest, up to 16 (default: {LAB_CPUS})")
+    command.add_argument("--jobs", type=bounds.COUNT, metavar="N", help="guests at once (default: 1)")
+    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 16 (default: {LAB_CPUS})")
     command.add_argument("--machine", metavar="NAME", help="of the fleet, that a guest is (`asa lab fleet list`)")
     command.add_argument(
         "--from", dest="prior", type=Path, metavar="FILE", help="table to begin with (default: the one in force)"
@@ -132,39 +140,6 @@ def add_live(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bring schedulers into force directly: quicker, and the agent's cost is not in the scores",
     )
-
-
-def minutes(text: str) -> float:
-    """A number of minutes."""
-    value = float(text)
-    if not 0.0 < value <= 10_000.0:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to 10000 minutes")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST}")
-    return value
-
-
-def _again(text: str) -> int:
-    return 0 if text == "0" else _count(text)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to {_LONGEST_S:g} seconds")
-    return value
-
-
-def _positive_seconds(text: str) -> float:
-    value = _seconds(text)
-    if value == 0.0:
-        raise argparse.ArgumentTypeError("0 seconds are no time to measure in")
-    return value
 
 
 def _prototype(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asa.cli.extras import need
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from calibration.fleet.task import Played
 
 EXIT_LACKING = 4  # what was played can be evaluated, which 1 does not say
-_LONGEST_S = 3600.0
-_MOST = 1000
 
 _TEXT = """\
 Guests of the lab as a fleet of machines: other numbers of CPUs, sockets, threads and sizes of memory, after
@@ -91,21 +90,25 @@ def _register_run(actions: "Commands") -> None:
         help="what they are played under (default: installed,controllers)",
     )
     command.add_argument(
-        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
+        "--repeat", type=bounds.COUNT, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="decides order and parameters (default: 0)")
     command.add_argument(
-        "--seconds", type=_positive_seconds, default=30.0, metavar="S", help="that are measured (default: 30)"
+        "--seconds", type=bounds.SECONDS_ABOVE_0, default=30.0, metavar="S", help="that are measured (default: 30)"
     )
     command.add_argument(
-        "--warm-up", type=_seconds, default=20.0, metavar="S", help="in which a controller may settle (default: 20)"
+        "--warm-up",
+        type=bounds.SECONDS,
+        default=20.0,
+        metavar="S",
+        help="in which a controller may settle (default: 20)",
     )
     command.add_argument(
         "--table", type=Path, metavar="FILE", help="the agent's mapping table, or a folder with MACHINE.yaml for each"
     )
     command.add_argument("--model", type=Path, metavar="FILE", help="its model, or a folder with MACHINE.npz for each")
     command.add_argument("--settings", type=Path, metavar="FILE", help="its other settings (default: docs/fleet.md)")
-    command.add_argument("--jobs", type=_count, metavar="N", help="guests at once (default: 1)")
+    command.add_argument("--jobs", type=bounds.COUNT, metavar="N", help="guests at once (default: 1)")
     command.add_argument("--cluster", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play")
     command.add_argument("--json", action="store_true", help="the machines' counts as JSON lines")
     command.set_defaults(run=_run)
@@ -299,24 +302,3 @@ def _print(counts: "Sequence[Count]", *, as_json: bool) -> None:
         return
     rows = [(one.machine, str(one.planned), str(one.done), str(one.failed), str(one.left)) for one in counts]
     bench_output.table(("machine", "trials", "done", "failed", "left"), rows)
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to {_LONGEST_S:g} seconds")
-    return value
-
-
-def _positive_seconds(text: str) -> float:
-    value = _seconds(text)
-    if value == 0.0:
-        raise argparse.ArgumentTypeError("0 seconds are no time to measure in")
-    return value

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ def register(benches: "Commands") -> None:
     """Add the parser."""
     laptop = benches.add_parser("laptop", help="what daemon and helper cost, and keep (root; partly in the lab)")
     laptop.add_argument(
-        "--calls", type=_calls, default=10_000, metavar="N", help="of the helper, at random (default: 10000)"
+        "--calls",
+        type=bounds.number(2, _MOST_CALLS),
+        default=10_000,
+        metavar="N",
+        help="of the helper, at random (default: 10000)",
     )
     laptop.add_argument("--only", metavar="FIGURE,...", help="measure these alone; no document unless --out names one")
     laptop.add_argument(
@@ -89,10 +94,3 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--only", arguments.only] if arguments.only is not None else []
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)
-
-
-def _calls(text: str) -> int:
-    value = int(text)
-    if not 2 <= value <= _MOST_CALLS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 2 to {_MOST_CALLS}")
-    return value

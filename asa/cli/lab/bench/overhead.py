@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import laptop as bench_laptop
 from asa.cli.lab.bench import output as bench_output
 from asa.cli.lab.bench import recognition as bench_recognition
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from calibration.overhead.benchmark import Options, Result
 
 _SHORTEST_S, _LONGEST_S = 1.0, 86_400.0
-_MOST_ROUNDS = 1_000
 
 _TEXT = """\
 Measures schedulers, and what ASA costs, against goals and the figures of the paper: `run` the benchmark's
@@ -67,12 +67,20 @@ def register(commands: "Commands") -> None:
     overhead = benches.add_parser(
         "overhead", help="CPU time, memory, nanoseconds a switch (root; leave the host alone)"
     )
-    overhead.add_argument("--rounds", type=_rounds, default=7, metavar="N", help="of the ping-pong (default: 7)")
+    overhead.add_argument("--rounds", type=bounds.COUNT, default=7, metavar="N", help="of the ping-pong (default: 7)")
     overhead.add_argument(
-        "--idle-seconds", type=_seconds, default=60.0, metavar="S", help="the agent alone, and under load (default: 60)"
+        "--idle-seconds",
+        type=bounds.time(_SHORTEST_S, _LONGEST_S),
+        default=60.0,
+        metavar="S",
+        help="the agent alone, and under load (default: 60)",
     )
     overhead.add_argument(
-        "--slope-minutes", type=_minutes, default=30.0, metavar="M", help="of memory's growth (default: 30; 0: none)"
+        "--slope-minutes",
+        type=bounds.time(0.0, _LONGEST_S / 60.0, "minutes"),
+        default=30.0,
+        metavar="M",
+        help="of memory's growth (default: 30; 0: none)",
     )
     overhead.add_argument(
         "--out", type=Path, metavar="FILE", help="document to write, its picture beside it (default: docs/overhead.md)"
@@ -152,24 +160,3 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     words += ["--only", arguments.only] if arguments.only is not None else []
     return " ".join(words)
-
-
-def _rounds(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_ROUNDS}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not _SHORTEST_S <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from {_SHORTEST_S:g} to {_LONGEST_S:g} seconds")
-    return value
-
-
-def _minutes(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= _LONGEST_S / 60.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to {_LONGEST_S / 60.0:g} minutes")
-    return value

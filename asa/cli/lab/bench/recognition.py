@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.recognition.candidates import Candidate
 
-_MOST_TURNS, _MOST_ROUNDS = 1_000_000, 1_000
+_MOST_TURNS = 1_000_000
 _FEWEST_TURNS = 100  # for a 99th percentile
 
 
@@ -21,10 +22,14 @@ def register(benches: "Commands") -> None:
     command = benches.add_parser("recognition", help="time and memory of the model's evaluation, by each candidate")
     command.add_argument("--model", type=Path, metavar="FILE", help="artefact (default: the shipped one)")
     command.add_argument(
-        "--turns", type=_turns, default=1_000, metavar="N", help="predictions of a process (default: %(default)s)"
+        "--turns",
+        type=bounds.number(_FEWEST_TURNS, _MOST_TURNS),
+        default=1_000,
+        metavar="N",
+        help="predictions of a process (default: %(default)s)",
     )
     command.add_argument(
-        "--rounds", type=_rounds, default=3, metavar="N", help="processes of a candidate (default: %(default)s)"
+        "--rounds", type=bounds.COUNT, default=3, metavar="N", help="processes of a candidate (default: %(default)s)"
     )
     command.add_argument(
         "--samples", type=Path, metavar="FILE", help="journal whose ticks are timed (default: one of the package's)"
@@ -102,17 +107,3 @@ def _command(arguments: argparse.Namespace) -> str:
         words += [f"--{name}", str(value)] if value is not None else []
     words += ["--python", "FILE"] if arguments.python is not None else []  # a place on one machine
     return " ".join(words)
-
-
-def _turns(text: str) -> int:
-    value = int(text)
-    if not _FEWEST_TURNS <= value <= _MOST_TURNS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from {_FEWEST_TURNS} to {_MOST_TURNS}")
-    return value
-
-
-def _rounds(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_ROUNDS}")
-    return value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.extras import need
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     Tell = Callable[[str, float], None]
 
-_LONGEST_S = 3600.0
-_MOST = 1000
 _LAB_CPUS = 4
 
 _TEXT = """\
@@ -89,23 +88,27 @@ def register(benches: "Commands") -> None:
         "(default: eevdf)",
     )
     command.add_argument(
-        "--repeat", type=_count, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
+        "--repeat", type=bounds.COUNT, default=1, metavar="N", help="each with other parameters; may grow (default: 1)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="decides order and parameters (default: 0)")
     command.add_argument(
-        "--seconds", type=_positive_seconds, default=30.0, metavar="S", help="that are measured (default: 30)"
+        "--seconds", type=bounds.SECONDS_ABOVE_0, default=30.0, metavar="S", help="that are measured (default: 30)"
     )
     command.add_argument(
-        "--warm-up", type=_seconds, default=5.0, metavar="S", help="that are not, once all is ready (default: 5)"
+        "--warm-up", type=bounds.SECONDS, default=5.0, metavar="S", help="that are not, once all is ready (default: 5)"
     )
     command.add_argument(
-        "--again", type=_count_from_0, default=2, metavar="N", help="repetitions of a disturbed trial (default: 2)"
+        "--again",
+        type=bounds.COUNT_FROM_0,
+        default=2,
+        metavar="N",
+        help="repetitions of a disturbed trial (default: 2)",
     )
     command.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of the run (default: one of this request's, below asa's state)"
     )
-    command.add_argument("--jobs", type=_count, metavar="N", help="guests at once (default: 1)")
-    command.add_argument("--cpus", type=_count, metavar="N", help=f"of a guest, up to 16 (default: {_LAB_CPUS})")
+    command.add_argument("--jobs", type=bounds.COUNT, metavar="N", help="guests at once (default: 1)")
+    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 16 (default: {_LAB_CPUS})")
     command.add_argument("--json", action="store_true", help="the summary as JSON lines")
     command.set_defaults(run=run)
 
@@ -294,28 +297,3 @@ def _print(found: "Summary", *, as_json: bool) -> None:
     bench_output.table(HEAD, [cells(row) for row in found.rows])
     parts = f"{found.done} done, {found.disturbed} disturbed, {found.failed} failed, {found.left} left"
     print(f"{found.trials} trials: {parts}; {found.took_s:.0f} s")
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST}")
-    return value
-
-
-def _count_from_0(text: str) -> int:
-    return 0 if text == "0" else _count(text)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to {_LONGEST_S:g} seconds")
-    return value
-
-
-def _positive_seconds(text: str) -> float:
-    value = _seconds(text)
-    if value == 0.0:
-        raise argparse.ArgumentTypeError("0 seconds are no time to measure in")
-    return value

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -26,9 +27,19 @@ def register(benches: "Commands") -> None:
         "--scheduler", type=_names, default=(), metavar="NAME,...", help="these alone (default: all that are installed)"
     )
     scale.add_argument(
-        "--repeat", type=_turns, default=5, metavar="N", help="turns of each scheduler in each guest (default: 5)"
+        "--repeat",
+        type=bounds.number(1, _MOST_TURNS),
+        default=5,
+        metavar="N",
+        help="turns of each scheduler in each guest (default: 5)",
     )
-    scale.add_argument("--seconds", type=_seconds, default=2.0, metavar="S", help="of each of 7 modes (default: 2)")
+    scale.add_argument(
+        "--seconds",
+        type=bounds.time(_SHORTEST_S, _LONGEST_S),
+        default=2.0,
+        metavar="S",
+        help="of each of 7 modes (default: 2)",
+    )
     scale.add_argument(
         "--out",
         type=Path,
@@ -123,17 +134,3 @@ def _cpus(text: str) -> tuple[int, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(","))
-
-
-def _turns(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST_TURNS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_TURNS}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not _SHORTEST_S <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from {_SHORTEST_S:g} to {_LONGEST_S:g} seconds")
-    return value

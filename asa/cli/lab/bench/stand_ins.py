@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ def register(benches: "Commands") -> None:
         "stand-ins", help="the lab's stand-ins beside their programs (root; leave the host alone)"
     )
     command.add_argument(
-        "--seconds", type=_seconds, default=_DEFAULT_S, metavar="S", help="that each is sampled (default: %(default)g)"
+        "--seconds",
+        type=bounds.time(_SHORTEST_S, _LONGEST_S),
+        default=_DEFAULT_S,
+        metavar="S",
+        help="that each is sampled (default: %(default)g)",
     )
     command.add_argument(
         "--only", metavar="NAME,...", help="these applications alone; writes no document without --out"
@@ -89,10 +94,3 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--only", arguments.only] if arguments.only is not None else []
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not _SHORTEST_S <= value <= _LONGEST_S:  # also keeps nan out
-        raise argparse.ArgumentTypeError(f"{text} is not a time from {_SHORTEST_S:g} to {_LONGEST_S:g} seconds")
-    return value

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ _BOTH = "both"
 def register(benches: "Commands") -> None:
     """Add the parser."""
     switch = benches.add_parser("switch", help="what a switch takes, each way (in the lab; leave the host alone)")
-    switch.add_argument("--switches", type=_switches, default=20, metavar="N", help="of each kind (default: 20)")
+    switch.add_argument(
+        "--switches", type=bounds.number(1, _MOST_SWITCHES), default=20, metavar="N", help="of each kind (default: 20)"
+    )
     switch.add_argument(
         "--clock", choices=("icount", "wall", _BOTH), default=_BOTH, help="of the guests (default: %(default)s)"
     )
@@ -92,10 +95,3 @@ def _command(arguments: argparse.Namespace, options: "Options") -> str:
     words = ["asa", "lab", "bench", "switch", "--switches", str(options.switches), "--clock", arguments.clock]
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)
-
-
-def _switches(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= _MOST_SWITCHES:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_SWITCHES}")
-    return value
