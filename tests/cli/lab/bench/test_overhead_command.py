@@ -14,7 +14,7 @@ from asa.cli.lab.bench import output as bench_output
 from asa.cli.lab.bench import overhead as bench
 from asa.core.errors import AsaError
 from calibration.overhead.figures import OverheadFigure
-from calibration.switch import figures as switch_figures
+from calibration.switch.figures import SwitchFigure
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 and os.environ.get("CI") != "true",
@@ -59,7 +59,8 @@ def test_every_figure_from_end_to_end(tmp_path):
     assert list(found) == list(OverheadFigure)
     for name, line in found.items():
         assert set(line) - {"reason", "detail"} == {"name", "value", "unit", "goal", "ok"}
-        assert (line["goal"], line["unit"]) == (name.goal.bound, name.goal.unit)
+        goal = OverheadFigure(name).goal
+        assert (line["goal"], line["unit"]) == (goal.bound, goal.unit)
         assert (line["value"] is None) <= bool(line.get("reason")), line
     assert found["rss_slope_kb_per_min"]["value"] is None
     measured = {name: line["value"] for name, line in found.items() if name != "rss_slope_kb_per_min"}
@@ -102,7 +103,7 @@ def test_one_switch_of_each_kind_in_the_lab(tmp_path):
         printed = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         assert printed.returncode == 0, printed.stderr
         found = {line["name"]: line for line in lines_of(printed.stdout)}
-        assert list(found) == list(switch_figures.Name), printed.stderr
+        assert list(found) == list(SwitchFigure), printed.stderr
         if "watchdog" not in printed.stderr and "stall" not in printed.stderr:
             break
     value = {name: line["value"] for name, line in found.items()}
