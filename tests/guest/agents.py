@@ -22,7 +22,7 @@ from asa.act.undo import UndoJournal
 from asa.cli import main
 from asa.clock import SystemClock
 from asa.config import SwitchSettings
-from asa.core.decision import SwitchOutcome
+from asa.core.decision import SchedulerName, SwitchOutcome
 from asa.status import read as read_status
 from models.runtime import Ensemble
 
@@ -94,7 +94,7 @@ def attached():
 
 def start_by_hand(name):
     """A scheduler as somebody else starts it."""
-    opened = portfolio_of_host().open(name)
+    opened = portfolio_of_host().open(SchedulerName(name))
     try:
         return subprocess.Popen(opened.argv, executable=f"/proc/self/fd/{opened.fd}", pass_fds=(opened.fd,))
     finally:
@@ -157,7 +157,7 @@ def gated(folder, portfolio=None, on_step=lambda _: None, **limits):
 
 def switched(switcher, name):
     """Switch, and be sure that it was done."""
-    switcher.begin(name)
+    switcher.begin(SchedulerName(name))
     event = event_of(switcher)
     assert (event.outcome, event.new) == (SwitchOutcome.CONFIRMED, name), event
     return event

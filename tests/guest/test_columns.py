@@ -8,6 +8,7 @@ import pytest
 from agents import LIMIT_S, OWNER, attached, clean_machine, eventually
 
 from asa import paths
+from asa.core.decision import SchedulerName
 from calibration.controllers import loader as controllers_loader
 from calibration.controllers.columns import Controllers, Given
 from models.runtime import Ensemble
@@ -40,9 +41,9 @@ def controllers(tmp_path):
 
 
 def test_the_agent_switches_in_its_trial_and_leaves_nothing(controllers, tmp_path):
-    with controllers.hold("agent") as check:
+    with controllers.hold(SchedulerName("agent")) as check:
         assert eventually(lambda: check() or attached() == "simple")
-        assert "table " in controllers.version("agent")
+        assert "table " in controllers.version(SchedulerName("agent"))
         start_ns = time.monotonic_ns()
         for _ in range(6):  # each look is one at its processor time too
             time.sleep(0.5)
@@ -58,9 +59,11 @@ def test_the_agent_switches_in_its_trial_and_leaves_nothing(controllers, tmp_pat
     assert 0.0 < told["cpu_pct"] < 100.0
     assert 20.0 < told["resident_mb"] < 200.0
     assert list((tmp_path / "scratch").iterdir()) == []
-    with controllers.hold("random"):  # the agent's lock is free again
+    with controllers.hold(SchedulerName("random")):  # the agent's lock is free again
         assert attached() == "simple"
-        assert controllers.version("random").startswith("scx_simple ")  # asked meanwhile, as the runner does
+        assert controllers.version(SchedulerName("random")).startswith(
+            "scx_simple "
+        )  # asked meanwhile, as the runner does
     assert controllers.told([window])["switched"][0][1] == "scx_simple"
 
 
@@ -71,7 +74,7 @@ def test_the_rule_of_scx_loader_brings_a_scheduler_and_takes_it_away(controllers
     busy = []
     monkeypatch.setattr(controllers_loader, "Busiest", lambda proc: lambda: 0.0 if busy else 100.0)
     start_ns = time.monotonic_ns()
-    with controllers.hold("loader-auto") as check:
+    with controllers.hold(SchedulerName("loader-auto")) as check:
         assert eventually(lambda: check() or attached() == "simple")
         busy.append(1)
         assert eventually(lambda: check() or attached() == "", LIMIT_S)

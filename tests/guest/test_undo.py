@@ -35,11 +35,13 @@ from asa import paths
 from asa.act.gate import Stage, launch
 from asa.act.portfolio import Portfolio
 from asa.act.undo import UndoJournal
+from asa.core.decision import SchedulerName
 folder, how = Path(sys.argv[1]), sys.argv[2]
 portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=[int(sys.argv[3])])
 undo = UndoJournal(folder / "undo.json")
 undo.keep_settings()
-gated = launch(portfolio.open("scx_flash"), folder / "log", folder, values=undo.remembered() if how == "copies" else {})
+opened, values = portfolio.open(SchedulerName("scx_flash")), undo.remembered() if how == "copies" else {}
+gated = launch(opened, folder / "log", folder, values=values)
 undo.note("scx_flash", gated.process.pid)
 while gated.stage is not Stage.PARKED:
     select.select([gated.fileno()], [], [], 60.0)
