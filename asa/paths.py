@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 PROGRAM = Path("/usr/lib/asa")
+PROGRAM_LOCAL = Path("/usr/local/lib/asa")  # where /usr is read-only (`asa.install.prefix`)
 """The program of an installed ASA."""
 
 LABORATORY = ("calibration", "scenarios", "models/train", "asa/cli/lab")
@@ -42,7 +43,7 @@ def default() -> Places:
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "asa"
     shared: Path | None = installed().schedulers
     if os.geteuid() == 0:
-        return Places(cache=cache, state=state, shared=shared if Path(__file__).is_relative_to(PROGRAM) else None)
+        return Places(cache=cache, state=state, shared=shared if is_installed() else None)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "asa/asa.yaml"
     run = Path(runtime) / "asa" if runtime else state / "run"
@@ -53,6 +54,11 @@ def default() -> Places:
 def installed() -> Places:
     """Places of an installed ASA: the root helper's, and where everybody finds the schedulers."""
     return Places(cache=Path("/var/lib/asa"), state=Path("/var/lib/asa"))
+
+
+def is_installed() -> bool:
+    """Whether the running program is an installed one."""
+    return any(Path(__file__).is_relative_to(folder) for folder in (PROGRAM, PROGRAM_LOCAL))
 
 
 def there(path: Path) -> bool:

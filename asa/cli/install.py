@@ -164,8 +164,10 @@ def extension(verb: str, user: str) -> list[str]:
 
     from asa.install.payload import LAUNCHER
 
+    places = (Path(LAUNCHER), Path("/usr/local/bin/asa"))
+    launcher = next((one for one in places if one.exists()), places[0])
     done = subprocess.run(
-        [str(LAUNCHER), "gnome", verb],
+        [str(launcher), "gnome", verb],
         env={"PATH": "/usr/bin:/bin", "SUDO_USER": user},
         stdin=subprocess.DEVNULL,
         capture_output=True,

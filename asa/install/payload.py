@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import asa
 from asa.core.errors import SetupError
-from asa.paths import LABORATORY
+from asa.paths import LABORATORY, PROGRAM_LOCAL
 
 PROGRAM = PurePosixPath("/usr/lib/asa")
 LIBRARIES = PurePosixPath("/usr/lib/asa-lab")  # what `asa lab setup` fetches
@@ -177,8 +177,8 @@ def folders(items: tuple[Item, ...]) -> tuple[PurePosixPath, ...]:
 
 
 def _product(folder: Path) -> Iterator[Item]:
-    if folder == Path(PROGRAM):
-        raise SetupError(f"this is the installed ASA in {PROGRAM}; run the one that is to be installed")
+    if folder in (Path(PROGRAM), PROGRAM_LOCAL):
+        raise SetupError(f"this is the installed ASA in {folder}; run the one that is to be installed")
     programs = folder / "collectors/ebpf/probes.bpf.o"
     if not programs.exists():
         raise SetupError(f"{programs} is missing: the eBPF programs are not compiled; run `make bpf`")

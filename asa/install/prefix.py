@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from asa import paths
 from asa.core.errors import SetupError
 from asa.install.payload import LAUNCHER, PROGRAM, Item
 
@@ -34,7 +35,7 @@ _MENTIONED = (str(LAUNCHER), str(PROGRAM))  # in units and in the launcher; the 
 
 def program(prefix: Prefix) -> PurePosixPath:
     """The folder of the program."""
-    return _moved(PROGRAM) if prefix is Prefix.LOCAL else PROGRAM
+    return PurePosixPath(paths.PROGRAM_LOCAL) if prefix is Prefix.LOCAL else PROGRAM
 
 
 def below(items: Iterable[Item], prefix: Prefix) -> tuple[Item, ...]:

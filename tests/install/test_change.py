@@ -4,6 +4,7 @@
 import fcntl
 import os
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,6 +244,12 @@ def test_below_usr_local_and_etc(root):
     assert record.read(root).program == "/usr/local/lib/asa"
     uninstall(root)
     assert look(root) == before
+
+
+def test_a_file_system_that_is_mounted_read_only(tmp_path, monkeypatch):
+    assert not prefix.read_only(tmp_path / "not/there")
+    monkeypatch.setattr(prefix.os, "statvfs", lambda folder: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NODEV))
+    assert prefix.read_only(tmp_path)
 
 
 def test_which_prefix(root, monkeypatch):
