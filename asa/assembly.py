@@ -25,6 +25,7 @@ from asa.daemon import Agent
 from asa.decide import learning, penalties, table
 from asa.decide.books import Books
 from asa.decide.learning import LEARNING
+from asa.heed import Heed
 from asa.journal import Journal, Told
 from asa.lateness import LateTicks
 from asa.meter import Meter
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
     from asa.remote import Remote
 
 _STANDING = "standing.json"
+_LOOK_TICKS = 60  # between two looks at control groups' limits: some milliseconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,10 +135,14 @@ class Assembly:
             how=self._how if self.remote is None else self.remote.how,
             settings=self.settings,
             model=lambda: str(self.model.path),
+            limits=lambda: heed.words,
         )
         remote = self.remote
+        heed = Heed(self.places.sys, lambda settings: _portfolio(settings, self.places).entries(), say)
 
         def publish(agent: Agent, decision: Decision) -> None:
+            if agent.counts.ticks % _LOOK_TICKS == 1 or agent.rules.table.limited != heed.out:
+                agent.rules = heed.apply(agent.rules, self.settings)
             for line in self.sampler.news():
                 say(line)
             status = reporter.status(agent, decision)

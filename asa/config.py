@@ -95,6 +95,10 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$")], ...],
         Meta(description="schedulers, or modes such as scx_lavd:powersave, that are never brought up on this machine"),
     ] = ()
+    respect_limits: Annotated[
+        bool,
+        Meta(description="whether schedulers that ignore cpu.max or cpu.weight are not chosen while such are in force"),
+    ] = True
     gate: Annotated[
         Gate, Meta(description="whether the next scheduler is loaded beside the one in force; off: stop, then start")
     ] = Gate.AUTO

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from asa import config, host, paths, status
-from asa.act import btf, rivals
+from asa.act import btf, limits, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
@@ -184,6 +184,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
         yield Finding(subject="model", level=Level.OK, text=words)
         yield from _schedulers(portfolio)
+        yield from _limits(places, portfolio)
     except AsaError as error:
         yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)
 
@@ -250,6 +251,19 @@ def _changed(portfolio: Portfolio, name: SchedulerName) -> str:
     except SchedulerError as error:
         return error.reason
     return ""
+
+
+def _limits(places: paths.Places, portfolio: Portfolio) -> Iterator[Finding]:
+    there = limits.found(places.sys)
+    out = limits.heedless(there, portfolio.entries()) if there else frozenset[str]()
+    if not out:
+        return
+    if _switch_settings(places).respect_limits:
+        yield Finding(subject="limits", level=Level.OK, text=limits.sentence(there, out))
+    else:
+        text = f"{limits.sentence(there, out)}; yet switch.respect_limits is false, and they are chosen"
+        remedy = "switch.respect_limits: true in the settings"
+        yield Finding(subject="limits", level=Level.WARNING, text=text, remedy=remedy)
 
 
 def _sources(places: paths.Places) -> Iterator[Finding]:

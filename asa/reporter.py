@@ -37,6 +37,7 @@ class Reporter:
     how: Callable[[], How]
     settings: Settings
     model: Callable[[], str]  # the artefact that judges
+    limits: Callable[[], str] = lambda: ""  # of control groups, in words
     _started_ns: int = 0
     _since: tuple[str | None, int] = (None, 0)
     _accountant: Accountant = field(default_factory=Accountant)
@@ -99,6 +100,7 @@ class Reporter:
             guard_next_look=account.guard_next_look,
             learned=account.learned,
             lately=switched(counts.lately),
+            limits=self.limits(),
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),
             resident_bytes=agent.meter.resident_bytes(),

@@ -132,6 +132,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     table_prior: str = ""  # why the table is no measurement of this machine, "" when it is one
     never: list[str] = []  # what the settings bar from this machine
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
+    limits: str = ""  # of control groups, and who is not chosen for them
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.signals.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start
     resident_bytes: int | None = None

@@ -40,6 +40,7 @@ LAYERS = {
     "collectors": 2,
     "models": 2,
     "scenarios": 3,
+    "asa.heed": 5,
     "asa.lateness": 4,
     "asa.meter": 4,
     "asa.model": 4,

@@ -10,6 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Part of the kernel: nothing to install or to start."""
 
 
+class Heeded(StrEnum):
+    """What of a control group's settings a scheduler may heed: the file that says it."""
+
+    WEIGHT = "cpu.weight"  # ops.cgroup_set_weight
+    MAX = "cpu.max"  # ops.cgroup_set_bandwidth
+
+
 class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One scheduler of the manifest."""
 
@@ -64,6 +72,7 @@ class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     paper: bool  # in the paper's portfolio, else a candidate beyond it
     modes: dict[_Name, tuple[str, ...]]  # arguments of each way to run it; `default` is always there
     writes: tuple[_Name, ...] = ()  # settings that it may leave changed, by their files' names
+    honours: tuple[Heeded, ...] = ()  # of control groups, in each of its modes; the kernel's own heeds all
 
 
 # Below /sys; `*` stands for a number, such as that of a CPU.

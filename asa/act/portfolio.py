@@ -126,6 +126,10 @@ class Portfolio:
                 raise InputError(path="settings", key=f"switch.never[{index}]", value=name, allowed=allowed)
         return found
 
+    def entries(self) -> tuple[SchedulerEntry, ...]:
+        """The manifest's, in its order."""
+        return tuple(self._entries.values())
+
     def names(self) -> tuple[SchedulerName, ...]:
         """All schedulers, in the manifest's order."""
         return tuple(self._entries)

@@ -126,6 +126,7 @@ class MappingTable:
     stale: Mapping[SchedulerName, str] = field(default_factory=dict)  # measured once -> what has changed since
     rest: "MappingTable | None" = None  # asked for what this one does not rank
     never: frozenset[str] = frozenset()  # schedulers, or modes of them, that the settings bar
+    limited: frozenset[str] = frozenset()  # schedulers that would lift limits of control groups that are in force
 
     def ranking(self, workload: Workload) -> tuple[Entry, ...]:
         """The class's, else that of its parts, else what the next table says; empty for a class that none ranks."""
@@ -161,14 +162,14 @@ class MappingTable:
             (
                 entry.name
                 for entry in ranking
-                if (entry.efficient or not saver) and entry.name not in set_aside and not bar(entry.name, self.never)
+                if (entry.efficient or not saver) and entry.name not in set_aside and not self._is_out(entry.name)
             ),
             EEVDF,
         )
 
     def allows(self, workload: Workload, name: SchedulerName, *, saver: bool) -> bool:
         """May it serve the class with the battery as it is? EEVDF may always, others unless barred or on saver."""
-        if bar(name, self.never):
+        if self._is_out(name):
             return False
         if not saver or name == EEVDF:
             return True
@@ -201,7 +202,12 @@ class MappingTable:
         return tuple(found.items())
 
     def _never(self, name: SchedulerName) -> str:
-        return "; barred by switch.never" if bar(name, self.never) else ""
+        if bar(name, self.never):
+            return "; barred by switch.never"
+        return "; not while limits of CPU time are in force, which it ignores" if name.bare in self.limited else ""
+
+    def _is_out(self, name: SchedulerName) -> bool:
+        return bool(bar(name, self.never)) or name.bare in self.limited
 
     def aged(self, entry: Entry) -> str:
         """Why the entry's figures are stale, "" when they are not or when it has none."""
