@@ -83,6 +83,7 @@ def register(commands: "Commands") -> None:
         description=_SHOW,
         epilog=_SHOW_MORE,
     )
+    show.add_argument("--markdown", action="store_true", help="print the defaults as a page: docs/settings.md")
     check = actions.add_parser(
         "check",
         help="name all faults of a settings file at once",
@@ -129,6 +130,9 @@ def _show(arguments: argparse.Namespace) -> int:
     """Print the settings. Raises InputError for a file that has faults."""
     from asa import config, paths, wire, yamlfile
 
+    if arguments.markdown:
+        print("\n".join(_page()))
+        return 0
     path, required = _file(arguments.file)
     values = config.load(path, required=required)
     lines = yamlfile.examine(path, config.Settings, _pruned).lines if required or paths.there(path) else {}
@@ -147,6 +151,24 @@ def _show(arguments: argparse.Namespace) -> int:
         for line in _lines(setting, name, path):
             print(f"{'  ' if above else ''}{line}")
     return 0
+
+
+def _page() -> Iterator[str]:
+    from asa import config
+
+    yield "# Settings"
+    yield ""
+    yield "Written by `asa config show --markdown > docs/settings.md`; do not edit."
+    yield ""
+    yield "All are optional. The file is `/etc/asa/asa.yaml` for root, `~/.config/asa/asa.yaml` for others, or that"
+    yield "of `--config`. `asa config check` names each fault. At SIGHUP the agent reads voting, policy,"
+    yield "table and model again; a file with faults changes nothing. A setting that is gone is named and ignored."
+    yield ""
+    yield "| setting | default | allowed | meaning |"
+    yield "|---|---|---|---|"
+    for one in settings(config.Settings(), {}):
+        words = (f"`{one.key}`", f"`{_yaml(one.default)}`", one.allowed, one.comment or "")
+        yield f"| {' | '.join(word.replace('|', chr(92) + '|') for word in words)} |"
 
 
 def _lines(setting: Setting, name: str, path: Path) -> Iterator[str]:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from asa.cli.grammar import Command
     from asa.cli.main import Commands
 
 _DESCRIPTION = """\
@@ -38,6 +41,7 @@ def register(commands: "Commands") -> None:
     )
     command.add_argument("page", nargs="?", metavar="PAGE", help="a command of asa (default: asa itself)")
     command.add_argument("--out", type=Path, metavar="DIR", help="write source files to this folder")
+    command.add_argument("--markdown", action="store_true", help="print a table of all commands: docs/commands.md")
     command.set_defaults(run=run)
 
 
@@ -47,6 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.cli.main import parser
     from asa.core.errors import AsaError
 
+    if arguments.markdown:
+        print("\n".join(_table()))
+        return 0
     pages = manpages.pages(grammar.read(parser()))
     name = f"asa-{arguments.page}.1" if arguments.page is not None else "asa.1"
     if name not in pages:
@@ -59,6 +66,29 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(pages[name], end="")
     return 0
+
+
+def _table() -> "Iterator[str]":
+    from asa.cli import grammar, main
+
+    top = grammar.read(main.parser())
+    (lab,) = (one for one in top.children if one.path[-1] == "lab")
+    yield "# Commands"
+    yield ""
+    yield "Written by `asa man --markdown > docs/commands.md`; do not edit. `asa COMMAND --help` has options, examples."
+    for title, names in main.GROUPS.items():
+        yield from _group(title, names, top)
+    yield from _group("called by systemd and packages", main.HIDDEN, top)
+    for title, names in main.LAB_GROUPS.items():
+        yield from _group(f"laboratory: {title}", names, lab)
+
+
+def _group(title: str, names: tuple[str, ...], parent: "Command") -> "Iterator[str]":
+    known = {one.path[-1]: one for one in parent.children}
+    yield from ("", f"## {title[0].upper()}{title[1:]}", "", "| command | what it does |", "|---|---|")
+    for name in names:
+        actions = "COMMAND" if name == "lab" else "\\|".join(one.path[-1] for one in known[name].children)
+        yield f"| `{' '.join((*parent.path, name, actions)).strip()}` | {known[name].help} |"
 
 
 def _write(folder: Path, pages: dict[str, str]) -> None:

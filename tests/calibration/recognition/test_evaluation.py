@@ -12,6 +12,7 @@ from forty_labels import HOST, LAB, SMALL, forty
 
 from asa import wire
 from asa.core.errors import ModelError
+from calibration import goals
 from calibration.recognition import evaluation as evaluate_model
 from calibration.recognition import figures as evaluate_model_figures
 from calibration.recognition import following as evaluate_model_voting
@@ -60,7 +61,7 @@ def test_every_figure_has_a_value_or_a_reason(result):
     assert all(found[name].reason for name in without)
     assert found[RecognitionFigure.BY_SCHEDULER].reason == "no table"
     for name, figure in found.items():
-        plain = figure.plain()
+        plain = goals.plain(figure)
         assert list(plain)[:5] == ["name", "value", "unit", "goal", "ok"]
         assert (plain["ok"] is None) == (name.goal.bound is None)
         assert figure.value is None or math.isfinite(figure.value)
@@ -274,4 +275,4 @@ def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
     assert "| accuracy_by_scheduler_pct | 100 % |" in text
     for words in ("![confusion](confusion-a.svg)", HOST, LAB, "whole seeds", result.dataset_sha256, "| llm |"):
         assert words in text
-    assert json.dumps(figures[0].plain()).startswith('{"name": "accuracy_base_28_pct", "value": ')
+    assert json.dumps(goals.plain(figures[0])).startswith('{"name": "accuracy_base_28_pct", "value": ')

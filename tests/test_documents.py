@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The documents: they are where they say, name commands that exist, and generated pages are those of today."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from asa.cli.main import COMMANDS, LAB_COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+BY_HAND = ("README.md", "CONTRIBUTING.md", "install.md", "what-happens.md", "limits.md")
+MOST_WORDS, MOST_IN_A_SENTENCE = 900, 25
+
+
+def test_the_readme_fits_a_minute():
+    assert len((ROOT / "README.md").read_text().split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_index_names_every_page():
+    index = (ROOT / "docs/README.md").read_text()
+    assert {page.name for page in PAGES[3:]} - {"README.md"} <= set(re.findall(r"\((?:\.\./)?([\w-]+\.md)\)", index))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_that_is_named_exists(page):
+    named = re.findall(r"(?:^|[`\s])asa ([a-z]+)(?: ([a-z]+))?", page.read_text(), re.MULTILINE)
+    inside = {one for one in named if f"asa {one[0]}" in "".join(re.findall(r"`[^`]*`", page.read_text()))}
+    for first, second in inside:
+        assert first in COMMANDS, f"asa {first}"
+        assert first != "lab" or second in (*LAB_COMMANDS, ""), f"asa lab {second}"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("settings.md", ["config", "show", "--markdown"]), ("commands.md", ["man", "--markdown"])]
+)
+def test_a_generated_page_is_as_of_now(name, words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert capsys.readouterr().out == (ROOT / "docs" / name).read_text(), f"write it anew: asa {' '.join(words)}"
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_sentences_are_short(name):
+    """20 words a sentence are the rule; a quarter more is what a list or a path may cost."""
+    path = ROOT / name if (ROOT / name).exists() else ROOT / "docs" / name
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    text = "\n\n".join(line for line in text.split("\n\n") if not line.lstrip().startswith(("|", "<", "!")))
+    sentences = re.split(r"(?<=[.:!?;])\s+|\n\s*[-*\d]+[.)]?\s|\n\n", text)
+    assert [one for one in sentences if len(one.split()) > MOST_IN_A_SENTENCE] == []
