@@ -75,7 +75,7 @@ def _table() -> "Iterator[str]":
     (lab,) = (one for one in top.children if one.path[-1] == "lab")
     yield "# Commands"
     yield ""
-    yield "Written by `asa man --markdown > docs/commands.md`; do not edit. `asa COMMAND --help` has options, examples."
+    yield "Written by `asa lab man --markdown > docs/commands.md`; do not edit. `asa COMMAND --help` says more."
     for title, names in main.GROUPS.items():
         yield from _group(title, names, top)
     yield from _group("called by systemd and packages", main.HIDDEN, top)
