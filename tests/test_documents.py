@@ -40,7 +40,8 @@ def test_each_command_that_is_named_exists(page):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("settings.md", ["config", "show", "--markdown"]), ("commands.md", ["lab", "man", "--markdown"])]
+    ("name", "words"),
+    [("settings.md", ["config", "show", "--markdown"]), ("commands.md", ["lab", "man", "--markdown"])],
 )
 def test_a_generated_page_is_as_of_now(name, words, capsys):
     with pytest.raises(SystemExit):
