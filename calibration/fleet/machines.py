@@ -16,7 +16,7 @@ CPU_MODEL = "QEMU TCG CPU version 2.5+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class FleetMachine:
     """One of ten. A prototype trains model and first table, the others are not seen before the evaluation."""
 
     name: str
@@ -51,33 +51,33 @@ class Machine:
 
 
 MACHINES = (
-    Machine(
+    FleetMachine(
         name="vm120",
         cores=4,
         memory_mb=2048,
         prototype=True,
         note="the paper's: i5-6500, 4 cores, 8 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm121",
         cores=4,
         memory_mb=4096,
         prototype=True,
         note="the paper's: i5-6500, 4 cores, 16 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm122",
         cores=6,
         memory_mb=3072,
         note="the paper's: i5-9400, 6 cores, 12 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm123",
         cores=6,
         memory_mb=4096,
         note="the paper's: i5-9400, 6 cores, 16 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm124",
         sockets=2,
         cores=2,
@@ -85,14 +85,14 @@ MACHINES = (
         note="the paper's: i5-9400, 4 cores, 8 GB. Without another CPU model it would be vm120 again, so its cores are "
         "in two sockets: two domains of last-level cache",
     ),
-    Machine(
+    FleetMachine(
         name="vm125",
         cores=2,
         memory_mb=2048,
         prototype=True,
         note="the paper's: i5-9400, 2 cores, 8 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm126",
         sockets=2,
         cores=4,
@@ -101,14 +101,14 @@ MACHINES = (
         note="the paper's: i7-12700, 8 fast cores of two threads and 4 slow ones, 20 threads, 16 GB. A guest has 16 "
         "CPUs at most, alike and of one speed; two sockets stand for the two kinds of core",
     ),
-    Machine(
+    FleetMachine(
         name="vm127",
         cores=8,
         threads=2,
         memory_mb=4096,
         note="the paper's: i7-12700, 8 fast cores of two threads, 16 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm128",
         cores=6,
         threads=2,
@@ -116,7 +116,7 @@ MACHINES = (
         prototype=True,
         note="the paper's: i7-12700, 6 fast cores of two threads, 16 GB",
     ),
-    Machine(
+    FleetMachine(
         name="vm129",
         sockets=2,
         cores=3,
@@ -129,7 +129,7 @@ MACHINES = (
 """In the paper's order and by its numbers, with a quarter of its memory: of the stand-ins none needs more."""
 
 
-def find(words: str) -> tuple[Machine, ...]:
+def find(words: str) -> tuple[FleetMachine, ...]:
     """Machines by what a person writes, in the fleet's order without repeats. Raises InputError.
 
     `all`, `prototypes`, `unseen`, or names; several are parted by commas.
@@ -138,7 +138,7 @@ def find(words: str) -> tuple[Machine, ...]:
     return tuple(one for one in MACHINES if one.name in wanted)
 
 
-def _named(word: str) -> tuple[Machine, ...]:
+def _named(word: str) -> tuple[FleetMachine, ...]:
     groups = {
         "all": MACHINES,
         "prototypes": tuple(one for one in MACHINES if one.prototype),

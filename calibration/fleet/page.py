@@ -15,7 +15,7 @@ from calibration import goals
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import tables
-from calibration.fleet.figures.blocks import Block, Machine, named
+from calibration.fleet.figures.blocks import Block, PlayedMachine, named
 from calibration.fleet.figures.named import controlled, figures, latencies, phases, steady
 from calibration.fleet.figures.pairs import LEAST_SCORE, MARGIN
 from calibration.fleet.figures.sums import Estimate, Share
@@ -65,7 +65,7 @@ def cells(figure: Figure) -> tuple[str, ...]:
     return name, value, between, *others
 
 
-def document(machines: Sequence[Machine], windows: Sequence[Window], made: Made) -> str:
+def document(machines: Sequence[PlayedMachine], windows: Sequence[Window], made: Made) -> str:
     """The whole of docs/evaluation.md."""
     found, fixed, changing = figures(machines), steady(machines), phases(machines)
     losses = tables.losses([*fixed, *changing])
@@ -128,7 +128,7 @@ _HOW = (
 )
 
 
-def _made(machines: Sequence[Machine], made: Made) -> Iterator[str]:
+def _made(machines: Sequence[PlayedMachine], made: Made) -> Iterator[str]:
     began = [machine.began_ns for machine in machines if machine.began_ns is not None]
     yield f"- this page: `{made.command}`, {_day(made.when_s)}, asa {made.version}"
     for command in dict.fromkeys(command for machine in machines for command in machine.commands):
@@ -188,7 +188,7 @@ def _line(line: Line) -> tuple[str, ...]:
     return (line.name, str(line.blocks), str(line.runs), *shares, *means, effect, p)
 
 
-def _machines(machines: Sequence[Machine]) -> Iterator[str]:
+def _machines(machines: Sequence[PlayedMachine]) -> Iterator[str]:
     head = ("machine", "", "CPUs", "sockets x cores x threads", "memory, MB", "trials", "failed", "disturbed", "note")
     rows = []
     for machine in machines:
@@ -216,7 +216,7 @@ def _machines(machines: Sequence[Machine]) -> Iterator[str]:
         yield f"Of the fleet's {len(MACHINES)} machines no run is kept on {', '.join(lacking)}."
 
 
-def _groups(machines: Sequence[Machine]) -> Iterator[str]:
+def _groups(machines: Sequence[PlayedMachine]) -> Iterator[str]:
     found = tables.groups(machines)
     yield from _lines([group.line for group in found], "against EEVDF", "the agent and EEVDF were not both played")
     if found:

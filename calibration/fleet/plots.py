@@ -18,7 +18,7 @@ from asa.core.errors import AsaError
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums, tables
-from calibration.fleet.figures.blocks import Machine, named
+from calibration.fleet.figures.blocks import PlayedMachine, named
 from calibration.fleet.figures.named import phases, steady
 from calibration.fleet.figures.windows import Window
 from calibration.paired import LEVEL
@@ -40,7 +40,7 @@ PICTURES = {
 """Name -> what it shows."""
 
 
-def draw(folder: Path, machines: Sequence[Machine], windows: Sequence[Window]) -> list[str]:
+def draw(folder: Path, machines: Sequence[PlayedMachine], windows: Sequence[Window]) -> list[str]:
     """Every picture that there is something for, as `<name>.svg` in the folder; their names. Raises AsaError."""
     if not any(AGENT in block.runs for machine in machines for block in machine.blocks):
         return []
@@ -69,7 +69,7 @@ def draw(folder: Path, machines: Sequence[Machine], windows: Sequence[Window]) -
     return [name for name in PICTURES if name in made]
 
 
-def _heatmap(canvas: Canvas, machines: Sequence[Machine]) -> None:
+def _heatmap(canvas: Canvas, machines: Sequence[PlayedMachine]) -> None:
     blocks = [block for machine in machines for block in machine.blocks if AGENT in block.runs]
     found = by.pairs(blocks, AGENT, by.of_column(EEVDF))
     rows = list(dict.fromkeys((one.block.phased, one.block.scenario, one.block.label) for one in found))
@@ -92,7 +92,7 @@ def _heatmap(canvas: Canvas, machines: Sequence[Machine]) -> None:
     canvas.colorbar(image, ax=axis, label="score, agent less EEVDF (hundredths)", shrink=0.6)
 
 
-def _summary(canvas: Canvas, machines: Sequence[Machine]) -> None:
+def _summary(canvas: Canvas, machines: Sequence[PlayedMachine]) -> None:
     (first, second), (third, fourth) = canvas.subplots(2, 2)
     _wins(first, machines)
     _tops(second, machines)
@@ -100,7 +100,7 @@ def _summary(canvas: Canvas, machines: Sequence[Machine]) -> None:
     _machines(fourth, machines)
 
 
-def _wins(axis: Axes, machines: Sequence[Machine]) -> None:
+def _wins(axis: Axes, machines: Sequence[PlayedMachine]) -> None:
     lines = [line for line in tables.against(steady(machines)) if line.not_worse and line.better]
     for place, line in enumerate(lines):
         assert line.not_worse is not None  # noqa: S101  # see above
@@ -116,7 +116,7 @@ def _wins(axis: Axes, machines: Sequence[Machine]) -> None:
     axis.set_title("(a) the agent against each")
 
 
-def _tops(axis: Axes, machines: Sequence[Machine]) -> None:
+def _tops(axis: Axes, machines: Sequence[PlayedMachine]) -> None:
     blocks = steady(machines)
     chosen, _ = by.chosen_ranks(blocks, AGENT)
     most = max((len(block.statics) for block in blocks), default=0)
@@ -134,7 +134,7 @@ def _tops(axis: Axes, machines: Sequence[Machine]) -> None:
         axis.legend(loc="lower right")
 
 
-def _density(axis: Axes, machines: Sequence[Machine]) -> None:
+def _density(axis: Axes, machines: Sequence[PlayedMachine]) -> None:
     found = by.pairs(steady(machines), AGENT, by.of_column(EEVDF))
     values = np.clip(np.array(tables.improvements(found)), -_MOST_PCT, _MOST_PCT)
     if len(values):
@@ -150,7 +150,7 @@ def _density(axis: Axes, machines: Sequence[Machine]) -> None:
     axis.set_title("(c) distribution of all runs")
 
 
-def _machines(axis: Axes, machines: Sequence[Machine]) -> None:
+def _machines(axis: Axes, machines: Sequence[PlayedMachine]) -> None:
     known = {group.line.name: group.line.geometric for group in tables.groups(machines)}
     for place, machine in enumerate(machines):
         one = known.get(machine.facts.name)
@@ -166,7 +166,7 @@ def _machines(axis: Axes, machines: Sequence[Machine]) -> None:
     axis.set_title("(d) machines")
 
 
-def _columns(canvas: Canvas, machines: Sequence[Machine]) -> None:
+def _columns(canvas: Canvas, machines: Sequence[PlayedMachine]) -> None:
     sides = [("scenarios that stay", steady(machines)), ("scenarios that change", phases(machines))]
     sides = [(title, blocks) for title, blocks in sides if tables.against(blocks)]
     axes = canvas.subplots(1, max(1, len(sides)), squeeze=False)[0]
@@ -204,7 +204,7 @@ def _windows(axis: Axes, windows: Sequence[Window]) -> None:
     errors.set_ylim(bottom=0.0)
 
 
-def _confusion(canvas: Canvas, machines: Sequence[Machine]) -> None:
+def _confusion(canvas: Canvas, machines: Sequence[PlayedMachine]) -> None:
     table = tables.confusion(steady(machines))
     rows = list(table)
     columns = list(dict.fromkeys([*rows, *sorted({name for counts in table.values() for name in counts})]))
@@ -218,7 +218,7 @@ def _confusion(canvas: Canvas, machines: Sequence[Machine]) -> None:
     canvas.colorbar(image, ax=axis, label="% of the ticks", shrink=0.6)
 
 
-def _titled(machine: Machine) -> str:
+def _titled(machine: PlayedMachine) -> str:
     return f"{machine.facts.name}{'' if machine.facts.prototype else ' (unseen)'}"
 
 

@@ -26,7 +26,7 @@ from calibration.controllers import agent as controllers_agent
 from calibration.controllers import columns as controllers
 from calibration.controllers.columns import Given
 from calibration.fleet import task as fleet_task
-from calibration.fleet.machines import Machine
+from calibration.fleet.machines import FleetMachine
 from calibration.fleet.task import Played, Task
 from calibration.scenarios import tables as bench_tables
 from calibration.stages import adapted
@@ -48,7 +48,7 @@ _OF_AGENT = (_SHIPPED, "shipped_model", "settings")
 class Request:
     """What is played. `tables` and `models` are the agent's files by the machine's name; none: what ASA ships."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[FleetMachine, ...]
     scenarios: tuple[Scenario, ...]
     columns: tuple[str, ...]
     repeats: int
@@ -59,7 +59,7 @@ class Request:
     models: Mapping[str, Path] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def asked(self, machine: Machine) -> Asked:
+    def asked(self, machine: FleetMachine) -> Asked:
         """Its part of the run."""
         return Asked(
             tier=Tier.LAB,
@@ -170,10 +170,10 @@ class Fleet:
             self._over = True
         self._open.close()
 
-    def _plan(self, machine: Machine) -> Callable[[str], Plan]:
+    def _plan(self, machine: FleetMachine) -> Callable[[str], Plan]:
         return lambda run: make(self._request.asked(machine), self._request.scenarios, run)
 
-    def _task(self, machine: Machine, trials: tuple[Trial, ...]) -> Task:
+    def _task(self, machine: FleetMachine, trials: tuple[Trial, ...]) -> Task:
         request = self._request
         table, model = self._contents[machine.name]
         return Task(
@@ -187,7 +187,7 @@ class Fleet:
             model=model,
         )
 
-    def _facts(self, machine: Machine) -> dict[str, object]:
+    def _facts(self, machine: FleetMachine) -> dict[str, object]:
         table, model = self._contents[machine.name]
         path = self._request.tables.get(machine.name)
         minutes = None if path is None else adapted.read(path, table)
@@ -294,7 +294,7 @@ def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:
     return [tuple(found[key]) for key in ordered]
 
 
-def _content(files: Mapping[str, Path], machine: Machine) -> bytes:
+def _content(files: Mapping[str, Path], machine: FleetMachine) -> bytes:
     path = files.get(machine.name)
     if path is None:
         return b""

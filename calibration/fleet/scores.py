@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 
 from asa import files
 from asa.core.errors import AsaError
-from calibration.fleet.figures.blocks import Machine
+from calibration.fleet.figures.blocks import PlayedMachine
 
 
-def write(path: Path, machines: Sequence[Machine]) -> None:
+def write(path: Path, machines: Sequence[PlayedMachine]) -> None:
     """A Parquet table with a row a run: where, under which column, its score, and why there is none.
 
     Raises AsaError when it cannot be written.

@@ -17,7 +17,7 @@ from asa import paths
 from asa.core.errors import AsaError
 from calibration.controllers.columns import Given, source
 from calibration.fleet.guest import command
-from calibration.fleet.machines import Machine
+from calibration.fleet.machines import FleetMachine
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
 from scenarios.guests import Boot, booter
@@ -41,7 +41,7 @@ class Task:
     """
 
     run: str
-    machine: Machine
+    machine: FleetMachine
     trials: tuple[Trial, ...]
     seconds: float
     warm_up_s: float

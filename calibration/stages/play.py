@@ -168,7 +168,7 @@ class InLab:
     tell: Tell
     tier: Tier = Tier.LAB
     batch: int = 16
-    machine: fleet.Machine | None = None
+    machine: fleet.FleetMachine | None = None
     boot: Boot | None = None
     checked: bool = False  # what the campaign has kept is of these schedulers
 

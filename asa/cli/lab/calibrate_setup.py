@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from asa.decide.table import Machine, MappingTable, Measured, TableFile
     from asa.host import Facts
     from asa.paths import Places
-    from calibration.fleet.machines import Machine as FleetMachine
+    from calibration.fleet.machines import FleetMachine
     from calibration.scenarios.scores import Played
     from calibration.stages.play import Player
     from scenarios.catalogue import Scenario

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from calibration.fleet.figures.blocks import Machine
+    from calibration.fleet.figures.blocks import PlayedMachine
 
 _TEXT = """\
 Compares the agent with EEVDF, every single scheduler, the best of them, scx_loader's --auto rule and a random router,
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(arguments: argparse.Namespace, folder: Path, machines: "list[Machine]", left: list[Path]) -> None:
+def _write(arguments: argparse.Namespace, folder: Path, machines: "list[PlayedMachine]", left: list[Path]) -> None:
     import asa
     from asa.cli.lab.bench import output as bench_output
     from asa.core.errors import AsaError

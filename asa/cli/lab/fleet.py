@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from asa.cli.main import Commands
-    from calibration.fleet.machines import Machine
+    from calibration.fleet.machines import FleetMachine
     from calibration.fleet.run import Count, Request
     from calibration.fleet.task import Played
 
@@ -217,7 +217,7 @@ def _columns(words: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _files(path: Path | None, machines: "Sequence[Machine]", suffix: str) -> dict[str, Path]:
+def _files(path: Path | None, machines: "Sequence[FleetMachine]", suffix: str) -> dict[str, Path]:
     if path is None:
         return {}
     return {one.name: path / f"{one.name}{suffix}" if path.is_dir() else path for one in machines}

@@ -102,7 +102,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class PlayedMachine:
     """A machine's folders, one of each run.
 
     `planned` is None when there is no plan beside the tables, and others count a trial a phase.

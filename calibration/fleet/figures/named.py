@@ -13,7 +13,7 @@ from asa.core.decision import EEVDF
 from calibration.controllers.columns import AGENT, LOADER
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
-from calibration.fleet.figures.blocks import Block, Controlled, Machine
+from calibration.fleet.figures.blocks import Block, Controlled, PlayedMachine
 from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.pairs import Pairs, Reference
 from calibration.fleet.figures.sums import Estimate, Share
@@ -22,7 +22,7 @@ from calibration.paired import LEAST_PAIRS
 from calibration.switch.figures import percentile
 
 
-def figures(machines: Sequence[Machine]) -> list[Figure]:
+def figures(machines: Sequence[PlayedMachine]) -> list[Figure]:
     """All of them, in the order of FleetFigure."""
     fixed, phased = steady(machines), phases(machines)
     against = by.pairs(fixed, AGENT, by.of_column(EEVDF))
@@ -32,12 +32,12 @@ def figures(machines: Sequence[Machine]) -> list[Figure]:
     return sorted(found, key=lambda figure: order.index(figure.name))
 
 
-def steady(machines: Iterable[Machine]) -> list[Block]:
+def steady(machines: Iterable[PlayedMachine]) -> list[Block]:
     """Blocks of scenarios that stay what they are."""
     return [block for machine in machines for block in machine.blocks if not block.phased]
 
 
-def phases(machines: Iterable[Machine]) -> list[Block]:
+def phases(machines: Iterable[PlayedMachine]) -> list[Block]:
     """Blocks of scenarios that change."""
     return [block for machine in machines for block in machine.blocks if block.phased]
 
@@ -185,7 +185,7 @@ def _oracle(
     return _estimate(name, statistic(found), why, f"{_extent(blocks, found)}, {len(schedulers)} schedulers")
 
 
-def _unseen(machines: Sequence[Machine]) -> Figure:
+def _unseen(machines: Sequence[PlayedMachine]) -> Figure:
     sides = [[one for one in machines if one.facts.prototype is prototype] for prototype in (True, False)]
     found = [by.pairs(steady(side), AGENT, by.of_column(EEVDF)) for side in sides]
     words = [
@@ -197,7 +197,7 @@ def _unseen(machines: Sequence[Machine]) -> Figure:
     return _estimate(FleetFigure.UNSEEN, sums.gap(*found), why, "; ".join(words))
 
 
-def _adapt(machines: Sequence[Machine]) -> Figure:
+def _adapt(machines: Sequence[PlayedMachine]) -> Figure:
     unseen = [one for one in machines if not one.facts.prototype]
     known = {one.facts.name: took for one in unseen if (took := one.facts.adapt_minutes) is not None}
     if not known:

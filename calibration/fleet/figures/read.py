@@ -22,7 +22,7 @@ from asa import wire
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
 from calibration.controllers.columns import AGENT
-from calibration.fleet.figures.blocks import Block, Controlled, Facts, Machine, Repeat, Run, is_static
+from calibration.fleet.figures.blocks import Block, Controlled, Facts, PlayedMachine, Repeat, Run, is_static
 from calibration.scenarios import scores as bench_scores
 from calibration.scenarios import tables as bench_tables
 from calibration.scenarios.scores import Played, Score
@@ -34,12 +34,12 @@ _PHASE = "/"
 _COMMAND = "`asa lab fleet run --out` makes them"
 
 
-def read(folder: Path) -> list[Machine]:
+def read(folder: Path) -> list[PlayedMachine]:
     """All machines below it, by name: of one run, or of runs that each have a folder there; what several runs have of a
     machine is one. Without those that are `unfinished`. Raises AsaError for what is there and cannot be read, and when
     nothing is.
     """
-    found: dict[str, Machine] = {}
+    found: dict[str, PlayedMachine] = {}
     left = unfinished(folder)
     for run in _runs(folder):
         here = [_machine(path.parent) for path in sorted(run.glob(f"*/{MACHINE}")) if path.parent not in left]
@@ -67,7 +67,7 @@ def _runs(folder: Path) -> list[Path]:
     return [folder, *(path for path in sorted(folder.glob("*")) if path.is_dir() and not (path / MACHINE).exists())]
 
 
-def _both(one: Machine, other: Machine) -> Machine:
+def _both(one: PlayedMachine, other: PlayedMachine) -> PlayedMachine:
     """A machine of two runs. Raises AsaError when they are of two machines of one name, of two agents, or have trials
     of two lengths of one scenario.
     """
@@ -80,7 +80,7 @@ def _both(one: Machine, other: Machine) -> Machine:
     if any(other.lengths_s.get(name, lengths) != lengths for name, lengths in one.lengths_s.items()):
         raise AsaError(f"{folders}: their trials have other windows, or other warm-ups; name one of them")
     planned = None if one.planned is None or other.planned is None else one.planned + other.planned
-    return Machine(
+    return PlayedMachine(
         facts=facts,
         commands=(*one.commands, *other.commands),
         folders=(*one.folders, *other.folders),
@@ -113,7 +113,7 @@ def _merged(one: Sequence[Block], other: Sequence[Block]) -> tuple[Block, ...]:
     return tuple(sorted(found.values(), key=lambda block: _place(block.scenario)))
 
 
-def _machine(folder: Path) -> Machine:
+def _machine(folder: Path) -> PlayedMachine:
     facts = _decoded(folder / MACHINE, Facts)
     played = bench_tables.read(folder)
     rows = _rows(folder / bench_tables.TRIALS)
@@ -126,7 +126,7 @@ def _machine(folder: Path) -> Machine:
     asked = plan.asked
     columns = sorted({(_column(row), row["scheduler_version"]) for row in rows if row["scheduler_version"]})
     again = [row for row in rows if row["attempts"] > 1]
-    return Machine(
+    return PlayedMachine(
         facts=facts,
         commands=(facts.command,) if facts.command else (),
         folders=(folder,),

@@ -13,7 +13,7 @@ from asa.core.decision import EEVDF
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
-from calibration.fleet.figures.blocks import ABLATION, Block, Machine, Run, is_static
+from calibration.fleet.figures.blocks import ABLATION, Block, PlayedMachine, Run, is_static
 from calibration.fleet.figures.named import steady
 from calibration.fleet.figures.pairs import FLOOR, MARGIN, Pairs
 from calibration.fleet.figures.sums import Estimate, Share
@@ -93,9 +93,9 @@ def margins(blocks: Sequence[Block]) -> list[tuple[float, Share | None, Share | 
     ]
 
 
-def groups(machines: Sequence[Machine]) -> list[Group]:
+def groups(machines: Sequence[PlayedMachine]) -> list[Group]:
     """All machines, prototypes, unseen ones, and each alone; those without a run of the agent are left out."""
-    chosen: list[tuple[str, list[Machine]]] = [("all", list(machines))]
+    chosen: list[tuple[str, list[PlayedMachine]]] = [("all", list(machines))]
     for title, prototype in (("prototypes", True), ("unseen", False)):
         chosen.append((title, [one for one in machines if one.facts.prototype is prototype]))
     chosen += [(one.facts.name, [one]) for one in machines]

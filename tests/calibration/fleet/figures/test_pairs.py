@@ -9,7 +9,7 @@ import pytest
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
 from calibration.fleet.figures import tables as fleet_figures_tables
-from calibration.fleet.figures.blocks import Block, Controlled, Facts, Machine, Run
+from calibration.fleet.figures.blocks import Block, Controlled, Facts, PlayedMachine, Run
 from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.named import figures
 
@@ -44,7 +44,7 @@ def named(one):
     unknown = ("planned", "began_ns")
     empty = {"lengths_s": {}} | dict.fromkeys(("commands", "seeds", "tiers", "kernels", "versions", "programs"), ())
     empty |= dict.fromkeys(("failed", "disturbed", "took_s"), 0)
-    machine = Machine(
+    machine = PlayedMachine(
         facts=Facts(name="m", cpus=4, prototype=True),
         folders=(Path("m"),),
         blocks=(one,),
