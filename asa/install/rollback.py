@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from asa import files
+
 
 class Rollback:
     """Notes each change before it is made. Keeps in memory what is replaced: some tens of MB at most."""
@@ -57,11 +59,4 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _write(path: Path, body: bytes, facts: os.stat_result) -> None:
-    fresh = path.with_name(f".{path.name}.asa-old")
-    try:
-        fresh.write_bytes(body)
-        os.chown(fresh, facts.st_uid, facts.st_gid)
-        fresh.chmod(facts.st_mode & 0o7777)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    files.replace(path, body, mode=facts.st_mode & 0o7777, owner=(facts.st_uid, facts.st_gid))
