@@ -233,6 +233,17 @@ def facts(label, seed, *, tier="real", scheduler="eevdf", running=60, missing=()
     )
 
 
+def test_a_dataset_of_before_a_metric_is_read_and_does_not_know_it(journal, tmp_path):
+    path = tmp_path / "d.parquet"
+    built([journal("a", {})], path)
+    before = recorded_table.read(path)
+    rows = pq.read_table(path)
+    pq.write_table(rows.drop_columns(["page_faults_per_s", "realtime_threads"]), path)
+    (one,) = recorded_table.read(path)
+    assert one == replace(before[0], missing=one.missing)
+    assert set(one.missing) == {*before[0].missing, "paging"}
+
+
 def test_what_a_dataset_lacks():
     whole = [facts(label, seed) for label in LABELS for seed in range(3)]
     whole += [facts(label, 9, tier="lab", scheduler=name) for label in LABELS for name in ("eevdf", "eevdf", "lavd")]
