@@ -65,10 +65,10 @@ def release(os_release: Path = Path("/etc/os-release")) -> Codename:
     for key in ("VERSION_CODENAME", "DEBIAN_CODENAME"):  # the second one: Linux Mint Debian Edition and others
         if facts.get(key) in list(Codename):
             if shutil.which("apt-get") is None:
-                raise SetupError("apt-get is not on PATH; install the needed programs by hand, README.md lists them")
+                raise SetupError("apt-get is not on PATH; install what is needed by hand, docs/install.md lists it")
             return Codename(facts[key])
     name = facts.get("PRETTY_NAME", "")
-    raise SetupError(f"{reason}, but {name!r}; install the needed programs by hand, README.md lists them")
+    raise SetupError(f"{reason}, but {name!r}; install what is needed by hand, docs/install.md lists it")
 
 
 def missing(packages: Sequence[str]) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
     old = record.read(root)
     wanted = prefix.Prefix(arguments.prefix) if arguments.prefix else None
     chosen = prefix.choose(root, wanted, PurePosixPath(old.program) if old else None)
-    items = prefix.below(items, chosen)
+    items = prefix.below(items, chosen, root)
     steps = change.plan(root, items, old)
     changed = any(step.what not in (change.What.SAME, change.What.KEEP) for step in steps)
     notes = [_ELSEWHERE] if chosen is not prefix.Prefix.USR and wanted is None else []

@@ -30,6 +30,8 @@ _LOCAL = (  # the first that fits
     ("/usr/share/zsh/vendor-completions/", "/usr/local/share/zsh/site-functions/"),
     ("/usr/", "/usr/local/"),
 )
+_VENDOR, _SITE = PurePosixPath("/usr/share/zsh/vendor-completions"), PurePosixPath("/usr/share/zsh/site-functions")
+_OF_DEBIAN = ("etc/debian_version", "usr/share/zsh/vendor-completions", "var/lib/dpkg/status")
 _MENTIONED = (str(LAUNCHER), str(PROGRAM))  # in units and in the launcher; the latter with what begins so
 
 
@@ -38,10 +40,14 @@ def program(prefix: Prefix) -> PurePosixPath:
     return PurePosixPath(paths.PROGRAM_LOCAL) if prefix is Prefix.LOCAL else PROGRAM
 
 
-def below(items: Iterable[Item], prefix: Prefix) -> tuple[Item, ...]:
-    """The same files at their places for this prefix, with these places in their texts."""
+def below(items: Iterable[Item], prefix: Prefix, root: Path = Path("/")) -> tuple[Item, ...]:
+    """The same files at their places for this prefix, with these places in their texts.
+
+    zsh looks in vendor-completions on Debian and its kin alone: elsewhere its file goes to site-functions.
+    """
     if prefix is Prefix.USR:
-        return tuple(items)
+        debian = any((root / name).exists() for name in _OF_DEBIAN)
+        return tuple(items if debian else sorted(map(_site_functions, items), key=lambda item: item.path))
     return tuple(sorted((_item(item) for item in items), key=lambda item: item.path))
 
 
@@ -61,6 +67,12 @@ def read_only(folder: Path) -> bool:
     while not folder.exists():
         folder = folder.parent
     return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _site_functions(item: Item) -> Item:
+    if not item.path.is_relative_to(_VENDOR):
+        return item
+    return replace(item, path=_SITE / item.path.relative_to(_VENDOR))
 
 
 def _moved(path: PurePosixPath) -> PurePosixPath:

@@ -246,6 +246,22 @@ def test_below_usr_local_and_etc(root):
     assert look(root) == before
 
 
+@pytest.mark.parametrize(
+    ("there", "folder"),
+    [
+        ("etc/debian_version", "vendor-completions"),
+        ("var/lib/dpkg/status", "vendor-completions"),
+        ("", "site-functions"),
+    ],
+)
+def test_zsh_looks_in_the_distributions_own_place(tmp_path, there, folder):
+    if there:
+        (tmp_path / there).parent.mkdir(parents=True)
+        (tmp_path / there).touch()
+    (only,) = prefix.below((item("/usr/share/zsh/vendor-completions/_asa"),), Prefix.USR, tmp_path)
+    assert str(only.path) == f"/usr/share/zsh/{folder}/_asa"
+
+
 def test_a_file_system_that_is_mounted_read_only(tmp_path, monkeypatch):
     assert not prefix.read_only(tmp_path / "not/there")
     monkeypatch.setattr(prefix.os, "statvfs", lambda folder: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NODEV))
