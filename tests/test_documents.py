@@ -30,7 +30,7 @@ def test_the_index_names_every_page():
     assert {page.name for page in PAGES[3:]} - {"README.md"} <= set(re.findall(r"\((?:\.\./)?([\w-]+\.md)\)", index))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
 def test_each_command_that_is_named_exists(page):
     named = re.findall(r"(?:^|[`\s])asa ([a-z]+)(?: ([a-z]+))?", page.read_text(), re.MULTILINE)
     inside = {one for one in named if f"asa {one[0]}" in "".join(re.findall(r"`[^`]*`", page.read_text()))}
