@@ -66,6 +66,11 @@ def fresh(
         os.close(folder)
 
 
+def move(made: Path, path: Path) -> None:
+    """Put a file or folder that was made elsewhere on the same file system into its place. Raises OSError."""
+    os.replace(made, path)  # noqa: PTH105  # Path.replace costs three times as much
+
+
 def sync_folder(folder: Path) -> None:
     """The names in it are on the disk when this returns (fsync(2)). Raises OSError."""
     descriptor = os.open(folder, _FOLDER)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from asa import files
 from asa.core.errors import ModelError
 from models.artefact import MEMBERS, Array, Artefact, Head
 from models.runtime_numpy import seen
@@ -73,7 +74,7 @@ def build(library: Path = LIBRARY) -> None:
         words = error.stderr.strip().partition("\n")[0] or f"exit code {error.returncode}"
         raise ModelError(f"{SOURCE}: {words}; the compiler was {compiler}") from error
     fresh.chmod(0o644)  # loaded, never run
-    fresh.replace(library)
+    files.move(fresh, library)
 
 
 def load(library: Path = LIBRARY) -> Any:

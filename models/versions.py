@@ -159,7 +159,7 @@ def add(where: Path, model: Artefact, facts: Facts) -> Version:
             facts, sha256=sha256, schema=header.schema, classes=header.classes, features=header.features
         )
         _write(where / f"{sha256}.json", msgspec.json.format(msgspec.json.encode(facts)))
-        fresh.replace(where / f"{sha256}.npz")
+        files.move(fresh, where / f"{sha256}.npz")
     except OSError as error:
         raise ModelError(
             f"{where}: a model cannot be kept here: {error.strerror}; make room or check who owns it"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import JournalError
 from asa.journal import Journal
 from scenarios.guests import AtWork, Boot, Loop
@@ -137,7 +137,7 @@ class Guests(Loop[_Try]):
         except JournalError:
             return f"the guest's part ended with code {result.exit_code}; it said: {one.words!r}"
         if kept:
-            made.replace(_free(self._folder, one.work.part))
+            files.move(made, _free(self._folder, one.work.part))
         return ""
 
 

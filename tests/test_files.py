@@ -23,15 +23,11 @@ MOVES = {
     "calibration/stages/play.py",
     "collectors/ebpf/build.py",
     "collectors/gnome/install.py",
-    "models/runtime_compiled.py",
-    "models/versions.py",
     "scenarios/background/kernel.py",
     "scenarios/background/llm_model.py",
     "scenarios/background/video.py",
     "scenarios/interactive/audio.py",
     "scenarios/lab/guest.py",
-    "scenarios/lab/kernel.py",
-    "scenarios/recorder_guests.py",
     "scenarios/standins/build.py",
 }
 
