@@ -358,7 +358,7 @@ def _means(
 
 def _why_not_switching(places: paths.Places, *, observe: bool) -> str:
     if observe:
-        return "told to"
+        return "by --observe"
     if sched_ext_state(places.sys) is None:
         return "this kernel has no sched_ext (no /sys/kernel/sched_ext)"
     return "not root; switching schedulers needs root" if os.geteuid() != 0 else ""

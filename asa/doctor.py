@@ -96,7 +96,7 @@ def _kernel(places: paths.Places) -> Iterator[Finding]:
         yield Finding(
             subject="kernel options",
             level=Level.WARNING,
-            text=f"neither {options[0]} nor {options[1]} is there; most schedulers read one of them and else fail",
+            text=f"neither {options[0]} nor {options[1]} is there; most schedulers need one of them",
             remedy="install the kernel's own package, or boot one with CONFIG_IKCONFIG_PROC=y",
         )
     yield from _loading(places, sched_ext=state is not None)
@@ -186,7 +186,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         yield from _schedulers(portfolio)
         yield from _limits(places, portfolio)
     except AsaError as error:
-        yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="mend that file", needed=True)
+        yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="correct that file", needed=True)
 
 
 def _table(mapping: table.MappingTable) -> Finding:
@@ -196,8 +196,8 @@ def _table(mapping: table.MappingTable) -> Finding:
     path = Path(mapping.path)
     shipped = path.parent == paths.mapping_tables()
     if os.geteuid() == 0 and not shipped and (why := table.unsafe(path)):  # others' agents may do what they like
-        text = f"{text}; {why}, who can so choose among the schedulers of root's agent"
-        remedy = "keep it, as root's own file, in a folder that root alone can write to"
+        text = f"{text}; {why}: they can choose among the schedulers of root's agent"
+        remedy = "make it root's own file, in a folder that only root can write to"
         return Finding(subject="mapping table", level=Level.WARNING, text=text, remedy=remedy)
     if not mapping.stale:
         return Finding(subject="mapping table", level=Level.OK, text=text)
@@ -335,7 +335,7 @@ def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding
     for rival in found:
         text = f"{rival.name} is running ({rival.where}): {rival.text}"
         if rival.is_master(loader_is_ours=by_loader):
-            text = f"{text}; never two masters: the helper switches nothing beside it"
+            text = f"{text}; while it runs, the helper switches nothing"
             remedy = rival.stop + (_USE_IT if rival.name == rivals.LOADER else "")
             yield Finding(subject="rival", level=Level.MISSING, text=text, remedy=remedy, needed=True)
         elif rival.harm is rivals.Harm.NONE or (by_loader and rival.name == rivals.LOADER):

@@ -91,7 +91,7 @@ def test_a_table_that_others_can_change_is_told_to_root(places, monkeypatch):
     monkeypatch.setattr(table, "unsafe", lambda path: f"{path} belongs to user 7")
     found = findings(places)["mapping table"]
     assert (found.level, f"{own} belongs to user 7" in found.text) == (Level.WARNING, True)
-    assert "root alone" in found.remedy
+    assert "only root can write to" in found.remedy
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # this user's agent is this user's
     assert findings(places)["mapping table"].level is Level.OK
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -34,7 +34,7 @@ class HelperLink:
     ) -> None:
         """With `observe` no lease is asked for; the helper's probes may be, all the same."""
         self.facts: LeaseFacts | None = None
-        self.lacking = "told to" if observe else "the helper has not been asked yet"
+        self.lacking = "by --observe" if observe else "the helper has not been asked yet"
         self._observe = observe
         self.on_connect: list[Callable[[Bus], None]] = []
         self.on_event: list[Callable[[bytes], None]] = []

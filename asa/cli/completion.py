@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from asa.cli.shells import Names
 
 _DESCRIPTION = """\
-Prints a script for the shell that completes commands, options, names of schedulers and of workloads, and
-files. A package installs it; where there is none, put it into a file that the shell reads.
+Prints a shell script that completes commands, options, schedulers, workloads and files. The packages install
+it. Elsewhere, put it into a file that the shell reads.
 """
 _MORE = """\
 files:

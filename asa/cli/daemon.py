@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
 
 _TEXT = """\
-The agent as a user service: recognises once a second what this machine is being used for, and has the root
-helper (asa-helper.service, on the system bus) keep the scheduler loaded that serves that use best. Holds no
-privilege. While the helper cannot be had, or another user sits at the machine, it observes and says why.
+Runs the agent as a user service, without any privilege. Once a second it recognises what this machine is
+used for, and asks the root helper (asa-helper.service, on the system bus) for the scheduler that suits this
+use. Without the helper, or while another user sits at the machine, it observes and says why.
 
-`asa install` sets both up; `systemctl --user status asa` shows this one. SIGHUP makes it read settings,
-table and model again. When it ends, however it ends, the helper puts the kernel's scheduler back.
+`asa install` sets both up. `systemctl --user status asa` shows this one. SIGHUP makes it read settings,
+table and model again. However it ends, the helper then puts the kernel's scheduler back.
 """
 _MORE = """\
 exit status:

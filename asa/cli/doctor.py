@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
 
 _TEXT = """\
-Looks at the kernel, the rights, the schedulers, the probes, the desktop and the settings, and says what
-is there, what is missing, and how to get it.
+Checks the kernel, the rights, the schedulers, the probes, the desktop and the settings. It says what is
+there, what is missing, and how to get it. It changes nothing.
 """
 _MORE = """\
 exit status:

@@ -23,9 +23,9 @@ _PRESSURE = "cpu-pressure"
 _LATENCIES = {"run-queue-p99": "run queue p99", "wakeup-p99": "wakeup p99", "timer-late-p99": "timer late p99"}
 
 _TEXT = """\
-Explains the present choice: the votes for each class, the mapping table's ranking with who is out of it
-and until when, what the guard has seen of the scheduler in force, and the last switches with their reasons.
-From the journal it tells what spoke for and against the class that the last judged tick looked like.
+Explains the present choice: the votes for each class, the mapping table's ranking, which schedulers are out
+of it and until when, what the guard has measured, and the last switches with their reasons. From the journal
+it shows which features spoke for and against the class of the last tick.
 """
 _MORE = """\
 exit status:

@@ -20,7 +20,7 @@ _ACTIONS = (
 
 _TEXT = """\
 Installs, removes or shows the GNOME Shell extension that tells the agent which application has the focus.
-Extensions are per user: run it as the user of the desktop, or by sudo from there.
+Extensions belong to one user: run this as the user of the desktop, or by sudo from there.
 """
 _MORE = """\
 exit status:

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
 
 _TEXT = """\
-Switches schedulers and loads probes for the daemon of the user who sits at this machine, as root and on
-nobody's own judgement: polkit says who may, the manifest what can be chosen. It has no model, makes no
-decision and needs no network.
+Switches schedulers and loads probes as root, for the daemon of the user at this machine. polkit says who may
+ask; the manifest says what can be asked for. The helper has no model, makes no decision, and needs no network.
 
-One daemon at a time has the lease. When it gives the lease back, ends, is killed, or another user takes the
-machine, the kernel is back on the scheduler that was there before. SIGHUP makes the helper read its settings
-again. It ends at SIGINT or SIGTERM, or after a minute in which nobody wants anything; the bus starts it again.
+One daemon at a time has the lease. The lease ends when the daemon returns it, ends, is killed, or another user
+takes the machine; the kernel then gets back the scheduler of before. SIGHUP makes the helper read its settings
+again. It ends at SIGINT or SIGTERM, or after a minute without a request; the bus starts it again.
 """
 _MORE = """\
 exit status:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from asa.install.schedulers import Copy
 
 _TEXT = """\
-Puts this ASA on the machine for good: the program with all that it needs, the root helper's and the
-daemon's systemd units, the helper's D-Bus and polkit files, manual pages and shell completion; and takes
-along the schedulers that root has installed. From then on each user's desktop starts the daemon
-(graphical-session.target). sway, Hyprland and i3 have no such target by themselves: put the line
-`exec systemctl --user start asa.service` into their settings. A machine without a desktop takes `--system`.
+Installs this ASA on the machine: the program with all that it needs, systemd units of the helper and the
+daemon, D-Bus and polkit files, manual pages, shell completion, and the schedulers that root has built. From
+then on each user's desktop starts the daemon (graphical-session.target). sway, Hyprland and i3 do not reach
+that target: put the line `exec systemctl --user start asa.service` into their settings. A machine without a
+desktop takes `--system`.
 
-It can be repeated: what is there already is left alone, what an older version had is taken away. Settings
-that were changed stay as they are.
+You can repeat it. What is there already stays, what an older version had goes. Settings that you changed
+stay. If a step fails, everything that was made is taken back.
 """
 _MORE = """\
 exit status:

@@ -13,9 +13,9 @@ _PASSWORD_S = 130.0  # the helper waits 120 s for a person to type one
 
 _TEXT = """\
 Asks the root helper (asa-helper.service) for what concerns all users of this machine. `status` shows its
-state; `hold` has nothing switched for anybody, also after a restart, until `resume` or the time is over;
-`approve` and `revoke` say which schedulers users may choose without an administrator (all that are
-installed, at first). All but `status` need an administrator: root, or a password that polkit asks for.
+state. `hold` stops switching for everybody, also after a restart, until `resume` or until the time is over.
+`approve` and `revoke` say which schedulers users may choose without an administrator; at first, all that are
+installed. All but `status` need an administrator: root, or a password that polkit asks for.
 """
 _MORE = """\
 exit status:

@@ -35,8 +35,8 @@ of our own that sleeps and wakes. Rates, means and percentiles are of one tick. 
 _STEPS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 _TEXT = """\
-Takes two samples with the collectors that the agent would open, and shows each metric with its unit, its
-source and its value in between, or why it is not known here.
+Takes two samples with the agent's collectors. It shows each metric with its unit, its source and its value,
+or why the value is not known here.
 """
 _MORE = """\
 examples:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from models.versions import Difference, Version
 
 _TEXT = """\
-A model is the one that the package ships (`base`) or one that `asa lab finetune` made; each is called by the first
-digits of its hash. All are kept, and any can be chosen again.
+Lists, shows, chooses and compares models: the one that the package ships (`base`) and those that
+`asa lab finetune` made. The first digits of its hash name a model. All are kept and can be chosen again.
 """
 _MORE = """\
 exit status:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
 
 _TEXT = """\
-Shows the running agent live: the class of use and the probability of each, the votes of the last minute,
-the scheduler in force and why, what stands by, how long tasks wait, the last switches, and what the agent
-itself takes. Without an agent it says so and waits for one.
+Shows the running agent live: the class and the probability of each, the votes of the last minute, the
+scheduler in force and why, standbys, how long tasks wait, the last switches, and what the agent itself costs.
+Without an agent it says so and waits for one.
 """
 _MORE = """\
 keys:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 DIFFERS = 3
 _WORDS = """\
 Decides each tick of a recorded session once more, from its raw counters, and shows where the decisions differ
-from those that were made then. With other settings, another table or another model it shows what would have
-been: the switches saved, added or moved. A scheduler that was not in force then is assumed to come up as it mostly
-did, and the counters stay as they were measured under the other one.
+from those of then. Other settings, another table or another model show what would have been: the switches
+saved, added or moved. A scheduler that was not in force is assumed to come up as it mostly did. The counters
+stay as they were measured under the other one.
 """
 _MORE = f"""\
 exit status:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 _PAGE = Path("report.html")
 _WORDS = """\
-Makes one HTML page of a journal: a timeline of classes and schedulers for each session with the switches and
-their reasons, the time that went to each, latencies before and after each switch, what switching and the agent
-cost, what the guard took back, and failures. The page needs nothing else: no scripts, nothing from the network.
+Makes one HTML page of a journal. For each session it shows a timeline of classes and schedulers, switches
+with their reasons, the time of each, latencies before and after a switch, what switching and the agent cost,
+what the guard took back, and failures. The page needs no scripts and nothing from the network.
 """
 _MORE = """\
 examples:

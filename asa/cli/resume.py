@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from asa.status import Status
 
 _TEXT = """\
-Ends a hold, whoever caused it, and forgets why schedulers were set aside or barred, so that they may be
-tried again. With a name, forgets the failures of that scheduler alone, with all its modes or the one given,
-and what daily use has taught of it.
+Ends a hold, whatever caused it. Schedulers that were set aside or barred may be tried again. With a name, it
+forgets the failures of that scheduler only (all its modes, or the one given), and what daily use has taught.
 """
 _MORE = """\
 exit status:

@@ -24,13 +24,12 @@ SHADOW_JOURNAL = "shadow.sqlite"  # below paths.Places.state
 _LONGEST_S = 1e9  # thirty years; also keeps nan and inf out
 
 _TEXT = """\
-Recognises once a second what this machine is being used for, and keeps the CPU scheduler loaded that
-serves that use best by the mapping table: one of the sched_ext schedulers, or the kernel's own EEVDF.
-Whatever goes wrong, the machine is left on a working scheduler; at the end the kernel's scheduler is as it
-was before.
+Runs the agent in the foreground. Once a second it recognises what this machine is used for. It loads the
+sched_ext scheduler that the mapping table names for this use, or leaves the kernel's own EEVDF in place.
+When it ends, the kernel's scheduler is as it was before.
 
-Switching needs root and a kernel with sched_ext; without them, or with `--observe`, the agent says what it
-would do. SIGHUP makes it read settings, table and model again. It ends at SIGINT or SIGTERM.
+Switching needs root and a kernel with sched_ext. Without them, or with `--observe`, the agent only says what
+it would do. SIGHUP makes it read settings, table and model again. It ends at SIGINT or SIGTERM.
 """
 _MORE = """\
 exit status:

@@ -25,7 +25,7 @@ _SHOWN_S = 10.0  # without a terminal, a build that goes on is mentioned this of
 
 _TEXT = """\
 Installs the schedulers of the portfolio, lists them, or compares them with their records. `install` uses
-what the host has, builds the others from checked sources, and records the hash and the flags of each: the
+what the host has, builds the others from checked sources, and records the hash and the flags of each. The
 agent runs nothing else. `record` is for after an update of the host's own schedulers; packages run it.
 """
 _MORE = """\

@@ -16,8 +16,8 @@ _WAYS = {
 }
 
 _TEXT = """\
-Shows the workload class and its confidence, the scheduler in force and since when, why, what stands by,
-what is set aside, and what the agent goes without. Without an agent, shows what the kernel runs.
+Shows the class and its confidence, the scheduler in force, since when and why, the standbys, the schedulers
+that are set aside, and the sources that are missing. Without an agent, it shows what the kernel runs.
 """
 _MORE = """\
 exit status:

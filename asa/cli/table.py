@@ -19,9 +19,9 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 _TEXT = """\
-The mapping table says which scheduler serves a class of use best, best first. This machine's own is what
-calibration wrote or `import` put there; behind it stand the shipped table of the nearest machine and the
-default, which serve what it does not rank. A table that the settings name stands alone.
+The mapping table ranks schedulers for each class, best first. This machine's own table comes from calibration
+or from `import`. Behind it stand the shipped table of the nearest machine and the default table, for classes
+that it does not rank. A table that the settings name stands alone.
 """
 _MORE = """\
 exit status:

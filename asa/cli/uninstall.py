@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
 
 _TEXT = """\
-Takes an installed ASA from this machine: ends the helper, which puts the kernel back on its own scheduler, and
-the daemons, then removes all that `asa install` has made, with the schedulers and the mapping table that this
-machine may have got (`asa table export` keeps it). Settings that were changed stay, unless --purge is given.
-While a `sudo asa run` is running it changes nothing: end that first.
-What users have in their homes is theirs and stays too.
+Removes an installed ASA. It ends the helper, which puts the kernel back on its own scheduler, and the
+daemons. It then removes all that `asa install` has made, with the schedulers and this machine's mapping
+table (`asa table export` keeps it). Settings that you changed stay, unless you give --purge. Files in users'
+homes stay, too. While a `sudo asa run` is running it changes nothing: end that first.
 """
 _MORE = """\
 exit status:

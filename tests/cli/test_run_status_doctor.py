@@ -51,7 +51,7 @@ def test_observing_this_host(env, tmp_path):
     done = asa(*words, env=env)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any("observing only: told to" in line.get("say", "") for line in lines)
+    assert any("observing only: by --observe" in line.get("say", "") for line in lines)
     decisions = [line["decision"] for line in lines if "decision" in line]
     assert 3 <= len(decisions) <= 5  # a busy machine may skip one
     assert decisions[0]["reason"] == "no-rates"
