@@ -27,7 +27,9 @@ pytestmark = [
 
 @contextmanager
 def running(*words, log):
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join(
+        [str(ROOT), str(ROOT / "tests"), str(Path(fleet_toys.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    )
     environment = os.environ | {"PYTHONPATH": paths, fleet_toys.SLOW_S: "0.3"}
     with log.open("wb") as output:
         process = subprocess.Popen(
