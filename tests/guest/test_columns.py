@@ -68,7 +68,9 @@ def test_the_agent_switches_in_its_trial_and_leaves_nothing(controllers, tmp_pat
 
 
 def test_the_rule_of_scx_loader_brings_a_scheduler_and_takes_it_away(controllers, monkeypatch):
-    monkeypatch.setattr(controllers_loader, "LAVD", "scx_simple")  # scx_lavd takes an emulated guest a minute
+    monkeypatch.setattr(
+        controllers_loader, "LAVD", SchedulerName("scx_simple")
+    )  # scx_lavd takes an emulated guest a minute
     for name in ("_HIGH_FOR_S", "_LOW_FOR_S"):
         monkeypatch.setattr(controllers_loader, name, 1.0)
     busy = []
