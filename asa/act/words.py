@@ -13,7 +13,7 @@ LONGEST = 300
 """Characters that a status shows."""
 
 _LONGEST_LINE = 8 * LONGEST
-_MOST_LINES = 30  # between an error and the causes that belong to it
+_MOST_LINES = 30  # of a panic's message; between an error and the causes that belong to it
 _TERMINAL = re.compile(r"\x1b(?:\[[0-9;?:]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")  # colours, titles
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 # env_logger `[2026-01-01T10:00:00Z ERROR scx_rusty] `, simplelog `10:00:00 [ERROR] `, tracing `2026-... ERROR scx: `,
@@ -23,16 +23,23 @@ _STAMP = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [^\s:]+\[\d+\]:\s+)+"
 )
 _LOGGED = re.compile(rf"^\[?\(?({_LEVEL})\)?(?:\s+[\w:.\-]+\]|\])?:?\s+", re.IGNORECASE)
+_LOGGED_LIBBPF = re.compile(
+    rf"^\[?\(?{_LEVEL}\b[^']{{0,80}}?(?=libbpf: )", re.IGNORECASE
+)  # the Rust schedulers' logger
 _LOUD = ("ERROR", "CRITICAL", "FATAL")
 
-_PANIC = re.compile(r"^thread '[^']*'(?: \(\d+\))? panicked at (.*)$|^panicked at (.*)$")
+_PANIC = re.compile(r"^thread '.*?'(?: \(\d+\))? panicked at (.*)$|^panicked at (.*)$")
 _OLD_PANIC = re.compile(r"^'(.*)', ([^\s']+:\d+(?::\d+)?)$", re.DOTALL)  # before Rust 1.73: 'message', file:line:column
 _PLACE = re.compile(r"^([^\s']+:\d+(?::\d+)?):?(?:\s+(.*))?$")
 _AFTER_PANIC = re.compile(
-    r"^(note: |stack backtrace:|thread '|panicked at |Error:|EXIT: |libbpf: |fatal runtime error)"
+    r"^(note: |stack backtrace:|thread '|panicked at |Error:|EXIT: |libbpf: |fatal runtime error|thread caused )"
 )
-_SECOND_HAND = ("Any { .. }", "PoisonError", "RecvError", "SendError", "a scoped thread panicked", "JoinError")
+_SECOND_HAND = (
+    *("Any { .. }", "PoisonError", "RecvError", "SendError", "a scoped thread panicked", "JoinError"),
+    *("panic in a destructor during cleanup", "panic in a function that cannot unwind"),
+)
 _CHAIN_ENDS = re.compile(r"^([Ss]tack backtrace:|Location:|Backtrace|note: |EXIT: |libbpf: |Error: |thread ')")
+_NEXT_LOGGED = re.compile(rf"^\[?\(?{_LEVEL}\b[\]) ]")
 _NUMBERED = re.compile(r"^\d+:\s+")
 _DUMP = re.compile(r"^DEBUG DUMP$")
 _RULER = re.compile(r"^[=\-*#]{8,}$")
@@ -50,8 +57,9 @@ _LIBBPF_FAULT = re.compile(
 )
 _LIBBPF_GENERAL = re.compile(  # follow what told the reason
     r"failed to load (object|BPF skeleton)|: failed to load: -?\w+$|BPF program load failed|failed to auto-?attach"
-    r"|failed to attach|failed to (open|create) (object|BPF skeleton)|skipping|will be ignored|falling back"
+    r"|failed to attach|failed to (open|create) (object|BPF skeleton)"
 )
+_LIBBPF_HARMLESS = re.compile(r"skipping|will be ignored|falling back")
 _CRASH = re.compile(  # sanitisers, assert(3), glibc, Rust's runtime, ld.so, getopt(3)
     r"==\d+==\s*ERROR: \w*Sanitizer|runtime error: |[Aa]ssertion .*failed|\*\*\* .* \*\*\*|fatal runtime error"
     r"|has overflowed its stack|memory allocation of \d+ bytes failed|double free or corruption|^(malloc|free|realloc|"
@@ -92,7 +100,7 @@ def _lines(text: str) -> list[str]:
     lines: list[str] = []
     inside = rulers = 0
     for raw in re.split(r"[\r\n]+(?=\n)|\r\n|\n|\r", _TERMINAL.sub("", text)):
-        line = _STAMP.sub("", raw[:_LONGEST_LINE].expandtabs(4).rstrip())
+        line = _LOGGED_LIBBPF.sub("", _STAMP.sub("", raw[:_LONGEST_LINE].expandtabs(4).rstrip()))
         if _DUMP.match(line.strip()):
             inside, rulers = 1, 0
         elif inside:
@@ -159,7 +167,7 @@ def _panic(lines: Sequence[str]) -> tuple[int, str] | None:
 def _panic_at(lines: Sequence[str], start: int) -> str:
     match = _PANIC.match(lines[start].strip())
     head = (match[1] or match[2] or "") if match else ""
-    more = list(_message(lines[start + 1 :]))
+    more = list(_message(lines[start + 1 : start + 1 + _MOST_LINES]))
     if head.startswith("'"):
         whole = "\n".join([head, *more])
         for end in range(1, len(whole.split("\n")) + 1):
@@ -201,7 +209,7 @@ def _chain(texts: Sequence[str]) -> list[str]:
     """Causes: numbered ones, each of which may go on in further lines, or else a single one."""
     chain: list[str] = []
     for text in texts:
-        if _CHAIN_ENDS.match(text) or (chain and not text):
+        if _CHAIN_ENDS.match(text) or _NEXT_LOGGED.match(text) or (chain and not text):
             break
         if text and (not chain or _NUMBERED.match(text)):
             chain.append(_NUMBERED.sub("", text))
@@ -212,15 +220,17 @@ def _chain(texts: Sequence[str]) -> list[str]:
 
 def _libbpf(lines: Sequence[str]) -> str:
     """The line of libbpf that told why a program cannot be loaded; of the verifier's log its last but for figures."""
-    found = general = ""
+    found = general = harmless = ""
     program = ""
     for place, line in enumerate(lines):
         text = line.strip()
         if _LOG_BEGINS in text:
             program = text.partition(_LOG_BEGINS)[0].strip()
         elif _LIBBPF.match(text) and _LIBBPF_FAULT.search(text):
-            if _LIBBPF_GENERAL.search(text):
-                general = text
+            if _LIBBPF_HARMLESS.search(text):
+                harmless = text
+            elif _LIBBPF_GENERAL.search(text):
+                general = general if "program load failed" in general else text  # names program and error
             else:
                 found = text
         if _PROCESSED.match(text):
@@ -228,7 +238,7 @@ def _libbpf(lines: Sequence[str]) -> str:
             if said:
                 found = f"{program or 'verifier:'} {said}".strip()
                 program = ""
-    return found or general
+    return found or general or harmless
 
 
 def _is_verdict(text: str) -> bool:
@@ -236,9 +246,9 @@ def _is_verdict(text: str) -> bool:
 
 
 def _loud(lines: Sequence[str]) -> str:
-    """The last line that was logged as an error."""
-    for line in reversed(lines):
+    """The last line that was logged as an error, with its causes."""
+    for place, line in reversed(list(enumerate(lines))):
         match = _LOGGED.match(line.strip())
         if match and match[1].upper() in _LOUD:
-            return line.strip()[match.end() :]
+            return _error([line.strip()[match.end() :], *lines[place + 1 :]], 0)
     return ""

@@ -2,6 +2,8 @@
 # ruff: noqa: E501, ISC004  # texts as programs print them
 """The line that told why a scheduler ended, out of texts as Rust, anyhow, libbpf, C and sanitisers print them."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +168,33 @@ CPU 0   : nr_run=1 flags=0x0 cpu_rel=0 ops_qseq=1 pnt_seq=2
         ("10:00:00 [ERROR] no topology\n10:00:00 [INFO] bye\n", "no topology"),
         ("[2026-01-01T10:00:00Z ERROR scx_rusty] no topology\n", "no topology"),
         ("10:00:00 [INFO] x\n10:00:01 Error: no topology\n", "Error: no topology"),
+        # libbpf's lines, by the logger of the Rust schedulers
+        (
+            "12:00:00 [WARN] libbpf: extern (func ksym) 'f': not found in kernel or module BTFs\n"
+            "12:00:00 [WARN] libbpf: failed to load object 'bpf_bpf'\n" + LOADING,
+            "libbpf: extern (func ksym) 'f': not found in kernel or module BTFs; Error: Failed to load BPF program: "
+            "Invalid argument (os error 22)",
+        ),
+        (
+            "2026-01-01T10:00:00Z  WARN scx_utils::libbpf_logger: libbpf: map 'x': failed to create: -EPERM\nError: y\n",
+            "libbpf: map 'x': failed to create: -EPERM; Error: y",
+        ),
+        (
+            "[ERROR] libbpf: prog 'x': BPF program load failed: -EACCES\n[ERROR] libbpf: failed to load object 'y'\n",
+            "libbpf: prog 'x': BPF program load failed: -EACCES",
+        ),
+        # a logged error's causes
+        (
+            "10:00:00 [ERROR] cannot run\n\nCaused by:\n    0: mid\n    1: busy\n10:00:01 [INFO] bye\n",
+            "cannot run: mid: busy",
+        ),
+        # a panic after a panic, in Rust's own words
+        (
+            f"thread 'main' panicked at a.rs:1:1:\nboom\n{NOTE}thread 'main' panicked at library/core/src/panicking.rs:2:5:\n"
+            "panic in a function that cannot unwind\nthread caused non-unwinding panic. aborting.\n",
+            "panicked at a.rs:1:1: boom",
+        ),
+        ("thread 'it's one' panicked at a.rs:1:1:\nboom\n", "panicked at a.rs:1:1: boom"),
         # nothing told
         ("one\ntwo\n" + NOTE, "two"),
         ("", ""),
@@ -193,6 +222,12 @@ def test_the_reason_of_an_exit_is_the_one_told():
 def test_figures_are_no_complaint():
     assert complaint("local=1 global=2\nEXIT: unregistered from user space\n") == ""
     assert complaint("slots=4 nice=2") == ""
+
+
+def test_a_message_without_end_takes_no_time():
+    start = time.process_time()
+    assert last_words("thread 'main' panicked at 'abc\n" + "y, z\n" * 20_000).startswith("panicked: 'abc y, z")
+    assert time.process_time() - start < 2.0  # it took eleven seconds
 
 
 @given(
