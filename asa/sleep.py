@@ -100,9 +100,11 @@ class SleepWatch:
         (sleeping,) = signal.body
         if not sleeping:
             self._woken()
-        elif not self.asleep:
-            self.asleep, self._jumped = True, False
-            self._since_ns, self._suspended_ns = self._clock.monotonic_ns(), self._clock.suspended_ns()
+            return
+        self._jumped = False  # said again while asleep, the `false` between was lost: this is the next sleep
+        self._since_ns, self._suspended_ns = self._clock.monotonic_ns(), self._clock.suspended_ns()
+        if not self.asleep:
+            self.asleep = True
             try:
                 self._before()
             finally:

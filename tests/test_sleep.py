@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from asa.bus import Bus, BusError, Method, Object
+from asa.bus import Bus, BusError, Method, Object, Rule
 from asa.sleep import LOGIND, MANAGER, PATH, SleepWatch
 
 LIMIT_S = 30.0
@@ -274,6 +274,22 @@ def test_between_a_suspend_and_the_hibernation_after_it_the_machine_still_sleeps
     assert sleeper.watch.asleep
     sleeper.later(2.0)
     assert not sleeper.watch.asleep
+
+
+def test_a_sleep_announced_right_after_one_whose_end_was_lost_lasts_until_it_is_over(logind, sleeper):
+    heard = []
+    sleeper.bus.watch(Rule(sender=LOGIND, path=PATH, interface=MANAGER, member="PrepareForSleep"), heard.append)
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: len(heard) == 1)
+    sleeper.later(1.0, slept_s=3600.0)  # no `false`, and the lid is shut again
+    sleeper.later(8.0)
+    logind.says(True)
+    turn(logind, sleeper, until=lambda: len(heard) == 2)
+    sleeper.later(60.0)  # hooks take as long
+    assert (sleeper.watch.asleep, sleeper.did) == (True, ["before"])
+    sleeper.later(1.0, slept_s=60.0)
+    sleeper.later(11.0)
+    assert (sleeper.watch.asleep, sleeper.did) == (False, ["before", "after"])
 
 
 @pytest.mark.parametrize("tells", [True, False])
