@@ -34,7 +34,7 @@ class Limit:
         if self.kind is Heeded.WEIGHT:
             return f"{self.group} ({self.kind} {self.value})"
         quota, _, period = self.value.partition(" ")
-        return f"{self.group} ({self.kind} {int(quota) / int(period):.2g} CPUs)"
+        return f"{self.group} ({self.kind} {int(quota) / int(period):.4g} CPUs)"
 
 
 def found(sys: Path) -> tuple[Limit, ...]:

@@ -42,6 +42,8 @@ def group(tmp_path):
         ("docker/2b1a", {"max": "50000 100000"}, "docker/2b1a (cpu.max 0.5 CPUs)"),
         ("system.slice/docker-1f0c.scope", {"max": "250000 100000"}, "(cpu.max 2.5 CPUs)"),
         ("system.slice/backup.service", {"max": "20000 100000"}, "system.slice/backup.service (cpu.max 0.2 CPUs)"),
+        ("docker/2b1a", {"max": "12800000 100000"}, "docker/2b1a (cpu.max 128 CPUs)"),
+        ("docker/2b1a", {"max": "1250000 100000"}, "docker/2b1a (cpu.max 12.5 CPUs)"),
         ("system.slice/backup.service", {"weight": "20"}, "system.slice/backup.service (cpu.weight 20)"),
         ("machine.slice/machine-vm.scope", {"weight": "500"}, "(cpu.weight 500)"),
         (f"{USER}/app.slice/build.service", {"weight": "10"}, "(cpu.weight 10)"),
