@@ -22,6 +22,8 @@ _VIRTUAL = re.compile(
     r"macvtap|ipvlan|ipvtap|vxlan|geneve|gre|erspan|sit|tunl|ip6tnl|ip6gre|ip6_vti|ip_vti|ifb|imq|dummy|nlmon|vrf|"
     r"hsr|bat|qmimux|rmnet|lowpan|mpls)[\w-]*|.*[.:@].*"
 )
+_RADIO = ("801", "802", "803", "804")  # a monitor's, ARPHRD_IEEE80211 and after: it hears its card's frames again
+_STAND_IN = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")  # phys_port_name of a port that stands for a virtual function
 _ETHERNET = "1"  # ARPHRD_ETHER, include/uapi/linux/if_arp.h; tunnels have types of their own
 
 
@@ -57,6 +59,8 @@ class Interfaces:
         link = self._text(name, "iflink")
         if link and link != self._text(name, "ifindex"):
             return False  # upon another one, with its parent's device: a port of a switch chip (net/dsa)
+        if self._text(name, "type") in _RADIO or _STAND_IN.fullmatch(self._text(name, "phys_port_name")):
+            return False
         return not self._has(name, "master/device")  # whose counters hold its ports': netvsc, net_failover
 
     def _stands_alone(self, name: str) -> bool:

@@ -102,6 +102,20 @@ def test_a_virtual_function_below_a_card_that_counts_it_is_left_out(net):
     assert net.counted("eth0", "enP1s1") == {"eth0"}
 
 
+def test_a_monitor_of_a_radio_hears_its_cards_frames_again(net):
+    net.add("wlan0", device=True, uevent="DEVTYPE=wlan\n")
+    net.add("wlan0mon", device=True, kind="803", uevent="DEVTYPE=wlan\n")
+    net.add("ap0", device=True, uevent="DEVTYPE=wlan\n")  # traffic of its own
+    assert net.counted("wlan0", "wlan0mon", "ap0") == {"wlan0", "ap0"}
+
+
+def test_a_port_that_stands_for_a_virtual_function_is_its_cards_traffic(net):
+    net.add("enp1s0f0np0", device=True, phys_port_name="p0\n")
+    net.add("enp1s0f0npf0vf1", device=True, phys_port_name="pf0vf1\n")
+    net.add("eth7", device=True, phys_port_name="c1pf0sf88\n")
+    assert net.counted("enp1s0f0np0", "enp1s0f0npf0vf1", "eth7") == {"enp1s0f0np0"}
+
+
 def test_without_hardware_what_stands_alone_counts(net):
     net.add("eth0")  # a pair's end in a container, its other end elsewhere
     net.add("tun0", kind="65534", tun_flags="0x1001\n")
