@@ -111,7 +111,11 @@ def merged(shipped: Manifest, own: Manifest, path: str) -> Manifest:
             allowed = "a file that the packaged manifest does not have"
             raise InputError(path=path, key="settings", value=name, allowed=allowed)
     ours = {entry.name: entry for entry in own.schedulers}
+    kernels = [entry.name for entry in shipped.schedulers if isinstance(entry.source, Kernel)]
     for index, entry in enumerate(own.schedulers):
+        if entry.name in kernels:
+            allowed = "another name: this one is the kernel's own scheduler, which nothing replaces"
+            raise InputError(path=path, key=f"schedulers[{index}].name", value=entry.name, allowed=allowed)
         if isinstance(entry.source, Kernel):
             allowed = "a scheduler with a program of its own"
             raise InputError(path=path, key=f"schedulers[{index}].source", value="kernel", allowed=allowed)

@@ -85,6 +85,7 @@ def test_settings_of_ones_own_are_put_back_too(own, monkeypatch):
     ("text", "told"),
     [
         ("schedulers:\n  - name: eevdf", r"schedulers\[0\]"),
+        ("schedulers:" + ENTRY.format(name="eevdf", ops="mine"), r"schedulers\[0\].name: 'eevdf'.*the kernel's own"),
         (OWN + ENTRY.format(name="scx_mine", ops="other"), r"schedulers\[0\].name: 'scx_mine'.*each one once"),
         ("schedulers:" + ENTRY.format(name="scx_mine", ops="lavd"), r"schedulers\[0\].ops: 'lavd'.*each one once"),
         (OWN.replace("{kind: host, reason: it is made up}", "{kind: kernel}"), "a program of its own"),
