@@ -313,7 +313,12 @@ def _yaml_words(error: yaml.YAMLError) -> str:
 def _as_input_error(error: msgspec.ValidationError, data: object, into: type, name: str) -> InputError:
     # msgspec says "Expected `int`, got `str` - at `$.voting.window_s`"; take the path apart to show value and choices
     message, _, where = str(error).partition(" - at `")
-    key, value, whole = _resolve(re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where), data, into)
+    steps = re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where)
+    lacking = re.fullmatch(r"Object missing required field `(.*)`", message, re.DOTALL)
+    key, value, whole = _resolve(steps, data, into)
+    tags = _tags(whole, lacking[1]) if lacking else None
+    if lacking and tags is not None:
+        key, value, whole = _join(key, lacking[1]), None, tags
     unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
     if unknown:
         target = _plain(whole, value)
@@ -323,7 +328,9 @@ def _as_input_error(error: msgspec.ValidationError, data: object, into: type, na
         return InputError(path=name, key=key, value=brief(value), allowed=f"one of the keys {names}")
     from asa import accepted  # reads types at length, which only a fault asks for
 
-    said = _EXPECTED.match(message) is not None  # else by a check of the type's own, in its own words
+    said = (
+        tags is not None or _EXPECTED.match(message) is not None
+    )  # else by a check of the type's own, in its own words
     allowed = (said and accepted.words(whole)) or message[0].lower() + message[1:]
     return InputError(path=name, key=key, value=brief(value), allowed=allowed)
 
@@ -332,6 +339,9 @@ def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str,
     """Key path, value and type where `steps` lead; `[...]` stands for some key of a mapping: the first that fails."""
     key = ""
     for field, index in steps:
+        tags = _tags(target, field)
+        if tags is not None and isinstance(data, dict):
+            return f"{key}.{field}".lstrip("."), data.get(field), tags
         target = _plain(target, data)
         if index == "..." and isinstance(data, dict):
             target = (typing.get_args(target) or (object,))[-1]
@@ -360,6 +370,15 @@ def _plain(target: Any, data: Any) -> Any:
             target = next((arm for arm in arms if _has_tag(arm, data)), arms[0])
         else:
             return target
+
+
+def _tags(target: Any, field: str) -> Any:
+    """The words of `field` where they say which struct of a union it is; else None."""
+    is_union = isinstance(target, types.UnionType) or typing.get_origin(target) is typing.Union
+    arms = typing.get_args(target) if is_union else (target,)
+    facts = [arm.__struct_config__ for arm in arms if _is_struct(arm)]
+    tags = tuple(one.tag for one in facts if field and one.tag_field == field)
+    return typing.cast("Any", typing.Literal)[tags] if tags else None
 
 
 def _has_tag(target: Any, data: Any) -> bool:
