@@ -120,9 +120,12 @@ class Portfolio:
         found.never = frozenset(limits.never)
         for index, name in enumerate(limits.never):
             full = SchedulerName(name)
-            if full.bare == EEVDF or full.mode not in found.modes().get(full.bare, ()):
+            modes = found.modes().get(full.bare, ())
+            if full.bare == EEVDF or full.mode not in modes:
                 known = [one for one in found.names() if one != EEVDF]
                 allowed = f"one of {', '.join(known)}, or one of its modes, as `{known[0]}:performance`"
+                if full.bare in known:
+                    allowed = ", ".join([full.bare, *(f"{full.bare}:{mode}" for mode in modes)])
                 raise InputError(path="settings", key=f"switch.never[{index}]", value=name, allowed=allowed)
         return found
 

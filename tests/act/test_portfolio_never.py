@@ -30,7 +30,13 @@ def test_with_and_without_a_mode(tmp_path, never, barred):
             portfolio.open(name)
 
 
-@pytest.mark.parametrize("name", ["scx_lawd", "scx_lavd:fast", "eevdf"])
+def test_a_mode_that_there_is_not_is_told_the_modes(tmp_path):
+    allowed = "scx_lavd, scx_lavd:default, scx_lavd:performance, scx_lavd:powersave, scx_lavd:autopilot$"
+    with pytest.raises(InputError, match=rf"switch.never\[0\]: 'scx_lavd:fast' is not accepted; allowed: {allowed}"):
+        Portfolio.of_host(SwitchSettings(never=("scx_lavd:fast",)), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["scx_lawd", "scx_lawd:fast", "eevdf", "eevdf:default"])
 def test_a_name_that_there_is_not_is_one_clear_line(tmp_path, name):
     with pytest.raises(
         InputError, match=rf"switch.never\[1\]: '{name}' is not accepted; allowed: one of scx_"
