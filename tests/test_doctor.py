@@ -282,6 +282,13 @@ def test_lockdown_by_the_command_line_where_securityfs_is_not_mounted(places):
     assert findings(places)["lockdown"].level is Level.MISSING
 
 
+def test_a_kernel_without_lockdown_does_not_heed_the_command_line(places):
+    (places.proc / "cmdline").write_text("root=/dev/vda quiet lockdown=confidentiality\n")
+    (places.sys / "kernel/security").mkdir(parents=True)
+    (places.sys / "kernel/security/lsm").write_text("capability,yama,bpf")
+    assert "lockdown" not in findings(places)
+
+
 def test_malformed_type_information_is_named(places):
     assert "is missing" in findings(places)["BTF"].text
     (places.sys / "kernel/btf").mkdir(parents=True)

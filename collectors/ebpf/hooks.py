@@ -70,6 +70,9 @@ def lockdown(sys: Path, proc: Path | None = None) -> str:
     try:
         found = re.search(r"\[(\w+)\]", _text(sys / "kernel/security/lockdown"))
     except SourceError:
+        lsm = sys / "kernel/security/lsm"
+        if os.path.exists(lsm) and not os.path.exists(lsm.with_name("lockdown")):  # noqa: PTH110  # never raises
+            return ""  # securityfs is there: a kernel without it does not know the word
         try:
             found = re.search(r"(?:^|\s)lockdown=(\w+)", _text(proc / "cmdline") if proc is not None else "")
         except SourceError:
