@@ -18,7 +18,7 @@ from asa.act.priority import goes_first
 from asa.act.undo import UndoJournal
 from asa.book import Book, session_header
 from asa.clock import SystemClock
-from asa.core.decision import Decision, Order, OrderKind, SchedulerName, bar
+from asa.core.decision import Decision, Order, OrderKind, Permit, SchedulerName, bar
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
@@ -30,7 +30,7 @@ from asa.journal import Journal, Told
 from asa.lateness import LateTicks
 from asa.meter import Meter
 from asa.model import Model
-from asa.pipeline import Rules, State
+from asa.pipeline import Setup, State
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from collectors.running import Absence, RunDelay
@@ -59,8 +59,8 @@ class Assembly:
     status: StatusFile
     book: Book
     settings: config.Settings
-    rules: Rules
-    model: Model  # that `rules` judge by
+    setup: Setup
+    model: Model  # that `setup` judges by
     meter: Meter
     books: Books
     remote: "Remote | None"  # the root helper switches
@@ -90,18 +90,18 @@ class Assembly:
         why_not, no_gate, kind = _means(places, settings.switch, remote, observe=observe, shadow=shadow)
         meter, clock = Meter(places.proc), SystemClock()
         model = Model.first(settings, places, say)
-        rules = _rules(
-            settings, portfolio, model, meter, places, may_switch=not why_not, gate=not no_gate, shadow=shadow
+        setup = _setup(
+            settings, portfolio, model, meter, places, Permit(switch=not why_not, stand_by=not no_gate), shadow=shadow
         )
-        bars = _bars(places.state / _STANDING, rules, clock, say)
-        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, rules, say))
+        bars = _bars(places.state / _STANDING, setup, clock, say)
+        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, setup, say))
         status = StatusFile(places.run)
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
         sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock)
         book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
-            book.begin(session_header(places, clock.wall_ns(), settings, rules, model.sha256, books))
+            book.begin(session_header(places, clock.wall_ns(), settings, setup, model.sha256, books))
         except BaseException:  # also KeyboardInterrupt: compiling probes takes seconds
             sampler.close()
             status.close()
@@ -119,7 +119,7 @@ class Assembly:
             status=status,
             book=book,
             settings=settings,
-            rules=rules,
+            setup=setup,
             model=model,
             meter=meter,
             books=books,
@@ -141,8 +141,8 @@ class Assembly:
         heed = Heed(self.places.sys, lambda settings: _portfolio(settings, self.places).entries(), say)
 
         def publish(agent: Agent, decision: Decision) -> None:
-            if agent.counts.ticks % _LOOK_TICKS == 1 or agent.rules.table.limited != heed.out:
-                agent.rules = heed.apply(agent.rules, self.settings)
+            if agent.counts.ticks % _LOOK_TICKS == 1 or agent.setup.table.limited != heed.out:
+                agent.setup = heed.apply(agent.setup, self.settings)
             for line in self.sampler.news():
                 say(line)
             status = reporter.status(agent, decision)
@@ -152,7 +152,7 @@ class Assembly:
             on_decision(decision)
 
         return Agent(
-            rules=self.rules,
+            setup=self.setup,
             sampler=self.sampler,
             switcher=self.switcher,
             clock=self.clock,
@@ -174,27 +174,17 @@ class Assembly:
             state=State(books=self.books),
         )
 
-    def reload(self) -> Rules:
+    def reload(self) -> Setup:
         """Settings, manifest, table and model read anew. Raises AsaError; then nothing has changed."""
         settings = _settings(self.config_path, self.places, None)
         portfolio = _portfolio(settings, self.places)
-        may_switch, gate = self.may_switch, not self.no_gate
+        permit = Permit(switch=self.may_switch, stand_by=not self.no_gate)
         if self.remote is not None:
             permit = self.remote.permit()
-            may_switch, gate = permit.switch, permit.stand_by
         model = Model.wanted(settings, self.places)
-        rules = _rules(
-            settings,
-            portfolio,
-            model,
-            self.meter,
-            self.places,
-            may_switch=may_switch,
-            gate=gate,
-            shadow=self.shadow,
-        )
-        self.settings, self.rules, self.model = settings, rules, model
-        return rules
+        setup = _setup(settings, portfolio, model, self.meter, self.places, permit, shadow=self.shadow)
+        self.settings, self.setup, self.model = settings, setup, model
+        return setup
 
     def close(self) -> None:
         """Give everything back. The switcher has rested already (`Agent.run`). Raises JournalError, all the same."""
@@ -216,15 +206,15 @@ class Assembly:
         return Told(
             monotonic_ns=monotonic_ns,
             settings=wire.json_text(self.settings),
-            table=self.rules.table.path,
+            table=self.setup.table.path,
             model=self.model.sha256,
-            versions=dict(self.rules.versions),
+            versions=dict(self.setup.versions),
         )
 
     def _journal_again(self, agent: Agent) -> Journal | None:
         state, now_ns = agent.state, self.clock.wall_ns()
         return self.book.again(
-            session_header(self.places, now_ns, self.settings, agent.rules, self.model.sha256, state.books)
+            session_header(self.places, now_ns, self.settings, agent.setup, self.model.sha256, state.books)
         )
 
     def _orders(self) -> tuple[Order, ...]:
@@ -233,7 +223,7 @@ class Assembly:
         return tuple(one for one in orders if one.kind is not OrderKind.SWITCH or not self._barred(one.scheduler))
 
     def _barred(self, name: SchedulerName | None) -> bool:
-        return name is not None and bool(bar(name, self.rules.table.never))
+        return name is not None and bool(bar(name, self.setup.table.never))
 
 
 def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
@@ -249,21 +239,21 @@ def _settings(
     return msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
 
 
-def _bars(path: Path, rules: Rules, clock: SystemClock, say: Callable[[str], None]) -> penalties.Bars:
+def _bars(path: Path, setup: Setup, clock: SystemClock, say: Callable[[str], None]) -> penalties.Bars:
     try:
         bars = penalties.load(path)
-        return penalties.refresh(bars, wall_ns=clock.wall_ns(), versions=rules.versions)
+        return penalties.refresh(bars, wall_ns=clock.wall_ns(), versions=setup.versions)
     except InputError as error:
         _move_away(path, error, say)
         return penalties.Bars()
 
 
-def _lessons(path: Path, rules: Rules, say: Callable[[str], None]) -> learning.Lessons:
+def _lessons(path: Path, setup: Setup, say: Callable[[str], None]) -> learning.Lessons:
     try:
-        return learning.begin(learning.load(path), rules.versions)
+        return learning.begin(learning.load(path), setup.versions)
     except InputError as error:
         _move_away(path, error, say)
-        return learning.begin(learning.Learning(), rules.versions)
+        return learning.begin(learning.Learning(), setup.versions)
 
 
 def _move_away(path: Path, error: InputError, say: Callable[[str], None]) -> None:
@@ -296,17 +286,16 @@ def _switcher(
     return choice.switcher(kind, portfolio=portfolio, undo=undo, clock=clock, limits=limits, places=places)
 
 
-def _rules(
+def _setup(
     settings: config.Settings,
     portfolio: Portfolio,
     model: Model,
     meter: Meter,
     places: paths.Places,
+    permit: Permit,
     *,
-    may_switch: bool,
-    gate: bool,
     shadow: bool,
-) -> Rules:
+) -> Setup:
     # What failed or was slow on one kernel or machine may do well on the next.
     release, cpu = os.uname().release, host.cpu_model()
     present = table.Present.of(portfolio, release)
@@ -314,17 +303,16 @@ def _rules(
     mapping = replace(mapping, never=portfolio.never)
     classifier = model.classifier
     mapping.check(classifier.classes)
-    return Rules(
+    return Setup(
         classifier=meter.classifier(classifier),
         table=mapping,
         voting=settings.voting,
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
-        may_switch=may_switch,
+        permit=replace(permit, stand_by=permit.stand_by and not shadow),
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,
-        may_stand_by=gate and not shadow,
         shadow=shadow,
         versions={name: f"{record.sha256} on {release}, {cpu}" for name, record in portfolio.records().items()},
     )

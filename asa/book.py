@@ -17,7 +17,7 @@ from asa.act.kernel import sched_ext_state
 from asa.core.errors import JournalError, JournalLostError
 from asa.decide.books import Books
 from asa.journal import Journal, SessionHeader
-from asa.pipeline import Rules
+from asa.pipeline import Setup
 
 _BESIDE = ("-wal", "-shm")  # ends of what SQLite keeps beside a file in WAL mode (https://sqlite.org/walformat.html)
 
@@ -112,7 +112,7 @@ def session_header(
     places: paths.Places,
     started_ns: int,
     settings: config.Settings,
-    rules: Rules,
+    setup: Setup,
     model: str,
     books: Books,
 ) -> SessionHeader:
@@ -125,12 +125,12 @@ def session_header(
         kernel=os.uname().release,
         cpus=host.cpus(),
         scheduler=state.ops if state is not None else "",
-        mode="shadow" if rules.shadow else "switching" if rules.may_switch else "observing",
+        mode="shadow" if setup.shadow else "switching" if setup.permit.switch else "observing",
         settings=wire.json_text(settings),
-        table=rules.table.path,
+        table=setup.table.path,
         model=model,
-        versions=dict(rules.versions),
+        versions=dict(setup.versions),
         standing=wire.json_text(books.bars),
-        stand_by=rules.may_stand_by,
+        stand_by=setup.permit.stand_by,
         learning=wire.json_text(books.lessons.kept),
     )

@@ -23,6 +23,7 @@ from asa.core.decision import (
     ExitKind,
     Order,
     OrderKind,
+    Permit,
     Reason,
     SchedulerExit,
     SchedulerName,
@@ -36,7 +37,7 @@ from asa.decide.learning import Learning
 from asa.decide.penalties import Bars
 from asa.journal import Journal, Told
 from asa.meter import Meter, Part
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 
 _Kept = TypeVar("_Kept")
 
@@ -65,19 +66,11 @@ class Counts:
     lately: deque[tuple[int, SwitchEvent]] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permit:
-    """What the agent may do now."""
-
-    switch: bool
-    stand_by: bool
-
-
 @dataclass(slots=True, kw_only=True)
 class Agent:
     """The agent's loop. `say` gets one line for each thing worth a line; `publish` is called after every tick."""
 
-    rules: Rules
+    setup: Setup
     sampler: Sampler
     switcher: Switcher | None
     clock: Clock
@@ -85,14 +78,14 @@ class Agent:
     journal: Journal | None
     say: Callable[[str], None]
     publish: Callable[["Agent", Decision], None]
-    reload: Callable[[], Rules]
+    reload: Callable[[], Setup]
     meter: Meter = field(default_factory=Meter)
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
     keep_bars: Callable[[Bars], None] = lambda _: None  # raises AsaError when it cannot be written
     keep_learning: Callable[[Learning], None] = lambda _: None  # the same
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
-    told: Callable[[int], Told] | None = None  # what the rules came from, since the sample of that time
-    permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as the rules
+    told: Callable[[int], Told] | None = None  # what the setup came from, since the sample of that time
+    permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as in `setup`
     journal_again: Callable[["Agent"], Journal | None] = lambda _: None  # another one, after one failed or none began
     late: Callable[[int, int], str] = lambda _start_ns, _end_ns: ""  # of a tick; a line about ticks that come late
     cost_every: int = 60  # ticks: how often the costs of one are journalled
@@ -150,7 +143,7 @@ class Agent:
         news, self._news = tuple(self._news), []
         orders, self._orders = tuple(self._orders), []
         before, sizes = self.state.books.bars, dict(self._sizes)
-        self.state = step(self.rules, self.state, sample, news, orders, sizes)
+        self.state = step(self.setup, self.state, sample, news, orders, sizes)
         self.meter.lap(Part.STEP)
         decision = self.state.decision
         assert decision is not None  # noqa: S101  # step always decides
@@ -176,9 +169,9 @@ class Agent:
             gc.collect()  # see _tidied
 
     def _heed(self, permit: Permit | None) -> None:
-        if permit is None or permit == Permit(switch=self.rules.may_switch, stand_by=self.rules.may_stand_by):
+        if permit is None or permit == self.setup.permit:
             return
-        self.rules = replace(self.rules, may_switch=permit.switch, may_stand_by=permit.stand_by)
+        self.setup = replace(self.setup, permit=permit)
         last = self.state.sample
         if last is not None:
             self._tell(Told(monotonic_ns=last.monotonic_ns, may_switch=permit.switch, may_stand_by=permit.stand_by))
@@ -333,7 +326,7 @@ class Agent:
 
     def _reload(self) -> None:
         try:
-            self.rules = self.reload()
+            self.setup = self.reload()
         except AsaError as error:
             self.say(f"{error}; keeping the settings in force")
             return

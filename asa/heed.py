@@ -8,7 +8,7 @@ from pathlib import Path
 from asa.act import limits
 from asa.act.manifest import SchedulerEntry
 from asa.config import Settings
-from asa.pipeline import Rules
+from asa.pipeline import Setup
 
 
 class Heed:
@@ -25,8 +25,8 @@ class Heed:
         self._settings: Settings | None = None
         self._entries: tuple[SchedulerEntry, ...] = ()
 
-    def apply(self, rules: Rules, settings: Settings) -> Rules:
-        """The rules for now. They are the same object when nothing has changed."""
+    def apply(self, setup: Setup, settings: Settings) -> Setup:
+        """The setup for now. It is the same object when nothing has changed."""
         if settings is not self._settings:  # read anew, and the manifest with them
             self._settings, self._entries = settings, self._manifest(settings)
         there = limits.found(self._sys) if settings.switch.respect_limits else ()
@@ -35,4 +35,4 @@ class Heed:
         if out != self.out:
             self._say(self.words or "limits of CPU time are in force no longer: all schedulers may be chosen")
             self.out = out
-        return rules if out == rules.table.limited else replace(rules, table=replace(rules.table, limited=out))
+        return setup if out == setup.table.limited else replace(setup, table=replace(setup.table, limited=out))

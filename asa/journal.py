@@ -86,7 +86,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     may_switch: bool | None = None  # from then on, as the next one; None: as before
     may_stand_by: bool | None = None
 
-    def rules_changed(self) -> bool:
+    def setup_changed(self) -> bool:
         """Whether anything but an order or sizes is in it."""
         given = (self.versions, self.may_switch, self.may_stand_by)
         return bool(self.settings or self.table or self.model) or any(one is not None for one in given)

@@ -18,6 +18,7 @@ from asa.core.decision import (
     EEVDF,
     Decision,
     Order,
+    Permit,
     Probabilities,
     Reason,
     SchedulerName,
@@ -39,19 +40,21 @@ from models import features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What does not change from tick to tick. `name_of_ops` turns a name in sysfs into the manifest's (pure)."""
+class Setup:
+    """What the step goes by. It stands from tick to tick, but for the permit and the limits in the table.
+
+    `name_of_ops` turns a name in sysfs into the manifest's (pure).
+    """
 
     classifier: Classifier
     table: MappingTable
     voting: Voting
     policy: PolicySettings
     name_of_ops: Callable[[str], SchedulerName | None]
-    may_switch: bool
+    permit: Permit
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
-    may_stand_by: bool = False  # the gate works here
     shadow: bool = False  # what is chosen is never attached: what was chosen last counts as what runs
     versions: Mapping[str, str] = field(default_factory=dict)  # scheduler, without a mode -> hash of its file
 
@@ -70,7 +73,7 @@ class State:
 
 
 def step(
-    rules: Rules,
+    setup: Setup,
     previous: State,
     sample: RawSample,
     news: Iterable[SwitchEvent] = (),
@@ -87,34 +90,34 @@ def step(
         previous.books, policy=policy.powered(previous.books.policy, sample.battery_saver, sample.on_battery)
     )
     for event in news:
-        books = policy.learn(books, event, wall_ns=now.wall_ns, rules=rules)
+        books = policy.learn(books, event, wall_ns=now.wall_ns, setup=setup)
     running = books.policy.running
-    current = scheduler_in_force(sample.sched_ext, rules.name_of_ops, None if rules.shadow else running)
-    believed = (running or EEVDF) if rules.shadow and current is not None else current
+    current = scheduler_in_force(sample.sched_ext, setup.name_of_ops, None if setup.shadow else running)
+    believed = (running or EEVDF) if setup.shadow and current is not None else current
     for order in orders:
         books = policy.obey(books, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample)
     if derived is None:
         books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)
-    judged = rules.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
+    judged = setup.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     probabilities = None if judged is None else judged.probabilities
     before = previous.votes if derived is not None else voting.FilterState()
-    votes = voting.take(before, rules.voting, now.monotonic_ns, judged, current=books.policy.workload)
+    votes = voting.take(before, setup.voting, now.monotonic_ns, judged, current=books.policy.workload)
     signals = _signals(sample, derived)
     tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=previous.readiness.chosen)
-    books, verdict = policy.decide(books, tick, now, rules)
+    books, verdict = policy.decide(books, tick, now, setup)
     readiness = previous.readiness
-    if rules.may_stand_by:
-        readiness = standbys.observe(readiness, probabilities, now.monotonic_ns, rules.voting.window_s)
+    if setup.permit.stand_by:
+        readiness = standbys.observe(readiness, probabilities, now.monotonic_ns, setup.voting.window_s)
         pressure = None if derived is None else derived.pressure_memory_some_share
-        readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, pressure, rules)
+        readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, pressure, setup)
     decision = _decision(sample, probabilities, votes.vote, books.policy.workload, verdict)
     return State(
         sample=sample,
         seen=seen,
         votes=votes,
-        books=replace(books, lessons=_learned(previous, books, verdict, now, rules, gap=derived is None)),
+        books=replace(books, lessons=_learned(previous, books, verdict, now, setup, gap=derived is None)),
         readiness=readiness,
         decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
@@ -127,28 +130,28 @@ def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
 
 
 def _stand_by(
-    readiness: standbys.Readiness, books: Books, sample: RawSample, memory_pressure: float | None, rules: Rules
+    readiness: standbys.Readiness, books: Books, sample: RawSample, memory_pressure: float | None, setup: Setup
 ) -> standbys.Readiness:
     state, now = books.policy, Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns)
-    spare = rules.may_switch and not state.hold and sample.sched_ext is not None and not state.power.saver
+    spare = setup.permit.switch and not state.hold and sample.sched_ext is not None and not state.power.saver
     served = {}
     for workload in readiness.classes if spare else ():
-        out = policy.out_for(books, workload, wall_ns=now.wall_ns, rules=rules)
-        wanted = policy.first_choice(books, workload, now, rules, out=out)
+        out = policy.out_for(books, workload, wall_ns=now.wall_ns, setup=setup)
+        wanted = policy.first_choice(books, workload, now, setup, out=out)
         if wanted is not None:
             served[workload] = wanted
     scene = standbys.Scene(running=state.running, pending=state.pending, memory_pressure=memory_pressure, spare=spare)
-    return standbys.choose(readiness, now_ns=now.monotonic_ns, served=served, scene=scene, count=rules.standby.count)
+    return standbys.choose(readiness, now_ns=now.monotonic_ns, served=served, scene=scene, count=setup.standby.count)
 
 
-def _learned(previous: State, books: Books, verdict: policy.Verdict, now: Now, rules: Rules, *, gap: bool) -> Lessons:
+def _learned(previous: State, books: Books, verdict: policy.Verdict, now: Now, setup: Setup, *, gap: bool) -> Lessons:
     last = previous.sample
     # after a gap nobody knows what was in force
     elapsed_s = 0.0 if gap or last is None else (now.monotonic_ns - last.monotonic_ns) / 1e9
     tick = learning.Tick(
         before=previous.books.policy, after=books.policy, worse=verdict.worse, elapsed_s=elapsed_s, now=now
     )
-    return learning.note(books.lessons, tick, rules)
+    return learning.note(books.lessons, tick, setup)
 
 
 def _decision(

@@ -16,8 +16,8 @@ from asa.act.remote import RemoteSwitcher
 from asa.act.remote_probes import ProbeFetch
 from asa.bus import Bus, BusError
 from asa.config import SwitchSettings
+from asa.core.decision import Permit
 from asa.core.ports import Clock
-from asa.daemon import Permit
 from asa.notify import Notifier
 from asa.reporter import How
 from asa.sleep import SleepWatch

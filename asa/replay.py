@@ -18,7 +18,7 @@ from asa.core.decision import EEVDF, Decision, SchedulerName, SwitchEvent, Switc
 from asa.core.sample import RawSample, SchedExtState
 from asa.decide.policy import PolicyState
 from asa.journal import Told
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from asa.report.reading import Tick
 from collectors.rates import LONGEST_GAP_S
 
@@ -81,23 +81,23 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 def replay(
     ticks: Iterable[Tick],
-    rules: Rules,
+    setup: Setup,
     state: State,
     delays_ns: Mapping[SchedulerName, int],
-    renew: Callable[[Rules, Told], Rules] = lambda rules, _: rules,
+    renew: Callable[[Setup, Told], Setup] = lambda setup, _: setup,
 ) -> Replay:
     """Decide `ticks` once more, beginning with `state`.
 
-    `delays_ns`: what a switch to a scheduler takes. `renew` gives the rules after settings were read again.
+    `delays_ns`: what a switch to a scheduler takes. `renew` gives the setup after settings were read again.
     """
-    machine, tally = _Machine(shadow=rules.shadow, delays_ns=delays_ns), _Tally()
-    shown = _with_assumed(rules)
+    machine, tally = _Machine(shadow=setup.shadow, delays_ns=delays_ns), _Tally()
+    shown = _with_assumed(setup)
     for tick in ticks:
         if state.sample is None:
             state = _as_found(state, tick)
         if tick.renewed is not None:
-            rules = renew(rules, tick.renewed)
-            shown = _with_assumed(rules)
+            setup = renew(setup, tick.renewed)
+            shown = _with_assumed(setup)
         sample, news = machine.present(tick)
         state = step(shown, state, sample, news, tick.orders, tick.sizes)
         decision = state.decision
@@ -116,11 +116,11 @@ def usual_delays(events: Iterable[SwitchEvent]) -> dict[SchedulerName, int]:
     return {name: round(median(taken)) for name, taken in found.items()}
 
 
-def _with_assumed(rules: Rules) -> Rules:
+def _with_assumed(setup: Setup) -> Setup:
     def name_of(ops: str) -> SchedulerName | None:
-        return SchedulerName(ops.removeprefix(_ASSUMED)) if ops.startswith(_ASSUMED) else rules.name_of_ops(ops)
+        return SchedulerName(ops.removeprefix(_ASSUMED)) if ops.startswith(_ASSUMED) else setup.name_of_ops(ops)
 
-    return replace(rules, name_of_ops=name_of)
+    return replace(setup, name_of_ops=name_of)
 
 
 def _as_found(state: State, tick: Tick) -> State:

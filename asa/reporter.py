@@ -73,10 +73,10 @@ class Reporter:
             failures=counts.failures,
             set_aside=sorted(state.set_aside),
             last_event=counts.last_event,
-            table=agent.rules.table.path,
-            table_prior=agent.rules.table.prior,
-            never=sorted(agent.rules.table.never),
-            table_stale={str(name): why for name, why in agent.rules.table.stale.items()},
+            table=agent.setup.table.path,
+            table_prior=agent.setup.table.prior,
+            never=sorted(agent.setup.table.never),
+            table_stale={str(name): why for name, why in agent.setup.table.stale.items()},
             model=self.model(),
             interval_s=self.settings.interval_s,
             ticks=counts.ticks,
@@ -107,7 +107,7 @@ class Reporter:
         )
 
     def _account(self, agent: Agent, now_ns: int, monotonic_ns: int) -> Account:
-        return self._accountant.account(agent.state.books, Now(monotonic_ns=monotonic_ns, wall_ns=now_ns), agent.rules)
+        return self._accountant.account(agent.state.books, Now(monotonic_ns=monotonic_ns, wall_ns=now_ns), agent.setup)
 
     def _standbys(self, offset_ns: int) -> tuple[Waiting, ...]:
         return tuple(

@@ -6,12 +6,21 @@ import signal
 import time
 
 from asa.config import GuardSettings, PolicySettings, Voting
-from asa.core.decision import EEVDF, Judgement, Probabilities, SchedulerName, SwitchEvent, SwitchOutcome, Workload
+from asa.core.decision import (
+    EEVDF,
+    Judgement,
+    Permit,
+    Probabilities,
+    SchedulerName,
+    SwitchEvent,
+    SwitchOutcome,
+    Workload,
+)
 from asa.core.errors import SchedulerError
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.daemon import Agent
 from asa.decide.table import Entry, MappingTable
-from asa.pipeline import Rules
+from asa.pipeline import Setup
 
 A, B = Workload("a"), Workload("b")
 ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two")
@@ -109,7 +118,7 @@ class Bench:
         self.machine, self.said, self.seen = Machine(), [], []
         self.at: dict[int, object] = {}
         self.agent = Agent(
-            rules=self.rules(*ranking),
+            setup=self.made_setup(*ranking),
             sampler=self.machine,
             switcher=self.machine,
             clock=Clock(),
@@ -117,17 +126,17 @@ class Bench:
             journal=None,
             say=self.said.append,
             publish=self.publish,
-            reload=lambda: self.rules(*ranking),
+            reload=lambda: self.made_setup(*ranking),
         )
 
-    def rules(self, *ranking):
-        return Rules(
+    def made_setup(self, *ranking):
+        return Setup(
             classifier=self.machine,
             table=table(*ranking),
             voting=Voting(threshold=0.1),
             policy=PolicySettings(cooldown_s=0.0, dwell_s=0.0),
             name_of_ops=lambda ops: SchedulerName(f"scx_{ops}") if ops in ("one", "two") else None,
-            may_switch=True,
+            permit=Permit(switch=True),
             guard=GuardSettings(baseline_s=0.0),
         )
 

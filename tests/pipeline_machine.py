@@ -7,6 +7,7 @@ from asa.config import PolicySettings, Voting
 from asa.core.decision import (
     EEVDF,
     Judgement,
+    Permit,
     Probabilities,
     SchedulerExit,
     SchedulerName,
@@ -17,20 +18,21 @@ from asa.core.decision import (
 )
 from asa.core.sample import CpuCounters, PressureCounters, RawSample, SchedExtState
 from asa.decide.table import Entry, MappingTable
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 
 A, B, C, IDLE = Workload("a"), Workload("b"), Workload("c"), Workload("idle")
 CLASSES = (A, B, C, IDLE)
 ONE, TWO, THREE = SchedulerName("scx_one"), SchedulerName("scx_two"), SchedulerName("scx_three")
 RANKINGS = {A: (ONE, TWO, THREE), B: (TWO, ONE), C: (THREE, TWO), IDLE: (EEVDF,)}
 S = 10**9
+STANDING_BY = Permit(switch=True, stand_by=True)
 
 
 @dataclass(slots=True)
 class Machine:
     """A kernel, a classifier and a switcher in one, tick by tick; the test says what it shows and how switches end."""
 
-    rules: Rules = None
+    setup: Setup = None
     state: State = field(default_factory=State)
     workload: Workload = IDLE
     attached: SchedulerName = EEVDF
@@ -49,7 +51,7 @@ class Machine:
     classes = CLASSES
 
     def __post_init__(self):
-        self.rules = Rules(
+        self.setup = Setup(
             classifier=self,
             table=MappingTable(
                 path="t",
@@ -63,7 +65,7 @@ class Machine:
             voting=Voting(window_s=2.0),
             policy=PolicySettings(cooldown_s=10.0),
             name_of_ops=lambda ops: SchedulerName(f"scx_{ops}"),
-            may_switch=True,
+            permit=Permit(switch=True),
         )
 
     def judge(self, _):
@@ -102,7 +104,7 @@ class Machine:
             suspended_ns=self.suspended_s * S,
         )
         self.standbys = self.state.readiness.chosen
-        self.state = step(self.rules, self.state, sample, self.news, self.orders, self.sizes)
+        self.state = step(self.setup, self.state, sample, self.news, self.orders, self.sizes)
         self.news, self.orders = [], []
         return self.state.decision
 

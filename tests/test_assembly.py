@@ -88,7 +88,7 @@ def test_what_the_settings_bar_is_chosen_by_nobody(tmp_path):
     options = {"config_path": tmp_path / "asa.yaml", "observe": True, "journal_path": None, "ebpf": Ebpf.OFF}
     found = Assembly.open(places, **options, say=lambda _: None, journal_needed=False)
     try:
-        table = found.rules.table
+        table = found.setup.table
         assert table.never == {"scx_flash", "scx_lavd:powersave"}
         assert {table.wanted(workload, ()).bare for workload in table.rankings}.isdisjoint({"scx_flash"})
         for name in ("scx_flash:performance", "scx_lavd"):  # as another program than `asa switch` may ask
@@ -97,6 +97,6 @@ def test_what_the_settings_bar_is_chosen_by_nobody(tmp_path):
         (tmp_path / "asa.yaml").write_text("switch: {never: [scx_nobody]}\n")
         with pytest.raises(InputError, match=r"switch.never\[0\]: 'scx_nobody'"):
             found.reload()
-        assert found.rules.table is table
+        assert found.setup.table is table
     finally:
         found.close()

@@ -8,9 +8,8 @@ import time
 import pytest
 from daemon_bench import ONE, TWO, Bench
 
-from asa.core.decision import EEVDF, Reason, SchedulerName, SwitchOutcome
+from asa.core.decision import EEVDF, Permit, Reason, SchedulerName, SwitchOutcome
 from asa.core.errors import AsaError, JournalError, SchedulerError
-from asa.daemon import Permit
 from asa.journal import Journal, SessionHeader
 from asa.report.reading import ticks
 
@@ -62,7 +61,7 @@ def test_an_order_that_did_not_reach_its_scheduler_is_not_held_against_it(monkey
 
 def test_what_cannot_start_leaves_the_running_one_in_force():
     bench = Bench("scx_one")
-    bench.agent.reload = lambda: bench.rules("scx_two")  # now every class wants a scheduler that is not there
+    bench.agent.reload = lambda: bench.made_setup("scx_two")  # now every class wants a scheduler that is not there
     bench.machine.refuse.add(TWO)
     bench.at[4] = lambda: os.kill(os.getpid(), signal.SIGHUP)
     bench.run(10)
@@ -93,7 +92,7 @@ def test_a_stranger_means_hands_off():
 
 def test_reload_keeps_what_is_in_force_when_the_new_settings_are_wrong():
     bench = Bench("scx_one")
-    rules = bench.agent.rules
+    setup = bench.agent.setup
 
     def broken():
         raise AsaError("asa.yaml: interval_s: 'x' is not accepted")
@@ -101,7 +100,7 @@ def test_reload_keeps_what_is_in_force_when_the_new_settings_are_wrong():
     bench.agent.reload = broken
     bench.at[2] = lambda: os.kill(os.getpid(), signal.SIGHUP)
     bench.run(6)
-    assert bench.agent.rules is rules
+    assert bench.agent.setup is setup
     assert any("keeping the settings in force" in line for line in bench.said)
 
 
@@ -187,7 +186,7 @@ def test_what_may_be_done_changes_while_it_runs(tmp_path):
     assert {one.reason for one in bench.seen[1:3]} == {Reason.OBSERVING}
     assert bench.machine.orders == [ONE]
     with Journal.look(tmp_path / "j") as journal:
-        told = [(one.may_switch, one.may_stand_by) for one in journal.told(1) if one.rules_changed()]
+        told = [(one.may_switch, one.may_stand_by) for one in journal.told(1) if one.setup_changed()]
         assert told == [(True, True)]  # the first came before there was a sample: the session's header says it
         heard = [tick.renewed.may_switch for tick in ticks(journal, 1) if tick.renewed is not None]
         assert heard == [True]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A day of 86,400 ticks in a minute or so: the real step, rules, model and journal over recordings of real programs, on
+"""A day of 86,400 ticks in a minute or so: the real step, setup, model and journal over recordings of real programs, on
 a machine whose schedulers come up, fail, get lost and are replaced by strangers. Run as a program it plays the day, so
 that its memory is its own, and prints what it found; the test judges that.
 """
@@ -19,11 +19,11 @@ import pytest
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import PolicySettings, Voting
-from asa.core.decision import EEVDF, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome, Way
+from asa.core.decision import EEVDF, Order, OrderKind, Permit, SchedulerName, SwitchEvent, SwitchOutcome, Way
 from asa.core.sample import SchedExtState
 from asa.decide import table
 from asa.journal import Journal, SessionHeader
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
 from models.runtime import Ensemble
@@ -35,16 +35,15 @@ KEPT_FROM = 23 * HOUR  # from here to the end is decided again from the journal
 STRANGER = "layered_of_somebody"
 
 
-def rules():
+def made_setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    return Rules(
+    return Setup(
         classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
-        may_switch=True,
-        may_stand_by=True,
+        permit=Permit(switch=True, stand_by=True),
     )
 
 
@@ -127,7 +126,7 @@ def orders_at(second):
 
 def a_day(path):
     """Play it; what was found, as it is printed."""
-    made, random_ = rules(), random.Random(1)  # noqa: S311  # the same day each time
+    made, random_ = made_setup(), random.Random(1)  # noqa: S311  # the same day each time
     samples, machine = played(random_, recordings()), Machine(random_)
     state, kept, resident_mb, largest_mb = State(), None, [], 0.0
     with Journal.open(path, size_mb=SIZE_MB) as journal:

@@ -10,13 +10,13 @@ import pytest
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import GuardSettings, PolicySettings, Settings, Voting
-from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
+from asa.core.decision import EEVDF, Permit, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.ports import Standby
 from asa.core.sample import SchedExtState
 from asa.daemon import Agent
 from asa.decide import table
 from asa.journal import Journal
-from asa.pipeline import Rules
+from asa.pipeline import Setup
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from models.runtime import Ensemble
@@ -105,16 +105,15 @@ def samples():
         return list(journal.samples(number))
 
 
-def rules():
+def made_setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    return Rules(
+    return Setup(
         classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
-        may_switch=True,
-        may_stand_by=True,
+        permit=Permit(switch=True, stand_by=True),
         guard=GuardSettings(baseline_s=0.0),
     )
 
@@ -139,7 +138,7 @@ def test_ticks_leave_no_memory_behind(samples, tmp_path):
         clock.now_ns = (clock.now_ns // 10**9 + 1) * 10**9 - 100_000
 
     agent = Agent(
-        rules=rules(),
+        setup=made_setup(),
         sampler=machine,
         switcher=machine,
         clock=clock,
@@ -147,7 +146,7 @@ def test_ticks_leave_no_memory_behind(samples, tmp_path):
         journal=None,
         say=lambda _: None,
         publish=publish,
-        reload=rules,
+        reload=made_setup,
     )
     gc.disable()  # else one made for the test suite's sake would empty the free lists; an agent's is days away
     try:

@@ -12,6 +12,7 @@ from asa.config import GuardSettings, Method, PolicySettings, Voting
 from asa.core.decision import (
     EEVDF,
     Judgement,
+    Permit,
     Probabilities,
     Reason,
     SchedulerName,
@@ -22,22 +23,22 @@ from asa.core.decision import (
 from asa.core.sample import SchedExtState
 from asa.decide import table
 from asa.journal import Journal
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from models.runtime import Ensemble
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
 
 
 @pytest.fixture(scope="module")
-def rules():
+def setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    return Rules(
+    return Setup(
         classifier=Ensemble.load(paths.base_model()),
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
-        may_switch=True,
+        permit=Permit(switch=True),
         guard=GuardSettings(baseline_s=0.0),
     )
 
@@ -51,16 +52,16 @@ def session():
         return [replace(sample, sched_ext=state) for sample in journal.samples(number)]
 
 
-def play(rules, samples, news=()):
+def play(setup, samples, news=()):
     state, decisions = State(), []
     for sample in samples:
-        state = step(rules, state, sample, news if sample is samples[-1] else ())
+        state = step(setup, state, sample, news if sample is samples[-1] else ())
         decisions.append(state.decision)
     return decisions
 
 
-def test_a_recording_replays_to_the_same_decisions(rules, session):
-    assert play(rules, session) == play(rules, session)
+def test_a_recording_replays_to_the_same_decisions(setup, session):
+    assert play(setup, session) == play(setup, session)
 
 
 class Estranged:
@@ -77,34 +78,34 @@ class Estranged:
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_what_fits_no_class_switches_nothing(rules, session, method):
-    rules = replace(rules, classifier=Estranged(8), voting=Voting(method=method))
-    decisions = play(rules, session)
+def test_what_fits_no_class_switches_nothing(setup, session, method):
+    setup = replace(setup, classifier=Estranged(8), voting=Voting(method=method))
+    decisions = play(setup, session)
     assert Counter(one.switch_to is not None for one in decisions)[True] == 1  # for wakeup, while it was known
     assert decisions[-1].workload == "wakeup"
     assert decisions[-1].vote.workload != "cpu"
-    strange = play(replace(rules, classifier=Estranged(0)), session)
+    strange = play(replace(setup, classifier=Estranged(0)), session)
     assert all(one.switch_to is None and one.workload is None for one in strange)
     assert strange[-1].sentence == ("workload not recognised: looked like cpu (100%), refused: fits no class")
     assert strange[-1].probabilities is not None
-    nearest = play(replace(rules, classifier=Estranged(0), voting=Voting(method=method, open_world=False)), session)
+    nearest = play(replace(setup, classifier=Estranged(0), voting=Voting(method=method, open_world=False)), session)
     assert nearest[-1].workload == "cpu"
     assert any(one.switch_to is not None for one in nearest)
 
 
-def test_a_session_is_recognised_and_switched_for_once(rules, session):
-    decisions = play(rules, session)
+def test_a_session_is_recognised_and_switched_for_once(setup, session):
+    decisions = play(setup, session)
     assert decisions[0].reason is Reason.NO_RATES
     assert decisions[-1].workload == "wakeup"
     orders = [decision for decision in decisions if decision.switch_to is not None]
     assert [order.switch_to for order in orders] == ["scx_bpfland"]  # and then it waits for word of it
     assert decisions[-1].reason is Reason.BUSY
     dwell_ns = orders[0].monotonic_ns - next(one.monotonic_ns for one in decisions if one.workload == "wakeup")
-    assert dwell_ns >= rules.policy.dwell_s * 1e9
+    assert dwell_ns >= setup.policy.dwell_s * 1e9
 
 
-def test_a_class_met_first_is_measured_before_it_is_switched_for(rules, session):
-    decisions = play(replace(rules, guard=GuardSettings()), session)
+def test_a_class_met_first_is_measured_before_it_is_switched_for(setup, session):
+    decisions = play(replace(setup, guard=GuardSettings()), session)
     reasons = [decision.reason for decision in decisions]
     assert Reason.BASELINE in reasons
     start_ns = decisions[reasons.index(Reason.BASELINE)].monotonic_ns
@@ -113,7 +114,7 @@ def test_a_class_met_first_is_measured_before_it_is_switched_for(rules, session)
     assert bool(orders) == (decisions[-1].monotonic_ns - start_ns > 21e9)
 
 
-def test_news_is_heard(rules, session):
+def test_news_is_heard(setup, session):
     event = SwitchEvent(
         monotonic_ns=session[-2].monotonic_ns,
         outcome=SwitchOutcome.FAILED,
@@ -123,24 +124,24 @@ def test_news_is_heard(rules, session):
         detail="",
         undo="",
     )
-    assert play(rules, session, (event,))[-1].wanted == "scx_p2dq"
+    assert play(setup, session, (event,))[-1].wanted == "scx_p2dq"
 
 
-def test_without_sched_ext_it_only_observes(rules, session):
-    decisions = play(rules, [replace(sample, sched_ext=None) for sample in session])
+def test_without_sched_ext_it_only_observes(setup, session):
+    decisions = play(setup, [replace(sample, sched_ext=None) for sample in session])
     assert decisions[-1].reason is Reason.OBSERVING
     assert decisions[-1].current is None
 
 
-def test_a_gap_is_not_judged(rules, session):
+def test_a_gap_is_not_judged(setup, session):
     later = replace(session[1], monotonic_ns=session[0].monotonic_ns + 3600 * 10**9)
-    decisions = play(rules, [session[0], later])
+    decisions = play(setup, [session[0], later])
     assert decisions[-1].probabilities is None
     assert decisions[-1].reason is Reason.NO_RATES
 
 
-def test_without_a_source_it_goes_on(rules, session):
+def test_without_a_source_it_goes_on(setup, session):
     for missing in ("disk", "network", "pressure", "process", "paging", "memory", "connections"):
-        decisions = play(rules, [replace(sample, **{missing: None}) for sample in session])
+        decisions = play(setup, [replace(sample, **{missing: None}) for sample in session])
         assert decisions[-1].probabilities is not None, missing
-    assert play(rules, [replace(sample, cpu=None) for sample in session])[-1].reason is Reason.NO_RATES
+    assert play(setup, [replace(sample, cpu=None) for sample in session])[-1].reason is Reason.NO_RATES

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_machine import CLASSES, ONE, THREE, TWO, A, Machine
+from pipeline_machine import CLASSES, ONE, STANDING_BY, THREE, TWO, A, Machine
 
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF, ExitKind, Reason, SwitchOutcome
@@ -68,7 +68,7 @@ def reverts_and_failures_are_bounded(orders):
 def test_whatever_is_measured_switches_stay_bounded(seed, restless, hostile, failing):
     machine = Machine()
     orders = adversary(machine, seed, restless, hostile, failing)
-    cooldown_s = machine.rules.policy.cooldown_s
+    cooldown_s = machine.setup.policy.cooldown_s
     chosen = [(at_s, end) for at_s, decision, end in orders if decision.reason is Reason.BETTER]
     for (before_s, end), (at_s, _) in pairwise(chosen):
         if end is not SwitchOutcome.REFUSED:  # which changed nothing
@@ -80,7 +80,7 @@ def test_whatever_is_measured_switches_stay_bounded(seed, restless, hostile, fai
 @given(**HOSTILITY)
 def test_with_a_cooldown_by_what_switches_take_too(seed, restless, hostile, failing):
     machine = Machine()
-    machine.rules = replace(machine.rules, may_stand_by=True, policy=PolicySettings(cooldown_s="auto"))
+    machine.setup = replace(machine.setup, permit=STANDING_BY, policy=PolicySettings(cooldown_s="auto"))
     orders = adversary(machine, seed, restless, hostile, failing)
     reverts_and_failures_are_bounded(orders)
     ended_s = None

@@ -10,10 +10,10 @@ import pytest
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import PolicySettings, Voting
-from asa.core.decision import Judgement, Probabilities, Workload
+from asa.core.decision import Judgement, Permit, Probabilities, Workload
 from asa.decide import table
 from asa.journal import Journal
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from models.train import dataset
 from models.train.dataset import Recording
 
@@ -35,17 +35,17 @@ class Looking:
 def shown(samples):
     classifier = Looking()
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    rules = Rules(
+    setup = Setup(
         classifier=classifier,
         table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=lambda ops: None,
-        may_switch=False,
+        permit=Permit(switch=False),
     )
     state = State()
     for sample in samples:
-        state = step(rules, state, sample)
+        state = step(setup, state, sample)
     return classifier.frames, state
 
 

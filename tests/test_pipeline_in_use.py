@@ -5,10 +5,10 @@ user orders, and shadow mode."""
 from dataclasses import replace
 
 import pytest
-from pipeline_machine import ONE, THREE, TWO, A, B, C, Machine, S
+from pipeline_machine import ONE, STANDING_BY, THREE, TWO, A, B, C, Machine, S
 
 from asa.config import PolicySettings
-from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, Reason, SchedulerName, SwitchOutcome
+from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, Permit, Reason, SchedulerName, SwitchOutcome
 from asa.decide.books import Books
 from asa.pipeline import State, step
 
@@ -31,13 +31,13 @@ def test_the_guard_sees_the_switches_of_one_cpu():
     last = machine.state.sample
     cpu = replace(last.cpu, cores=tuple((core, last.cpu.total) for core in range(4)), context_switches=6000)
     sample = replace(last, monotonic_ns=last.monotonic_ns + S, wall_ns=last.wall_ns + S, cpu=cpu)
-    assert step(machine.rules, machine.state, sample).signals.switches == 1500.0
-    assert step(machine.rules, machine.state, replace(sample, cpu=None)).signals.switches is None
+    assert step(machine.setup, machine.state, sample).signals.switches == 1500.0
+    assert step(machine.setup, machine.state, replace(sample, cpu=None)).signals.switches is None
 
 
 def test_standbys_follow_what_the_machine_is_used_for():
     machine = Machine()
-    machine.rules = replace(machine.rules, may_stand_by=True)
+    machine.setup = replace(machine.setup, permit=STANDING_BY)
     for _ in range(3):
         machine.run(60, A)
         machine.run(60, B)
@@ -71,7 +71,7 @@ def test_orders_are_heard():
 
 def test_what_the_user_says_goes_before_what_is_recognised():
     machine = Machine()
-    machine.rules = replace(machine.rules, may_stand_by=True)
+    machine.setup = replace(machine.setup, permit=STANDING_BY)
     machine.run(60, A)
     assert machine.state.decision.standbys != ()
     machine.orders = [Order(kind=OrderKind.SWITCH, scheduler=THREE, until_ns=10**18 + 100 * S, until="later")]
@@ -91,7 +91,7 @@ def test_what_the_user_says_goes_before_what_is_recognised():
 @pytest.mark.parametrize(("setting", "most_s"), [("auto", 9), (10.0, 14)])
 def test_what_stands_by_is_switched_to_sooner(setting, most_s):
     machine = Machine()
-    machine.rules = replace(machine.rules, may_stand_by=True, policy=PolicySettings(cooldown_s=setting))
+    machine.setup = replace(machine.setup, permit=STANDING_BY, policy=PolicySettings(cooldown_s=setting))
     for workload in (A, B, C) * 4:  # until all are measured
         machine.run(60, workload)
     machine.run(60, A)
@@ -105,7 +105,7 @@ def test_what_stands_by_is_switched_to_sooner(setting, most_s):
 
 def test_in_shadow_mode_the_choice_is_believed_and_the_truth_is_told():
     machine = Machine()
-    machine.rules = replace(machine.rules, shadow=True, may_stand_by=False)
+    machine.setup = replace(machine.setup, shadow=True, permit=Permit(switch=True))
     machine.attached = SchedulerName("scx_layered")  # somebody else's: nothing is done to it
     machine.workload = A
     orders = []

@@ -35,7 +35,7 @@ def test_what_is_worse_run_after_run_is_not_chosen_any_more():
     kept, runs = Learning(), 0
     while True:
         machine = Machine()  # the bar of the last run has passed, say: its standing is left out
-        machine.state = State(books=Books(lessons=begin(kept, machine.rules.versions)))
+        machine.state = State(books=Books(lessons=begin(kept, machine.setup.versions)))
         decisions = machine.run(90, A, bad_one)
         if not any(decision.reason is Reason.REVERTED for decision in decisions):
             break
@@ -60,7 +60,7 @@ def places(machine):
 
 def account(machine, now_ns=0):
     state = machine.state
-    return Accountant().account(state.books, Now(monotonic_ns=now_ns, wall_ns=10**18), machine.rules)
+    return Accountant().account(state.books, Now(monotonic_ns=now_ns, wall_ns=10**18), machine.setup)
 
 
 def test_the_account_tells_what_was_learned_and_what_it_cost():
@@ -71,7 +71,7 @@ def test_the_account_tells_what_was_learned_and_what_it_cost():
     (one,) = told.here
     assert (one.one, one.other, one.won, one.lost, one.better) == (EEVDF, ONE, 1, 0, "")
     assert 18 <= told.taken_back_s == told.lost_most < 70
-    machine.rules = replace(machine.rules, policy=PolicySettings(learn=False))
+    machine.setup = replace(machine.setup, policy=PolicySettings(learn=False))
     assert account(machine).learned is None
 
 
@@ -79,7 +79,7 @@ def test_learning_can_be_off():
     machine = Machine()
     beaten = Comparison(workload=A, one=EEVDF, other=ONE, one_version="", other_version="", won=40, at_ns=0)
     machine.state = State(books=Books(lessons=begin(Learning(duels=(beaten,)), {})))
-    machine.rules = replace(machine.rules, policy=PolicySettings(cooldown_s=10.0, learn=False))
+    machine.setup = replace(machine.setup, policy=PolicySettings(cooldown_s=10.0, learn=False))
     machine.run(60, A)
     assert machine.attached == ONE
     assert machine.state.books.lessons.kept.duels == (beaten,)
@@ -87,7 +87,7 @@ def test_learning_can_be_off():
 
 def recorded(path, machine, kept):
     """A session in which classes come and go, others are tried and one is taken back, with its journal."""
-    lessons = begin(kept, machine.rules.versions)
+    lessons = begin(kept, machine.setup.versions)
     machine.state = State(books=Books(lessons=lessons))
     with Journal.open(path) as journal:
         journal.begin(
@@ -125,7 +125,7 @@ class Script:
 
 
 def scored(machine):
-    table = machine.rules.table
+    table = machine.setup.table
     rankings = {
         workload: tuple(
             msgspec.structs.replace(entry, score=0.9 - place / 100) for place, entry in enumerate((*entries, OWN))
@@ -142,28 +142,28 @@ def scored(machine):
 
 def test_a_journal_replays_to_the_same_decisions(tmp_path):
     machine = Machine()
-    machine.rules = replace(machine.rules, policy=ALLOWED, table=scored(machine))
+    machine.setup = replace(machine.setup, policy=ALLOWED, table=scored(machine))
     beaten = Comparison(workload=B, one=ONE, other=TWO, one_version="", other_version="", won=13, at_ns=0)
     script = recorded(tmp_path / "j", machine, Learning(credit_s=TRIAL_S, duels=(beaten,)))
-    rules = replace(machine.rules, classifier=Script(machine, script[1:]))
+    setup = replace(machine.setup, classifier=Script(machine, script[1:]))
     with Journal.look(tmp_path / "j") as journal:
         learned = wire.from_json(journal.sessions()[0].header.learning, Learning)
         reasons = {decision.reason for decision in journal.decisions(1)}
         assert {Reason.TRYING, Reason.COST, Reason.REVERTED, Reason.BETTER} <= reasons
-        again = replay(ticks(journal, 1), rules, State(books=Books(lessons=begin(learned, rules.versions))), {})
+        again = replay(ticks(journal, 1), setup, State(books=Books(lessons=begin(learned, setup.versions))), {})
         assert (again.compared, again.differing) == (len(script), 0), again.by_field
-        rules = replace(machine.rules, classifier=Script(machine, script[1:]))
-        assert replay(ticks(journal, 1), rules, State(), {}).differing > 0  # it is what was learned that it needs
+        setup = replace(machine.setup, classifier=Script(machine, script[1:]))
+        assert replay(ticks(journal, 1), setup, State(), {}).differing > 0  # it is what was learned that it needs
 
 
 @pytest.mark.parametrize("body", ["", '{"version": 7}'])
 def test_a_damaged_file_is_said_in_one_line_and_moved_away(tmp_path, body):
     path, said = tmp_path / "learning.json", []
     path.write_text(body)
-    rules = Machine().rules
-    assert assembly._lessons(path, rules, said.append) == begin(Learning(), rules.versions)
+    setup = Machine().setup
+    assert assembly._lessons(path, setup, said.append) == begin(Learning(), setup.versions)
     assert [str(path) in line and "starting without" in line for line in said] == [True]
     assert [one.name for one in tmp_path.iterdir()] == ["learning.damaged"]
     learning.save(path, Learning(credit_s=5.0))
-    assert assembly._lessons(path, rules, said.append).kept.credit_s == 5.0
+    assert assembly._lessons(path, setup, said.append).kept.credit_s == 5.0
     assert len(said) == 1

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from pipeline_machine import ONE, THREE, A, B, Machine, S
+from pipeline_machine import ONE, STANDING_BY, THREE, A, B, Machine, S
 
 from asa.core.decision import EEVDF, Reason, SchedulerName
 from asa.decide.policy import Revert
@@ -17,9 +17,9 @@ def laptop():
     """A machine whose table has an entry for battery saver, for class A alone."""
     machine = Machine()
     frugal = Entry(scheduler="scx_two", mode="powersave", why=".", efficient=True)
-    table = machine.rules.table
+    table = machine.setup.table
     table = replace(table, rankings=table.rankings | {A: (*table.rankings[A], frugal)})
-    machine.rules = replace(machine.rules, table=table)
+    machine.setup = replace(machine.setup, table=table)
     return machine
 
 
@@ -44,7 +44,7 @@ def test_battery_saver_is_a_reason_to_switch_at_once():
 
 def test_nobody_stands_by_on_battery_saver_also_in_ticks_that_do_not_know_of_it():
     machine = laptop()
-    machine.rules = replace(machine.rules, may_stand_by=True)
+    machine.setup = replace(machine.setup, permit=STANDING_BY)
     machine.battery_saver = True
     machine.run(30, B)
     machine.battery_saver = None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Replays: the same rules give the same decisions, others say what would have been; over sessions that a machine with
-the real policy has recorded."""
+"""Replays: the same setup gives the same decisions, another says what would have been.
+
+The sessions are recorded by the real policy over a machine in memory.
+"""
 
 import sqlite3
 from dataclasses import dataclass, field, replace
@@ -13,6 +15,7 @@ from asa.core.decision import (
     Judgement,
     Order,
     OrderKind,
+    Permit,
     Probabilities,
     SchedulerName,
     SwitchEvent,
@@ -22,7 +25,7 @@ from asa.core.decision import (
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.decide.table import Entry, MappingTable
 from asa.journal import Journal, SessionHeader, Told
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
 
@@ -47,7 +50,7 @@ class Script:
         return Judgement(probabilities=probabilities, score=None, known=True)
 
 
-def rules(workloads, **changes):
+def made_setup(workloads, **changes):
     def ranking(names):
         parts = [name.partition(":") for name in names]
         return tuple(Entry(scheduler=name, mode=mode or "default", why=".") for name, _, mode in parts)
@@ -60,10 +63,10 @@ def rules(workloads, **changes):
         "voting": Voting(window_s=2.0),
         "policy": PolicySettings(cooldown_s=10.0),
         "name_of_ops": lambda ops: {"one": ONE, "two": SchedulerName("scx_two"), "foe": None}[ops],
-        "may_switch": True,
+        "permit": Permit(switch=True),
         "guard": GuardSettings(baseline_s=0.0),
     }
-    return Rules(**(values | changes))
+    return Setup(**(values | changes))
 
 
 @dataclass
@@ -75,14 +78,14 @@ class Recorder:
     faults: dict = field(default_factory=dict)  # tick -> (outcome, scheduler; None: the one in force)
     orders: dict = field(default_factory=dict)  # tick -> what the user said
     sizes: dict = field(default_factory=dict)  # tick -> bytes of waiting schedulers, from then on
-    reload: tuple = (None, {})  # after this tick other rules are in force
-    told: dict = field(default_factory=dict)  # tick -> what rules go by from the next one on, as the journal has it
+    reload: tuple = (None, {})  # after this tick another setup is in force
+    told: dict = field(default_factory=dict)  # tick -> what it goes by from the next one on, as the journal has it
     mode: str = "switching"
     changes: dict = field(default_factory=dict)
 
     def record(self):
         shadow = self.mode == "shadow"
-        made = rules(self.script, shadow=shadow, **self.changes)
+        made = made_setup(self.script, shadow=shadow, **self.changes)
         state, attached, due, foreign, sizes = State(), EEVDF, None, False, {}
         with Journal.open(self.path) as journal:
             header = SessionHeader(started_ns=1, asa_version="0", host="h", kernel="6", cpus=1, mode=self.mode)
@@ -140,10 +143,10 @@ def a_sample(second, state):
     return RawSample(monotonic_ns=(100 + second) * S, wall_ns=10**18 + second * S, cpu=cpu, sched_ext=state)
 
 
-def again(path, script, renew=lambda rules, _: rules, **changes):
+def again(path, script, renew=lambda setup, _: setup, **changes):
     with Journal.look(path) as journal:
         delays = usual_delays(journal.events(1))
-        return replay(ticks(journal, 1), rules(script, **changes), State(), delays, renew)
+        return replay(ticks(journal, 1), made_setup(script, **changes), State(), delays, renew)
 
 
 @pytest.mark.parametrize("mode", ["switching", "shadow"])
@@ -177,7 +180,7 @@ def test_what_the_user_said_is_said_again(tmp_path):
     assert found.recorded_switches > 3
     with Journal.look(path) as journal:
         deaf = [replace(tick, orders=()) for tick in ticks(journal, 1)]
-    assert replay(deaf, rules(CALM), State(), {}).differing > 100
+    assert replay(deaf, made_setup(CALM), State(), {}).differing > 100
 
 
 def test_an_event_is_heard_in_the_tick_that_heard_it(tmp_path):
@@ -190,7 +193,7 @@ def test_an_event_is_heard_in_the_tick_that_heard_it(tmp_path):
 
 
 def test_sizes_of_standbys_are_known_again(tmp_path):
-    changes = {"may_stand_by": True}
+    changes = {"permit": Permit(switch=True, stand_by=True)}
     recorder = Recorder(tmp_path / "j", CALM * 2, sizes={150: {ONE: 10**9, TWO: 10**9}}, changes=changes)
     path = recorder.record()
     found = again(path, CALM * 2, **changes)
@@ -198,7 +201,7 @@ def test_sizes_of_standbys_are_known_again(tmp_path):
     with Journal.look(path) as journal:
         assert any(decision.standbys for decision in journal.decisions(1))
         weightless = [replace(tick, sizes={}) for tick in ticks(journal, 1)]
-    assert replay(weightless, rules(CALM * 2, **changes), State(), {}).by_field["standbys"] > 0
+    assert replay(weightless, made_setup(CALM * 2, **changes), State(), {}).by_field["standbys"] > 0
 
 
 def test_settings_that_were_read_again_are_gone_by_from_the_next_tick(tmp_path):
@@ -270,7 +273,7 @@ def test_a_session_without_its_first_ticks_goes_on_from_what_was_in_force(tmp_pa
     path = Recorder(tmp_path / "j", CALM).record()
     with Journal.look(path) as journal:
         late = [tick for tick in ticks(journal, 1) if tick.sample.monotonic_ns >= 130 * S]
-    found = replay(late, rules(CALM[30:]), State(), {})
+    found = replay(late, made_setup(CALM[30:]), State(), {})
     assert late[0].decision.current == ONE
     assert found.same_switches == 3
     assert found.saved == found.added == found.moved == ()

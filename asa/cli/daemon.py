@@ -90,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
         try:
             for source, reason in assembly.sampler.missing.items():
                 printer.say(f"going on without {source}: {reason}")
-            printer.say(f"choosing by {assembly.rules.table.path} ({assembly.rules.table.machine})")
+            printer.say(f"choosing by {assembly.setup.table.path} ({assembly.setup.table.machine})")
             ServiceManager().ready()
             agent = assembly.agent(printer.say, printer.decision)
             agent.run(arguments.limit_s)

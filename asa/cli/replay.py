@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asa.config import Settings
     from asa.decide.table import MappingTable
     from asa.journal import Journal, SessionHeader, Told
-    from asa.pipeline import Rules
+    from asa.pipeline import Setup
     from asa.replay import Brief, Ordered, Replay
     from models.runtime import Ensemble
 
@@ -81,13 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
         went_by, differing = _settings(header.settings)
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
-        rules = _rules(journal, number, header, settings, models)
+        setup = _setup(journal, number, header, settings, models)
         bars = _kept(header.standing, Bars, "standing")
         learned = _kept(header.learning, learning.Learning, "learning")
         found = replay(
             ticks(journal, number),
-            rules,
-            State(books=Books(bars=bars, lessons=learning.begin(learned, rules.versions))),
+            setup,
+            State(books=Books(bars=bars, lessons=learning.begin(learned, setup.versions))),
             usual_delays(journal.events(number)),
             _permitted if tried is not None else partial(_renewed, models=models),
         )
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         body = {"journal": str(path), "session": number, "settings": source, "replay": found}
         print(wire.json_text(body))
     else:
-        print(plain(f"session {number} of {path}, by {source}, {rules.table.path}"))
+        print(plain(f"session {number} of {path}, by {source}, {setup.table.path}"))
         for sha256 in models.gone:
             print(plain(f"model       another one than the recording's, {sha256[:12]}"))
         print("\n".join(plain(line) for line in _lines(found)))
@@ -142,31 +142,32 @@ def _kept(text: str, kind: "type[_Kept]", what: str) -> "_Kept":
         raise JournalError(f"the recorded {what} is not of this version: {error}; replay another session") from error
 
 
-def _rules(
+def _setup(
     journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", models: "_Models"
-) -> "Rules":
-    """Rules as `asa run` makes them, in the mode that the session was in. Raises AsaError."""
+) -> "Setup":
+    """The setup as `asa run` makes it, in the mode that the session was in. Raises AsaError."""
     from asa import paths
     from asa.act.portfolio import Portfolio
-    from asa.core.decision import Reason
-    from asa.pipeline import Rules
+    from asa.core.decision import Permit, Reason
+    from asa.pipeline import Setup
 
     observed, stood_by = False, header.stand_by
     for decision in journal.decisions(number):
         observed = observed or decision.reason is Reason.OBSERVING
         stood_by = stood_by or bool(decision.standbys)
     portfolio = Portfolio.of_host(settings.switch, paths.default().schedulers)
-    return Rules(
+    return Setup(
         classifier=models.load(header.model, settings),
         table=_table(settings, header.table),
         voting=settings.voting,
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
-        may_switch=header.mode in {"switching", "shadow"} or (not header.mode and not observed),
+        permit=Permit(
+            switch=header.mode in {"switching", "shadow"} or (not header.mode and not observed), stand_by=stood_by
+        ),
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,
-        may_stand_by=stood_by,
         shadow=header.mode == "shadow",
         versions=header.versions
         if header.settings  # recorded, and none may have been installed
@@ -174,28 +175,31 @@ def _rules(
     )
 
 
-def _permitted(rules: "Rules", told: "Told") -> "Rules":
+def _permitted(setup: "Setup", told: "Told") -> "Setup":
     """The same with what the agent could do from then on."""
     from dataclasses import replace
 
-    may_switch = rules.may_switch if told.may_switch is None else told.may_switch
-    may_stand_by = rules.may_stand_by if told.may_stand_by is None else told.may_stand_by
-    return replace(rules, may_switch=may_switch, may_stand_by=may_stand_by)
+    permit = setup.permit
+    if told.may_switch is not None:
+        permit = replace(permit, switch=told.may_switch)
+    if told.may_stand_by is not None:
+        permit = replace(permit, stand_by=told.may_stand_by)
+    return replace(setup, permit=permit)
 
 
-def _renewed(rules: "Rules", told: "Told", models: "_Models") -> "Rules":
+def _renewed(setup: "Setup", told: "Told", models: "_Models") -> "Setup":
     """The same after the agent had read its settings again."""
     from dataclasses import replace
 
-    rules = _permitted(rules, told)
-    versions = rules.versions if told.versions is None else told.versions
+    setup = _permitted(setup, told)
+    versions = setup.versions if told.versions is None else told.versions
     settings, _ = _settings(told.settings)
     if settings is None:
-        return replace(rules, versions=versions)
+        return replace(setup, versions=versions)
     return replace(
-        rules,
-        classifier=models.load(told.model, settings) if told.model else rules.classifier,
-        table=_table(settings, told.table or rules.table.path),
+        setup,
+        classifier=models.load(told.model, settings) if told.model else setup.classifier,
+        table=_table(settings, told.table or setup.table.path),
         voting=settings.voting,
         policy=settings.policy,
         guard=settings.guard,

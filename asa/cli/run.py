@@ -104,10 +104,10 @@ def _run(arguments: argparse.Namespace) -> int:
             if source != "sched_ext":  # the line below says it
                 printer.say(f"going on without {source}: {reason}")
         if arguments.shadow:
-            printer.say(f"choosing by {assembly.rules.table.path} ({assembly.rules.table.machine})")
+            printer.say(f"choosing by {assembly.setup.table.path} ({assembly.setup.table.machine})")
             printer.say(f"shadow mode: what is chosen loads and is not attached; costs go to {journal}")
         elif assembly.may_switch:
-            printer.say(f"switching by {assembly.rules.table.path} ({assembly.rules.table.machine})")
+            printer.say(f"switching by {assembly.setup.table.path} ({assembly.setup.table.machine})")
         else:
             printer.say(f"observing only: {assembly.mode_reason}; `asa doctor` says more")
         if assembly.settings.realtime:

@@ -150,6 +150,14 @@ class Decision:
         return f"looked like {seen.likeliest} ({seen.of(seen.likeliest):.0%}), refused: fits no class"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """What the agent may do now. It changes while the agent runs: the root helper comes and goes."""
+
+    switch: bool
+    stand_by: bool = False  # the gate works here
+
+
 class OrderKind(StrEnum):
     """What a person told the agent."""
 

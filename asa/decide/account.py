@@ -18,7 +18,7 @@ from asa.decide.books import Books
 from asa.decide.guard import LOOKS, GuardState
 from asa.decide.learning import Learning, Lessons
 from asa.decide.penalties import Cause
-from asa.decide.policy import PolicyState, Rules
+from asa.decide.policy import PolicySetup, PolicyState
 from asa.decide.policy_state import Now
 from asa.decide.signals import Signal
 from asa.status import Compared, Learned, Place, Showing, Switched
@@ -56,19 +56,19 @@ class Accountant:
         self,
         books: Books,
         now: Now,
-        rules: Rules,
+        setup: PolicySetup,
     ) -> Account:
         """Of the tick at `now`."""
         state, lessons = books.policy, books.lessons
         outs = (state.set_aside, state.barred, state.quarantine, books.bars)
-        ranked_for = (state.workload, state.power, rules.table, rules.policy, lessons.better, *outs)
+        ranked_for = (state.workload, state.power, setup.table, setup.policy, lessons.better, *outs)
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
-            self._ranking = ranking(books, now, rules)
-        learned_for = (state.workload, rules.policy, lessons.kept.duels)
+            self._ranking = ranking(books, now, setup)
+        learned_for = (state.workload, setup.policy, lessons.kept.duels)
         if not _same(learned_for, self._learned_for):
             self._learned_for = learned_for
-            self._learned = learned(state, lessons, rules)
+            self._learned = learned(state, lessons, setup)
         elif self._kept is not lessons.kept and self._learned is not None:  # each tick where others may be tried
             self._learned = msgspec.structs.replace(self._learned, **_spent(lessons.kept))
         self._kept = lessons.kept
@@ -80,7 +80,7 @@ class Accountant:
         return Account(
             ranking=self._ranking,
             barred=tuple(sorted(state.barred)),
-            keeps_to=_keeps_to(state, now.monotonic_ns, rules),
+            keeps_to=_keeps_to(state, now.monotonic_ns, setup),
             guard=self._showings,
             guard_blocks=blocks or 0,
             guard_next_look=None if blocks is None else next((at for at, _ in LOOKS if at > blocks), None),
@@ -88,36 +88,36 @@ class Accountant:
         )
 
 
-def ranking(books: Books, now: Now, rules: Rules) -> tuple[Place, ...]:
+def ranking(books: Books, now: Now, setup: PolicySetup) -> tuple[Place, ...]:
     """The table's schedulers for the class in force as they are asked now, why one is out, and what was learned.
 
     EEVDF, the last resort, is always there.
     """
     state, now_ns = books.policy, now.monotonic_ns
     workload = state.workload
-    ranked = () if workload is None else rules.table.ranked(workload, saver=state.power.saver)
+    ranked = () if workload is None else setup.table.ranked(workload, saver=state.power.saver)
     if not ranked:
         return ()
     outs: dict[str, tuple[str, int | None]] = {}
     for one in state.quarantine.outs:
         if now_ns < one.until_ns:
             outs[one.scheduler] = (one.words, now.wall_ns + one.until_ns - now_ns)
-    for mark in penalties.barring(books.bars, workload, now.wall_ns, rules.versions):
+    for mark in penalties.barring(books.bars, workload, now.wall_ns, setup.versions):
         if _longer(mark.until_ns, outs.get(mark.scheduler)):
             words = _WORDS[mark.cause].format(count=mark.count)
             outs[mark.scheduler] = (f"{words}: {mark.why}", mark.until_ns)
     reasons = dict(ranked)
     reasons.setdefault(EEVDF, _LAST_RESORT)
     places = []
-    for name, proof in _moved(reasons, state, books.lessons, rules).items():
+    for name, proof in _moved(reasons, state, books.lessons, setup).items():
         out, until_ns = outs.get(name, ("", None))
         places.append(Place(scheduler=name, why=reasons[name], learned=proof, out=out, until_ns=until_ns))
     return tuple(places)
 
 
-def learned(state: PolicyState, lessons: Lessons, rules: Rules) -> Learned | None:
+def learned(state: PolicyState, lessons: Lessons, setup: PolicySetup) -> Learned | None:
     """What daily use has taught, in all and about the class in force; None: it is not to teach anything."""
-    if not rules.policy.learn:
+    if not setup.policy.learn:
         return None
     kept = lessons.kept
     return Learned(
@@ -128,7 +128,7 @@ def learned(state: PolicyState, lessons: Lessons, rules: Rules) -> Learned | Non
             for duel in kept.duels
             if duel.workload == state.workload
         ),
-        allowed_share=rules.policy.explore_share,
+        allowed_share=setup.policy.explore_share,
         **_spent(kept),
     )
 
@@ -184,18 +184,18 @@ def _trial_blocks(state: PolicyState) -> int | None:
 
 
 def _moved(
-    reasons: dict[SchedulerName, str], state: PolicyState, lessons: Lessons, rules: Rules
+    reasons: dict[SchedulerName, str], state: PolicyState, lessons: Lessons, setup: PolicySetup
 ) -> dict[SchedulerName, str]:
     """The ranking in its learned order: who proved better than one above stands right before it. Name -> the proof."""
     order, workload = dict.fromkeys(reasons, ""), state.workload
-    if workload is None or not rules.policy.learn:
+    if workload is None or not setup.policy.learn:
         return order
     for worse, betters in lessons.better.get(workload, {}).items():
         names = list(order)
         up = next((name for name in betters if name in order), None)
         if up is None or worse not in order or names.index(up) < names.index(worse):
             continue
-        if not rules.table.allows(workload, up, saver=state.power.saver):
+        if not setup.table.allows(workload, up, saver=state.power.saver):
             continue
         duel = learning.comparison_of(lessons, workload, up, worse)
         assert duel is not None  # noqa: S101  # else nothing were proved
@@ -207,9 +207,9 @@ def _moved(
     return order
 
 
-def _keeps_to(state: PolicyState, now_ns: int, rules: Rules) -> str:
+def _keeps_to(state: PolicyState, now_ns: int, setup: PolicySetup) -> str:
     for revert in state.reverts:
-        if revert.workload == state.workload and revert.rests(now_ns, rules):
+        if revert.workload == state.workload and revert.rests(now_ns, setup):
             return revert.back
     return ""
 

@@ -18,7 +18,7 @@ import msgspec
 from asa.core.decision import Order, OrderKind, SchedulerName, Workload
 from asa.decide import gain, guard, kept_file, windows
 from asa.decide.guard import MOST_BLOCKS, Regression
-from asa.decide.policy_state import Now, PolicyState, Rules, Trying, version_of
+from asa.decide.policy_state import Now, PolicySetup, PolicyState, Trying, version_of
 from asa.decide.windows import SampleWindow
 
 LEARNING = "learning.json"
@@ -174,25 +174,25 @@ class Tick:
     now: Now
 
 
-def note(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
+def note(lessons: Lessons, tick: Tick, setup: PolicySetup) -> Lessons:
     """Learn from one tick."""
     before, after, now_ns = tick.before, tick.after, tick.now.monotonic_ns
-    if not rules.policy.learn:
+    if not setup.policy.learn:
         return lessons
-    if lessons.versions is not rules.versions:
-        new = lessons.versions != rules.versions
-        lessons = begin(lessons.kept, rules.versions) if new else replace(lessons, versions=rules.versions)
+    if lessons.versions is not setup.versions:
+        new = lessons.versions != setup.versions
+        lessons = begin(lessons.kept, setup.versions) if new else replace(lessons, versions=setup.versions)
     if before.workload is not None and before.workload != after.workload:
-        lessons = _stood(lessons, before.workload, (now_ns - before.since_ns) / 1e9, rules.policy.dwell_s)
+        lessons = _stood(lessons, before.workload, (now_ns - before.since_ns) / 1e9, setup.policy.dwell_s)
     if before.power != after.power:  # what was measured under other power is no measure any more
         if lessons.open or lessons.judged is not None:
             lessons = replace(lessons, open=(), judged=None)
     elif before.guard is not after.guard:
-        lessons = _measured(lessons, tick, rules)
+        lessons = _measured(lessons, tick, setup)
     if not tick.elapsed_s and lessons.open:  # a suspend, or a gap: how long ago they were nobody knows
         lessons = replace(lessons, open=())
-    if tick.worse is not None or rules.policy.explore_share > 0.0 or before.trying is not None:
-        lessons = _accounted(lessons, tick, rules)
+    if tick.worse is not None or setup.policy.explore_share > 0.0 or before.trying is not None:
+        lessons = _accounted(lessons, tick, setup)
     return lessons
 
 
@@ -238,7 +238,7 @@ def _stood(lessons: Lessons, workload: Workload, stood_s: float, dwell_s: float)
     return replace(lessons, kept=msgspec.structs.replace(lessons.kept, stays=(*others, new)))
 
 
-def _measured(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
+def _measured(lessons: Lessons, tick: Tick, setup: PolicySetup) -> Lessons:
     """The comparison that this tick's measurement makes possible, if any."""
     after, worse, now_ns = tick.after, tick.worse, tick.now.monotonic_ns
     if worse is not None:
@@ -248,7 +248,7 @@ def _measured(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
         waiting = tuple(one for one in lessons.open if (one.workload, one.scheduler) != (worse.workload, worse.than))
         lessons = replace(lessons, open=waiting, judged=pair if goes_on else None)
         sides = _Sides(workload=worse.workload, scheduler=worse.scheduler, than=worse.than)
-        return _counted(lessons, sides, -1, tick.now.wall_ns, rules)
+        return _counted(lessons, sides, -1, tick.now.wall_ns, setup)
     window = windows.taken(tick.before.guard, after.guard, now_ns)
     if window is None:
         return lessons
@@ -262,7 +262,7 @@ def _measured(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
         if outcome is not None:
             lessons = replace(lessons, open=tuple(one for one in waiting if one is not other))
             sides = _Sides(workload=window.workload, scheduler=window.scheduler, than=other.scheduler)
-            return _counted(lessons, sides, outcome, tick.now.wall_ns, rules)
+            return _counted(lessons, sides, outcome, tick.now.wall_ns, setup)
     return replace(lessons, open=(*waiting, window)[-MOST_OPEN:])
 
 
@@ -273,7 +273,7 @@ class _Sides:
     than: SchedulerName
 
 
-def _counted(lessons: Lessons, sides: _Sides, outcome: int, wall_ns: int, rules: Rules) -> Lessons:
+def _counted(lessons: Lessons, sides: _Sides, outcome: int, wall_ns: int, setup: PolicySetup) -> Lessons:
     """With one comparison more, in which `scheduler` was better (1) than `than`, worse (-1) or alike (0)."""
     workload = sides.workload
     one, other = sorted((sides.scheduler, sides.than))
@@ -283,8 +283,8 @@ def _counted(lessons: Lessons, sides: _Sides, outcome: int, wall_ns: int, rules:
         workload=workload,
         one=one,
         other=other,
-        one_version=version_of(one, rules),
-        other_version=version_of(other, rules),
+        one_version=version_of(one, setup),
+        other_version=version_of(other, setup),
         at_ns=wall_ns,
     )
     if not outcome:
@@ -297,20 +297,20 @@ def _counted(lessons: Lessons, sides: _Sides, outcome: int, wall_ns: int, rules:
     return replace(lessons, kept=msgspec.structs.replace(lessons.kept, duels=duels), better=_better(duels))
 
 
-def _accounted(lessons: Lessons, tick: Tick, rules: Rules) -> Lessons:
+def _accounted(lessons: Lessons, tick: Tick, setup: PolicySetup) -> Lessons:
     """With the time of this tick, and what it can have cost at most: all that the better one would have scored."""
     after, worse, elapsed_s, now_ns = tick.after, tick.worse, tick.elapsed_s, tick.now.monotonic_ns
-    kept, share, trying = lessons.kept, rules.policy.explore_share, tick.before.trying
+    kept, share, trying = lessons.kept, setup.policy.explore_share, tick.before.trying
     watched_s, tried_s, credit_s = kept.watched_s, kept.tried_s, kept.credit_s
     taken_back_s, lost = kept.taken_back_s, kept.lost_most
     if trying is not None:
         tried_s += elapsed_s
-        lost += elapsed_s * _most(rules, trying.workload, trying.instead_of)
+        lost += elapsed_s * _most(setup, trying.workload, trying.instead_of)
     elif worse is not None and after.last_switch_ns is not None:
         under_s = (now_ns - max(after.last_switch_ns, after.since_ns)) / 1e9
         taken_back_s += under_s
-        lost += under_s * _most(rules, worse.workload, worse.than)
-    if share > 0.0 and rules.may_switch and not rules.shadow and not after.hold and after.workload is not None:
+        lost += under_s * _most(setup, worse.workload, worse.than)
+    if share > 0.0 and setup.permit.switch and not setup.shadow and not after.hold and after.workload is not None:
         watched_s += elapsed_s
         credit_s += share * elapsed_s
     credit_s = _charged(min(credit_s, TRIAL_S), trying, after.trying, elapsed_s, now_ns)
@@ -338,8 +338,8 @@ def _charged(credit_s: float, before: Trying | None, after: Trying | None, elaps
     return min(credit_s, TRIAL_S)
 
 
-def _most(rules: Rules, workload: Workload, name: SchedulerName) -> float:
-    score = gain.score_of(rules.table, workload, name)
+def _most(setup: PolicySetup, workload: Workload, name: SchedulerName) -> float:
+    score = gain.score_of(setup.table, workload, name)
     return 1.0 if score is None else score  # no score is larger
 
 

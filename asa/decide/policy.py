@@ -16,14 +16,14 @@ from asa.decide.gain import Weighed
 from asa.decide.guard import Regression
 from asa.decide.penalties import Cause
 from asa.decide.policy_news import learn, obey, powered, released
-from asa.decide.policy_state import Now, PolicyState, Revert, Rules, Seen, Verdict, keep, version_of
+from asa.decide.policy_state import Now, PolicySetup, PolicyState, Revert, Seen, Verdict, keep, version_of
 from asa.decide.signals import Signals
 
 __all__ = [
     "MOST_REVERTS_PER_HOUR",
+    "PolicySetup",
     "PolicyState",
     "Revert",
-    "Rules",
     "Verdict",
     "decide",
     "first_choice",
@@ -45,21 +45,21 @@ ALONE_NS = 5 * 10**9
 _CALM_NS = 24 * 3600 * 10**9  # a day without a revert: the next one is a first one again
 
 
-def decide(books: Books, seen: Seen, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     """One tick: the new books, and the verdict."""
-    state, current, signals = _up_to_date(books, seen, now, rules), seen.current, seen.signals
+    state, current, signals = _up_to_date(books, seen, now, setup), seen.current, seen.signals
     books = _with(books, state)
-    if (by_hand := _by_hand(state, current, rules)) is not None:
+    if (by_hand := _by_hand(state, current, setup)) is not None:
         return _with(books, replace(state, pending=by_hand.switch_to)), by_hand
     workload = state.workload
     if workload is None or seen.vote.workload is None:
         return books, keep(None, Reason.UNDECIDED, seen.vote.why_none)
-    first = first_choice(books, workload, now, rules, out=state.out)
+    first = first_choice(books, workload, now, setup, out=state.out)
     if first is None:
         return books, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
     state, wanted = _with_tried(state, first)
     books = _with(books, state)
-    if not rules.may_switch or current is None:
+    if not setup.permit.switch or current is None:
         return books, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
     if state.hold:
         also = "; ends when that scheduler has gone" if state.go_on else ""
@@ -71,17 +71,17 @@ def decide(books: Books, seen: Seen, now: Now, rules: Rules) -> tuple[Books, Ver
         sentence = f"{current} is in force instead of {expected}; waiting for the reason"
         return books, keep(wanted, Reason.BUSY, sentence)
     wish = _Wish(workload=workload, wanted=wanted, current=current)
-    if signals is not None and current == expected and _settled(state, now.monotonic_ns, rules):
+    if signals is not None and current == expected and _settled(state, now.monotonic_ns, setup):
         measured = guard.observe(
             state.guard, now_ns=now.monotonic_ns, workload=workload, scheduler=current, signals=signals
         )
         books = _with(books, replace(state, guard=measured))
-        if wanted == current and (worse := _judge(books.policy, wish, rules)) is not None:
-            return _take_back(books, worse, now, rules)
+        if wanted == current and (worse := _judge(books.policy, wish, setup)) is not None:
+            return _take_back(books, worse, now, setup)
     if wanted == current:
-        return _served(books, wish, now, rules)
-    wait = _wait(books.policy, wish, seen, now, rules)
-    return (books, wait) if wait is not None else _switch(books, wish, now, rules)
+        return _served(books, wish, now, setup)
+    wait = _wait(books.policy, wish, seen, now, setup)
+    return (books, wait) if wait is not None else _switch(books, wish, now, setup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,30 +97,32 @@ def _with(books: Books, state: PolicyState) -> Books:
     return books if state is books.policy else replace(books, policy=state)
 
 
-def _by_hand(state: PolicyState, current: SchedulerName | None, rules: Rules) -> Verdict | None:
+def _by_hand(state: PolicyState, current: SchedulerName | None, setup: PolicySetup) -> Verdict | None:
     """The switch to order because the user asked for it; not before it is known why what should run does not."""
     expected, chosen = state.running or EEVDF, state.held.scheduler if state.held is not None else None
-    if chosen is None or current != expected or chosen == current or state.pending is not None or not rules.may_switch:
+    if chosen is None or chosen == current or current != expected:
+        return None
+    if state.pending is not None or not setup.permit.switch:
         return None
     return Verdict(wanted=chosen, switch_to=chosen, reason=Reason.BY_HAND, sentence=f"the user chose {chosen}")
 
 
 def first_choice(
-    books: Books, workload: Workload, now: Now, rules: Rules, *, out: frozenset[SchedulerName]
+    books: Books, workload: Workload, now: Now, setup: PolicySetup, *, out: frozenset[SchedulerName]
 ) -> SchedulerName | None:
     """The scheduler that a class would get now, without those that are `out`; None: the table has no word on it."""
     state, better = books.policy, books.lessons.better
-    wanted = rules.table.wanted(workload, out, saver=state.power.saver)
+    wanted = setup.table.wanted(workload, out, saver=state.power.saver)
     if wanted is None:
         return None
     revert = state.revert_of(workload)
-    if revert is not None and revert.rests(now.monotonic_ns, rules):
-        return revert.back if _may_serve(state, workload, revert.back, out, rules) else EEVDF
-    if workload not in better or not rules.policy.learn:
+    if revert is not None and revert.rests(now.monotonic_ns, setup):
+        return revert.back if _may_serve(state, workload, revert.back, out, setup) else EEVDF
+    if workload not in better or not setup.policy.learn:
         return wanted
-    ranked = {EEVDF, *(entry.name for entry in rules.table.ranking(workload))}
+    ranked = {EEVDF, *(entry.name for entry in setup.table.ranking(workload))}
     return learning.preferred(
-        books.lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, rules)
+        books.lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, setup)
     )
 
 
@@ -134,36 +136,36 @@ def _with_tried(state: PolicyState, first: SchedulerName) -> tuple[PolicyState, 
 
 
 def _may_serve(
-    state: PolicyState, workload: Workload, name: SchedulerName, out: frozenset[SchedulerName], rules: Rules
+    state: PolicyState, workload: Workload, name: SchedulerName, out: frozenset[SchedulerName], setup: PolicySetup
 ) -> bool:
-    return name not in out and rules.table.allows(workload, name, saver=state.power.saver)
+    return name not in out and setup.table.allows(workload, name, saver=state.power.saver)
 
 
-def out_for(books: Books, workload: Workload, *, wall_ns: int, rules: Rules) -> frozenset[SchedulerName]:
+def out_for(books: Books, workload: Workload, *, wall_ns: int, setup: PolicySetup) -> frozenset[SchedulerName]:
     """Who may not serve a class now, whatever the cause."""
-    return books.policy.set_aside | penalties.barred(books.bars, workload, wall_ns, rules.versions)
+    return books.policy.set_aside | penalties.barred(books.bars, workload, wall_ns, setup.versions)
 
 
-def _up_to_date(books: Books, seen: Seen, now: Now, rules: Rules) -> PolicyState:
+def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> PolicyState:
     """With the class in force, with who is out in this tick, and without a hold or a trial that has ended."""
     state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
         state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns)
     chosen = state.held.scheduler if state.held is not None else None
-    barred_now = chosen is not None and bool(bar(chosen, rules.table.never))
+    barred_now = chosen is not None and bool(bar(chosen, setup.table.never))
     if state.held is not None and (state.held.over(now.wall_ns) or barred_now):
         state = replace(state, held=None)
     state = _without_stranger(state, now.monotonic_ns, seen.current)
     set_aside, barred = state.quarantine.out(now.monotonic_ns), frozenset[SchedulerName]()
     if books.bars.marks:
-        in_force = penalties.barring(books.bars, state.workload, now.wall_ns, rules.versions)
+        in_force = penalties.barring(books.bars, state.workload, now.wall_ns, setup.versions)
         names = [(SchedulerName(mark.scheduler), mark.cause) for mark in in_force]
         set_aside |= {name for name, cause in names if cause is Cause.FAILED}
         if state.workload is not None:
             barred = frozenset(name for name, cause in names if cause is Cause.REVERTED)
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
-    return trying.followed(state, now.monotonic_ns, rules)
+    return trying.followed(state, now.monotonic_ns, setup)
 
 
 def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | None) -> PolicyState:
@@ -180,39 +182,39 @@ def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | 
     return released(state) if now_ns - state.alone_ns >= ALONE_NS else state
 
 
-def _settled(state: PolicyState, now_ns: int, rules: Rules) -> bool:
+def _settled(state: PolicyState, now_ns: int, setup: PolicySetup) -> bool:
     """Does this tick tell of the class under its scheduler, and is anybody to learn from it?"""
-    if not rules.guard.enabled or rules.shadow or now_ns - state.since_ns < rules.policy.dwell_s * 1e9:
+    if not setup.guard.enabled or setup.shadow or now_ns - state.since_ns < setup.policy.dwell_s * 1e9:
         return False
     return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
 
 
-def _judge(state: PolicyState, wish: _Wish, rules: Rules) -> Regression | None:
+def _judge(state: PolicyState, wish: _Wish, setup: PolicySetup) -> Regression | None:
     previous = state.previous
-    if previous is not None and not _may_serve(state, wish.workload, previous, state.out, rules):
+    if previous is not None and not _may_serve(state, wish.workload, previous, state.out, setup):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
     return guard.judge(state.guard, workload=wish.workload, scheduler=wish.current, previous=previous)
 
 
-def _take_back(books: Books, worse: Regression, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+def _take_back(books: Books, worse: Regression, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     state = books.policy
     bars = penalties.lower(
-        penalties.refresh(books.bars, wall_ns=now.wall_ns, versions=rules.versions),
+        penalties.refresh(books.bars, wall_ns=now.wall_ns, versions=setup.versions),
         workload=worse.workload,
         scheduler=worse.scheduler,
-        version=version_of(worse.scheduler, rules),
+        version=version_of(worse.scheduler, setup),
         wall_ns=now.wall_ns,
         why=worse.sentence,
     )
     barred, tried = state.barred | {worse.scheduler}, state.trying
     last = state.revert_of(worse.workload)
     if tried is not None:  # the first choice has done nothing wrong: the class does not rest
-        may = _may_serve(state, worse.workload, tried.instead_of, state.out, rules)
+        may = _may_serve(state, worse.workload, tried.instead_of, state.out, setup)
         back, reverts = tried.instead_of if may else worse.than, state.reverts
         state = replace(state, trying=replace(tried, over=True))
     else:
         # the second within one rest: no third scheduler is tried, EEVDF serves
-        back = EEVDF if last is not None and last.rests(now.monotonic_ns, rules) else worse.than
+        back = EEVDF if last is not None and last.rests(now.monotonic_ns, setup) else worse.than
         count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
         others = tuple(one for one in state.reverts if one.workload != worse.workload)
         reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
@@ -222,24 +224,24 @@ def _take_back(books: Books, worse: Regression, now: Now, rules: Rules) -> tuple
     return replace(books, policy=state, bars=bars), verdict
 
 
-def _served(books: Books, wish: _Wish, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+def _served(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     """The wanted one is in force: it stays, but for a trial that the user allows."""
     state, current = books.policy, wish.current
     if state.trying is not None:
-        return books, keep(current, Reason.TRYING, trying.words(state.trying, rules))
-    if rules.policy.explore_share > 0.0:
-        begun = trying.next_one(books, wish.workload, current, now_ns=now.monotonic_ns, rules=rules)
+        return books, keep(current, Reason.TRYING, trying.words(state.trying, setup))
+    if setup.policy.explore_share > 0.0:
+        begun = trying.next_one(books, wish.workload, current, now_ns=now.monotonic_ns, setup=setup)
         if begun is not None:
-            name, sentence = begun.scheduler, trying.words(begun, rules)
+            name, sentence = begun.scheduler, trying.words(begun, setup)
             verdict = Verdict(wanted=name, switch_to=name, reason=Reason.TRYING, sentence=sentence)
             return _with(books, replace(state, pending=name, trying=begun)), verdict
     sentence = f"{current} is in force, as wanted for {wish.workload}{state.power.words}"
     return books, keep(current, Reason.SERVED, sentence)
 
 
-def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, rules: Rules) -> Verdict | None:
+def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -> Verdict | None:
     """Why a switch that is wanted has to wait, None when it has not."""
-    wanted, dwell_s, setting = wish.wanted, rules.policy.dwell_s, rules.policy.cooldown_s
+    wanted, dwell_s, setting = wish.wanted, setup.policy.dwell_s, setup.policy.cooldown_s
     age_s = (now.monotonic_ns - state.since_ns) / 1e9
     if age_s < dwell_s:
         sentence = f"{wish.workload} seen for {age_s:.1f} s, waiting for {dwell_s:g} s (dwell)"
@@ -249,33 +251,33 @@ def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, rules: Rules) -
         since_s = (now.monotonic_ns - state.last_switch_ns) / 1e9
         sentence = f"last switch {since_s:.1f} s ago, waiting for {cooldown_s:.3g} s (cooldown) before {wanted}"
         return keep(wanted, Reason.COOLDOWN, sentence)
-    if age_s < dwell_s + rules.guard.baseline_s and _met_first(state, wish, seen.signals, rules):
+    if age_s < dwell_s + setup.guard.baseline_s and _met_first(state, wish, seen.signals, setup):
         sentence = f"measuring {wish.workload} under {wish.current} before a switch to {wanted} (baseline)"
         return keep(wanted, Reason.BASELINE, sentence)
     return None
 
 
-def _met_first(state: PolicyState, wish: _Wish, signals: Signals | None, rules: Rules) -> bool:
+def _met_first(state: PolicyState, wish: _Wish, signals: Signals | None, setup: PolicySetup) -> bool:
     """Would the guard have nothing to compare the next scheduler with, and can it be measured under this one?
 
     Not for EEVDF, which is never judged, nor for one that the class has had for as long before.
     """
-    if signals is None or not _measured(signals) or not rules.guard.enabled or rules.shadow:
+    if signals is None or not _measured(signals) or not setup.guard.enabled or setup.shadow:
         return False
     if (
         wish.wanted == EEVDF
         or state.trying is not None
-        or not _may_serve(state, wish.workload, wish.current, state.out, rules)
+        or not _may_serve(state, wish.workload, wish.current, state.out, setup)
     ):
         return False
     names = (EEVDF, wish.current, wish.wanted)
     return all(guard.lacking(state.guard, workload=wish.workload, scheduler=name) for name in names)
 
 
-def _switch(books: Books, wish: _Wish, now: Now, rules: Rules) -> tuple[Books, Verdict]:
+def _switch(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     """The order, or that it is not worth its cost."""
     state, wanted, current = books.policy, wish.wanted, wish.current
-    weighed = _weighed(books, wish, now, rules)
+    weighed = _weighed(books, wish, now, setup)
     if weighed is not None and not weighed.pays:
         sentence = f"{wanted} would gain less than the switch costs ({weighed.words})"
         return books, keep(wanted, Reason.COST, sentence)
@@ -287,17 +289,17 @@ def _switch(books: Books, wish: _Wish, now: Now, rules: Rules) -> tuple[Books, V
     return _with(books, replace(state, pending=wanted)), verdict
 
 
-def _weighed(books: Books, wish: _Wish, now: Now, rules: Rules) -> Weighed | None:
+def _weighed(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> Weighed | None:
     """What the table expects of a switch that is made by its scores; None: it is made for another reason."""
-    state, table, workload = books.policy, rules.table, wish.workload
-    if not rules.policy.weigh_cost or state.power.saver or state.trying is not None:
+    state, table, workload = books.policy, setup.table, wish.workload
+    if not setup.policy.weigh_cost or state.power.saver or state.trying is not None:
         return None
-    if not _may_serve(state, workload, wish.current, state.out, rules):
+    if not _may_serve(state, workload, wish.current, state.out, setup):
         return None
     if table.wanted(workload, state.out, saver=False) != wish.wanted:  # learned, or kept to after a revert
         return None
     age_s = (now.monotonic_ns - state.since_ns) / 1e9
-    stay_s = learning.stay_s(books.lessons, workload, age_s=age_s, dwell_s=rules.policy.dwell_s)
+    stay_s = learning.stay_s(books.lessons, workload, age_s=age_s, dwell_s=setup.policy.dwell_s)
     return gain.weigh(table, workload, wanted=wish.wanted, current=wish.current, stay_s=stay_s)
 
 

@@ -9,7 +9,7 @@ from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, 
 from asa.decide import cooldown, learning, orders, penalties, quarantine
 from asa.decide.books import Books
 from asa.decide.guard import GuardState
-from asa.decide.policy_state import PolicyState, Rules, version_of
+from asa.decide.policy_state import PolicySetup, PolicyState, version_of
 
 STRANGER = "was attached by somebody else"
 """Why nothing is switched then, after the scheduler's name; until it has gone by itself."""
@@ -17,7 +17,7 @@ STRANGER = "was attached by somebody else"
 _STOOD_NS = 60 * 10**9  # a choice by hand that takes the helper with it sooner is not ordered again
 
 
-def learn(books: Books, event: SwitchEvent, *, wall_ns: int, rules: Rules) -> Books:
+def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup) -> Books:
     """Take note of what became of a switch or of the running scheduler."""
     state = books.policy
     new, at_ns, held = event.new, event.monotonic_ns, state.held
@@ -46,12 +46,12 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, rules: Rules) -> Bo
             return replace(books, policy=state)  # it comes back with the lease
         return replace(books, policy=replace(state, held=orders.failed(held, event)))
     bars = books.bars
-    kept, off = quarantine.take_note(state.quarantine, event, rules.quarantine.backoff_s)
+    kept, off = quarantine.take_note(state.quarantine, event, setup.quarantine.backoff_s)
     if off is not None:
         bars = penalties.put_off(
-            penalties.refresh(bars, wall_ns=wall_ns, versions=rules.versions),
+            penalties.refresh(bars, wall_ns=wall_ns, versions=setup.versions),
             scheduler=off,
-            version=version_of(off, rules),
+            version=version_of(off, setup),
             wall_ns=wall_ns,
             why=event.exit.reason if event.exit is not None else event.detail,
             count=quarantine.FAILURES,

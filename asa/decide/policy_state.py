@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the policy goes by, remembers and says: its rules, its state from tick to tick, its verdict. Data alone."""
+"""What the policy goes by, remembers and says: its setup, its state from tick to tick, its verdict. Data alone."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from asa.config import GuardSettings, PolicySettings, QuarantineSettings
-from asa.core.decision import Reason, SchedulerName, Vote, Workload
+from asa.core.decision import Permit, Reason, SchedulerName, Vote, Workload
 from asa.decide import cooldown
 from asa.decide.cooldown import Costs
 from asa.decide.guard import GuardState, Regression
@@ -22,8 +22,8 @@ SHORTEST_REST_S = 10.0
 """A class rests after a revert also where the settings have no cooldown."""
 
 
-class Rules(Protocol):
-    """The part of `asa.pipeline.Rules` that is needed here."""
+class PolicySetup(Protocol):
+    """The part of `asa.pipeline.Setup` that the policy and what it learns need."""
 
     @property
     def table(self) -> MappingTable: ...  # noqa: D102  # as there
@@ -36,7 +36,7 @@ class Rules(Protocol):
     @property
     def versions(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
-    def may_switch(self) -> bool: ...  # noqa: D102
+    def permit(self) -> Permit: ...  # noqa: D102
     @property
     def shadow(self) -> bool: ...  # noqa: D102
 
@@ -68,9 +68,9 @@ class Revert:
     count: int  # without a calm day between them
     at_ns: int
 
-    def rests(self, now_ns: int, rules: Rules) -> bool:
+    def rests(self, now_ns: int, setup: PolicySetup) -> bool:
         """Does the class keep to `back` still?"""
-        rest_s = max(cooldown.longest_s(rules.policy.cooldown_s), SHORTEST_REST_S) * 2.0 ** min(self.count, 32)
+        rest_s = max(cooldown.longest_s(setup.policy.cooldown_s), SHORTEST_REST_S) * 2.0 ** min(self.count, 32)
         return now_ns - self.at_ns < min(rest_s, LONGEST_REST_S) * 1e9
 
 
@@ -142,6 +142,6 @@ def keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict
     return Verdict(wanted=wanted, switch_to=None, reason=reason, sentence=sentence)
 
 
-def version_of(name: SchedulerName, rules: Rules) -> str:
+def version_of(name: SchedulerName, setup: PolicySetup) -> str:
     """What the installed file of a scheduler (with or without a mode) is known by; "": unknown, or the kernel's."""
-    return rules.versions.get(name.bare, "")
+    return setup.versions.get(name.bare, "")

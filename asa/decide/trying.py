@@ -18,11 +18,11 @@ from asa.decide import cooldown, learning
 from asa.decide.books import Books
 from asa.decide.guard import MOST_BLOCKS
 from asa.decide.learning import MOST_COUNTED, TRIAL_S
-from asa.decide.policy_state import PolicyState, Rules, Trying
+from asa.decide.policy_state import PolicySetup, PolicyState, Trying
 from asa.decide.signals import SIGNALS
 
 
-def followed(state: PolicyState, now_ns: int, rules: Rules) -> PolicyState:
+def followed(state: PolicyState, now_ns: int, setup: PolicySetup) -> PolicyState:
     """With what is tried as it is in this tick: over, or gone, when it is that."""
     trying = state.trying
     if trying is None:
@@ -41,17 +41,19 @@ def followed(state: PolicyState, now_ns: int, rules: Rules) -> PolicyState:
         or state.workload != trying.workload
         or trying.scheduler in state.out
         or state.power.saver
-        or not _allowed(rules)
+        or not _allowed(setup)
     )
     return replace(state, trying=replace(trying, over=True)) if over and not trying.over else state
 
 
-def next_one(books: Books, workload: Workload, current: SchedulerName, *, now_ns: int, rules: Rules) -> Trying | None:
+def next_one(
+    books: Books, workload: Workload, current: SchedulerName, *, now_ns: int, setup: PolicySetup
+) -> Trying | None:
     """The trial to begin in this tick, in which `current`, the first choice, serves; None: none."""
     state, lessons = books.policy, books.lessons
-    if lessons.kept.credit_s < TRIAL_S or not _allowed(rules) or rules.shadow or state.power.saver:
+    if lessons.kept.credit_s < TRIAL_S or not _allowed(setup) or setup.shadow or state.power.saver:
         return None
-    cooldown_s = cooldown.longest_s(rules.policy.cooldown_s)
+    cooldown_s = cooldown.longest_s(setup.policy.cooldown_s)
     last_ns = state.last_switch_ns
     if cooldown_s > TRIAL_S or (last_ns is not None and now_ns - last_ns < cooldown_s * 1e9):
         return None
@@ -61,14 +63,14 @@ def next_one(books: Books, workload: Workload, current: SchedulerName, *, now_ns
     if not any(value is not None for block in state.guard.seen[workload, current] for value in block[: len(SIGNALS)]):
         return None
     revert = state.revert_of(workload)
-    if revert is not None and revert.rests(now_ns, rules):
+    if revert is not None and revert.rests(now_ns, setup):
         return None
-    ranked = [entry.name for entry in rules.table.ranking(workload)]
+    ranked = [entry.name for entry in setup.table.ranking(workload)]
     best: tuple[int, SchedulerName] | None = None
     for name in dict.fromkeys((*ranked, EEVDF)):
         duel = learning.comparison_of(lessons, workload, current, name)
         settled = duel is not None and (duel.better or duel.counted >= MOST_COUNTED)
-        if name == current or name in state.out or settled or not rules.table.allows(workload, name, saver=False):
+        if name == current or name in state.out or settled or not setup.table.allows(workload, name, saver=False):
             continue
         times = 0 if duel is None else duel.counted + duel.alike
         if best is None or times < best[0]:
@@ -79,13 +81,13 @@ def next_one(books: Books, workload: Workload, current: SchedulerName, *, now_ns
     return Trying(workload=workload, scheduler=best[1], instead_of=current, until_ns=until_ns)
 
 
-def words(trying: Trying, rules: Rules) -> str:
+def words(trying: Trying, setup: PolicySetup) -> str:
     """For people: what is done and by whose leave."""
     return (
         f"{trying.scheduler} is tried for {trying.workload} instead of {trying.instead_of}, for {TRIAL_S:g} s at most: "
-        f"policy.explore_share allows {rules.policy.explore_share:.1%} of the time"
+        f"policy.explore_share allows {setup.policy.explore_share:.1%} of the time"
     )
 
 
-def _allowed(rules: Rules) -> bool:
-    return rules.policy.explore_share > 0.0 and rules.policy.learn and rules.guard.enabled
+def _allowed(setup: PolicySetup) -> bool:
+    return setup.policy.explore_share > 0.0 and setup.policy.learn and setup.guard.enabled

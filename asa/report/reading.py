@@ -106,7 +106,7 @@ class _Words:
                 orders.append(told.order)
             if told.sizes is not None:
                 self.sizes = {SchedulerName(name): size for name, size in told.sizes.items()}
-            if told.rules_changed():
+            if told.setup_changed():
                 if told.monotonic_ns < now_ns:
                     renewed = _together(renewed, told)
                 else:

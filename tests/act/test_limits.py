@@ -80,7 +80,7 @@ def test_who_heeds_what():
 
 
 @dataclass(frozen=True)
-class Rules:
+class Setup:
     table: MappingTable
 
 
@@ -91,23 +91,23 @@ def test_nobody_is_chosen_who_lifts_a_limit_while_it_is_in_force(group):
     table = MappingTable(path="t", machine="m", provenance="p", rankings={Workload("cpu"): ranking})
     said = []
     sys = group("system.slice/a.service")
-    heed, rules = Heed(sys, lambda _: entries, said.append), Rules(table)
-    assert heed.apply(rules, Settings()) is rules
+    heed, setup = Heed(sys, lambda _: entries, said.append), Setup(table)
+    assert heed.apply(setup, Settings()) is setup
     group("system.slice/a.service", weight="20")
-    rules = heed.apply(rules, Settings())
-    assert rules.table.wanted(Workload("cpu"), ()) == "scx_flash"
-    assert not rules.table.allows(Workload("cpu"), SchedulerName("scx_lavd:powersave"), saver=False)
-    assert "which it ignores" in dict(rules.table.ranked(Workload("cpu"), saver=False))["scx_rusty"]
+    setup = heed.apply(setup, Settings())
+    assert setup.table.wanted(Workload("cpu"), ()) == "scx_flash"
+    assert not setup.table.allows(Workload("cpu"), SchedulerName("scx_lavd:powersave"), saver=False)
+    assert "which it ignores" in dict(setup.table.ranked(Workload("cpu"), saver=False))["scx_rusty"]
     assert "system.slice/a.service (cpu.weight 20)" in heed.words
-    assert heed.apply(rules, Settings()) is rules
+    assert heed.apply(setup, Settings()) is setup
     group("system.slice/a.service", max="50000 100000")
-    rules = heed.apply(rules, Settings())
-    assert rules.table.wanted(Workload("cpu"), ()) == EEVDF
-    off = heed.apply(rules, Settings(switch=SwitchSettings(respect_limits=False)))
+    setup = heed.apply(setup, Settings())
+    assert setup.table.wanted(Workload("cpu"), ()) == EEVDF
+    off = heed.apply(setup, Settings(switch=SwitchSettings(respect_limits=False)))
     assert off.table.wanted(Workload("cpu"), ()) == "scx_lavd:powersave"
     group("system.slice/a.service")
-    assert heed.apply(rules, Settings()).table.limited == frozenset()
+    assert heed.apply(setup, Settings()).table.limited == frozenset()
     assert heed.words == ""
     assert said[0].startswith("limits of CPU time are in force: system.slice/a.service (cpu.weight 20)")
     assert "limits of CPU time are in force no longer: all schedulers may be chosen" in said
-    assert replace(rules.table, limited=frozenset()) == table
+    assert replace(setup.table, limited=frozenset()) == table

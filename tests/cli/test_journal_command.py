@@ -21,14 +21,14 @@ from asa.cli import journal as journal_command
 from asa.cli import replay as replay_command
 from asa.cli import report as report_command
 from asa.config import PolicySettings, Settings
-from asa.core.decision import EEVDF, SwitchEvent, SwitchOutcome
+from asa.core.decision import EEVDF, Permit, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, JournalError
 from asa.core.sample import SchedExtState
 from asa.decide import table
 from asa.decide.learning import Comparison, Learning
 from asa.decide.penalties import Bars, Cause, Mark
 from asa.journal import Journal, SessionHeader, Told
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from collectors.rates import Rates
 from models import artefact, versions
 from models.runtime import Ensemble
@@ -61,19 +61,19 @@ def recorded():
         return list(journal.samples(number))
 
 
-def rules_by(settings, portfolio):
-    return Rules(
+def setup_by(settings, portfolio):
+    return Setup(
         classifier=Ensemble.load(paths.base_model()),
         table=table.for_this_machine(portfolio.modes()),
         voting=settings.voting,
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
-        may_switch=True,
+        permit=Permit(switch=True),
         versions={name: record.sha256 for name, record in portfolio.records().items()},
     )
 
 
-def header_by(settings, rules):
+def header_by(settings, setup):
     return SessionHeader(
         started_ns=1,
         asa_version="0",
@@ -82,9 +82,9 @@ def header_by(settings, rules):
         cpus=2,
         mode="switching",
         settings=wire.json_text(settings),
-        table=rules.table.path,
+        table=setup.table.path,
         model=hashlib.sha256(paths.base_model().read_bytes()).hexdigest(),
-        versions=dict(rules.versions),
+        versions=dict(setup.versions),
     )
 
 
@@ -93,12 +93,12 @@ def file(tmp_path, recorded):
     """A journal as an agent leaves it: it saw `wakeup` for the time of two recordings, and switched for it."""
     settings = Settings(policy=PolicySettings(dwell_s=4.0))
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    rules = rules_by(settings, portfolio)
+    setup = setup_by(settings, portfolio)
     length_ns = recorded[-1].monotonic_ns - recorded[0].monotonic_ns + S
     path = tmp_path / "agent.sqlite"
     state, attached, due, news = State(), EEVDF, None, []
     with Journal.open(path) as journal:
-        journal.begin(header_by(settings, rules))
+        journal.begin(header_by(settings, setup))
         for part in range(2):
             for sample in recorded:
                 if due is not None:
@@ -111,7 +111,7 @@ def file(tmp_path, recorded):
                 later_ns = part * length_ns
                 at_ns = {"monotonic_ns": sample.monotonic_ns + later_ns, "wall_ns": sample.wall_ns + later_ns}
                 shown = replace(sample, **at_ns, sched_ext=kernel)
-                state = step(rules, state, shown, news)
+                state = step(setup, state, shown, news)
                 journal.add(shown, state.decision, tuple(news))
                 news, due = [], state.decision.switch_to
     return path
@@ -315,16 +315,16 @@ def renewed(tmp_path, recorded):
     facts = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
     other = versions.add(versions.folder(paths.default()), replace(base, fill=base.fill + 1), facts)
     settings, portfolio = Settings(), Portfolio.load(paths.manifest(), paths.default().schedulers)
-    rules, path = rules_by(settings, portfolio), tmp_path / "renewed.sqlite"
-    begun, state = header_by(settings, rules), State()
+    setup, path = setup_by(settings, portfolio), tmp_path / "renewed.sqlite"
+    begun, state = header_by(settings, setup), State()
     with Journal.open(path) as journal:
         journal.begin(begun)
         for number, sample in enumerate(recorded):
             if number == len(recorded) // 2:
                 went_by = {"settings": begun.settings, "table": begun.table, "model": other.facts.sha256}
-                journal.tell(Told(monotonic_ns=state.sample.monotonic_ns, versions=dict(rules.versions), **went_by))
-                rules = replace(rules, classifier=Ensemble.load(other.path))
-            state = step(rules, state, sample)
+                journal.tell(Told(monotonic_ns=state.sample.monotonic_ns, versions=dict(setup.versions), **went_by))
+                setup = replace(setup, classifier=Ensemble.load(other.path))
+            state = step(setup, state, sample)
             journal.add(sample, state.decision)
     return path, other
 

@@ -14,9 +14,10 @@ import pytest
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import PolicySettings, Voting
+from asa.core.decision import Permit
 from asa.decide import table
 from asa.journal import Journal
-from asa.pipeline import Rules, State, step
+from asa.pipeline import Setup, State, step
 from models.runtime import Ensemble
 
 HAS_SCHED_EXT = Path("/sys/kernel/sched_ext").exists()
@@ -29,13 +30,13 @@ def asa(*words, env=None, limit_s=60):
 
 def rules_of_this_host():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
-    return Rules(
+    return Setup(
         classifier=Ensemble.load(paths.base_model()),
         table=table.for_this_machine(portfolio.modes()),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
-        may_switch=False,
+        permit=Permit(switch=False),
     )
 
 

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from policy_bench import WALL_NS, Rules
+from policy_bench import WALL_NS, Setup
 
 from asa.core.decision import EEVDF, Reason, SchedulerName, Workload
 from asa.decide import guard, learning
@@ -15,15 +15,15 @@ from asa.decide.signals import Signals
 S = 1_000_000_000
 WEB, GAME = Workload("web"), Workload("game")
 OLD, NEW = SchedulerName("scx_old"), SchedulerName("scx_new")
-RULES = Rules()
+SETUP = Setup()
 KEEP = keep(None, Reason.SERVED, "")
 
 
 class Use:
     """Daily use: stretches of a class under schedulers, one after the other; a tick completes a block of the guard."""
 
-    def __init__(self, rules=RULES, lessons=learning.NOTHING):
-        self.rules, self.lessons = rules, lessons
+    def __init__(self, setup=SETUP, lessons=learning.NOTHING):
+        self.setup, self.lessons = setup, lessons
         self.memory, self.now_s = PolicyState(workload=WEB, running=EEVDF), 0
         self.verdicts = 0
 
@@ -52,7 +52,7 @@ class Use:
                 elapsed_s=elapsed_s,
                 now=Now(monotonic_ns=now_ns, wall_ns=WALL_NS + now_ns),
             ),
-            self.rules,
+            self.setup,
         )
 
     def stretch(self, scheduler, queue_us, blocks=MOST_BLOCKS, judged=True, **load):

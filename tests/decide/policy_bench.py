@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One tick, one event or one order for the policy, with rules and a table of its own."""
+"""One tick, one event or one order for the policy, with a setup and a table of its own."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,6 +7,7 @@ from asa.config import GuardSettings, PolicySettings, QuarantineSettings
 from asa.core.decision import (
     EEVDF,
     Order,
+    Permit,
     SchedulerExit,
     SchedulerName,
     SwitchEvent,
@@ -38,30 +39,30 @@ TABLE = MappingTable(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class Setup:
     table: MappingTable = TABLE
     policy: PolicySettings = field(default_factory=lambda: PolicySettings(cooldown_s=10.0, dwell_s=2.0))
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
     versions: dict = field(default_factory=dict)
-    may_switch: bool = True
+    permit: Permit = field(default_factory=lambda: Permit(switch=True))
     shadow: bool = False
 
 
-RULES = Rules()
+SETUP = Setup()
 NO_MARKS = Bars()
 CALM, BAD = Signals(cpu_pressure=0.1), Signals(cpu_pressure=0.6)
 WALL_NS = 10**18  # at second 0
 
 
-def decided(state, bars, vote, now_s, current, *, lessons=learning.NOTHING, rules=RULES, signals=None, ready=()):
+def decided(state, bars, vote, now_s, current, *, lessons=learning.NOTHING, setup=SETUP, signals=None, ready=()):
     """One tick: the state, the bars and the verdict. `vote`: a class that won, None, or a whole vote."""
     vote = vote if isinstance(vote, Vote) else Vote(workload=vote, confidence=0.9 if vote else 0.0)
     books, verdict = policy.decide(
         Books(policy=state, bars=bars, lessons=lessons),
         Seen(vote=vote, current=current, signals=signals, ready=ready),
         now(now_s),
-        rules,
+        setup,
     )
     assert books.lessons is lessons
     return books.policy, books.bars, verdict
@@ -71,9 +72,9 @@ def now(now_s):
     return Now(monotonic_ns=int(now_s * S), wall_ns=WALL_NS + int(now_s * S))
 
 
-def heard(state, bars, event, *, wall_ns, rules=RULES):
+def heard(state, bars, event, *, wall_ns, setup=SETUP):
     """The state and the bars after an event."""
-    books = policy.learn(Books(policy=state, bars=bars), event, wall_ns=wall_ns, rules=rules)
+    books = policy.learn(Books(policy=state, bars=bars), event, wall_ns=wall_ns, setup=setup)
     return books.policy, books.bars
 
 
@@ -82,10 +83,10 @@ def obeyed(state, bars, order, current):
     return books.policy, books.bars
 
 
-def ask(state, workload, now_s, current=EEVDF, may_switch=True, signals=None, bars=NO_MARKS, rules=RULES, ready=()):
+def ask(state, workload, now_s, current=EEVDF, may_switch=True, signals=None, bars=NO_MARKS, setup=SETUP, ready=()):
     """One tick where the bars do not change."""
-    rules = replace(rules, may_switch=may_switch)
-    state, after, verdict = decided(state, bars, workload, now_s, current, signals=signals, rules=rules, ready=ready)
+    setup = replace(setup, permit=Permit(switch=may_switch))
+    state, after, verdict = decided(state, bars, workload, now_s, current, signals=signals, setup=setup, ready=ready)
     assert after is bars
     return state, verdict
 

@@ -9,6 +9,7 @@ from asa.config import PolicySettings, QuarantineSettings, Voting
 from asa.core.decision import (
     EEVDF,
     ExitKind,
+    Permit,
     SchedulerExit,
     SchedulerName,
     SwitchEvent,
@@ -25,7 +26,7 @@ from asa.decide.policy import PolicyState, Revert
 from asa.decide.policy_state import Now
 from asa.decide.signals import Signals
 from asa.decide.table import Entry, MappingTable
-from asa.pipeline import Rules
+from asa.pipeline import Setup
 
 S = 1_000_000_000
 WALL_NS = 1_790_000_000 * S
@@ -40,13 +41,13 @@ TABLE = MappingTable(
         CPU: (Entry(scheduler="scx_rusty", why="fast"), Entry(scheduler="scx_flash", why="second")),
     },
 )
-RULES = Rules(
+SETUP = Setup(
     classifier=None,
     table=TABLE,
     voting=Voting(),
     policy=PolicySettings(),
     name_of_ops=SchedulerName,
-    may_switch=True,
+    permit=Permit(switch=True),
     quarantine=QuarantineSettings(backoff_s=30.0),
 )
 NOTHING = Bars()
@@ -60,7 +61,7 @@ def event(outcome, at_s, new=RUSTY, **more):
 
 def fail(memory, kept, at_s, new=RUSTY):
     return heard(
-        memory, kept, event(SwitchOutcome.FAILED, at_s, new, exit=EXIT), wall_ns=WALL_NS + int(at_s * S), rules=RULES
+        memory, kept, event(SwitchOutcome.FAILED, at_s, new, exit=EXIT), wall_ns=WALL_NS + int(at_s * S), setup=SETUP
     )
 
 
@@ -69,7 +70,7 @@ def at(now_s):
 
 
 def places(memory, kept=NOTHING, now_s=0):
-    return ranking(Books(policy=memory, bars=kept), at(now_s), RULES)
+    return ranking(Books(policy=memory, bars=kept), at(now_s), SETUP)
 
 
 def test_the_ranking_is_the_tables_with_the_kernels_own_at_the_end():
@@ -111,7 +112,7 @@ def test_one_that_failed_is_out_until_its_backoff_ends():
 def test_one_that_the_helper_did_not_start_has_not_failed():
     untried = SchedulerExit(kind=ExitKind.WITHDRAWN, reason="not approved", source="the daemon")
     refused = event(SwitchOutcome.REFUSED, 10, exit=untried)
-    memory, kept = heard(PolicyState(workload=CPU), Bars(), refused, wall_ns=WALL_NS, rules=RULES)
+    memory, kept = heard(PolicyState(workload=CPU), Bars(), refused, wall_ns=WALL_NS, setup=SETUP)
     assert places(memory, kept, 20)[0].out == "not started: not approved"
 
 
@@ -164,7 +165,7 @@ def test_the_guards_figures_are_medians_of_its_blocks():
 
 def account(memory, kept=NOTHING, now_s=0, accountant=None):
     accountant = accountant or Accountant()
-    return accountant.account(Books(policy=memory, bars=kept, lessons=learning.NOTHING), at(now_s), RULES)
+    return accountant.account(Books(policy=memory, bars=kept, lessons=learning.NOTHING), at(now_s), SETUP)
 
 
 def test_how_far_the_trial_is():
@@ -217,7 +218,7 @@ def test_of_what_was_learned_the_time_alone_is_told_anew_in_each_tick():
 
     def told(**changes):
         lessons = learning.Lessons(kept=Learning(**({"duels": duels} | changes)))
-        return accountant.account(Books(policy=memory, lessons=lessons), at(0), RULES).learned
+        return accountant.account(Books(policy=memory, lessons=lessons), at(0), SETUP).learned
 
     duels = (duel,)
     first, again = told(), told(watched_s=50.0, tried_s=4.0, taken_back_s=3.0, lost_most=7.0)

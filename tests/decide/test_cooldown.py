@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_bench import CPU, DISK, FLASH, RULES, RUSTY, SIMPLE, ask, event, learn, settled
+from policy_bench import CPU, DISK, FLASH, RUSTY, SETUP, SIMPLE, ask, event, learn, settled
 
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF, Reason, SwitchOutcome, Way
 from asa.decide import cooldown
 from asa.decide.cooldown import Costs
 
-AUTO = replace(RULES, policy=PolicySettings(cooldown_s="auto", dwell_s=0.0))
+AUTO = replace(SETUP, policy=PolicySettings(cooldown_s="auto", dwell_s=0.0))
 
 
 def costs(*seconds, new=RUSTY, way=Way.STANDBY):
@@ -69,15 +69,15 @@ def test_the_policy_waits_less_for_one_that_stands_by():
     for at_s, new, old in ((10, RUSTY, EEVDF), (100, SIMPLE, RUSTY), (200, RUSTY, SIMPLE)):
         done = event(SwitchOutcome.CONFIRMED, new, at_s, old=old, elapsed_s=0.02, way=Way.STANDBY)
         state = learn(state, done)
-    _, verdict = ask(state, DISK, 200.9, current=RUSTY, rules=AUTO, ready=(SIMPLE,))
+    _, verdict = ask(state, DISK, 200.9, current=RUSTY, setup=AUTO, ready=(SIMPLE,))
     assert verdict.reason is Reason.COOLDOWN
-    assert ask(state, DISK, 201, current=RUSTY, rules=AUTO, ready=(SIMPLE,))[1].switch_to == SIMPLE
-    assert ask(state, DISK, 209.9, current=RUSTY, rules=AUTO)[1].reason is Reason.COOLDOWN  # it would load first
-    assert ask(state, DISK, 210, current=RUSTY, rules=AUTO)[1].switch_to == SIMPLE
+    assert ask(state, DISK, 201, current=RUSTY, setup=AUTO, ready=(SIMPLE,))[1].switch_to == SIMPLE
+    assert ask(state, DISK, 209.9, current=RUSTY, setup=AUTO)[1].reason is Reason.COOLDOWN  # it would load first
+    assert ask(state, DISK, 210, current=RUSTY, setup=AUTO)[1].switch_to == SIMPLE
 
 
 def test_by_default_a_switch_that_takes_seconds_is_followed_after_ten():
     state = learn(settled(), event(SwitchOutcome.CONFIRMED, RUSTY, 3, elapsed_s=5.0))
     state = learn(state, event(SwitchOutcome.CONFIRMED, EEVDF, 20, old=RUSTY, elapsed_s=0.01))
-    assert ask(state, CPU, 29.9, rules=AUTO)[1].reason is Reason.COOLDOWN
-    assert ask(state, CPU, 30, rules=AUTO)[1].switch_to == RUSTY
+    assert ask(state, CPU, 29.9, setup=AUTO)[1].reason is Reason.COOLDOWN
+    assert ask(state, CPU, 30, setup=AUTO)[1].switch_to == RUSTY

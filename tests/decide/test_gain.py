@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CPU, DISK, FLASH, RUSTY, TABLE, WALL_NS, Rules, ask, event, learn, settled
+from policy_bench import CPU, DISK, FLASH, RUSTY, TABLE, WALL_NS, Setup, ask, event, learn, settled
 from policy_bench import decided as tick
 
 from asa.config import PolicySettings
@@ -29,8 +29,8 @@ def measured(rusty=0.80, eevdf=0.78, costs=COSTS):
     return replace(TABLE, rankings=TABLE.rankings | {CPU: ranking}, costs=costs)
 
 
-def rules(**changes):
-    return Rules(**({"table": measured()} | changes))
+def made_setup(**changes):
+    return Setup(**({"table": measured()} | changes))
 
 
 def weigh(table, wanted=RUSTY, current=EEVDF, stay_s=10.0):
@@ -89,7 +89,7 @@ def test_an_overhead_that_is_not_known_is_not_counted_and_not_told(unknown):
 )
 def test_too_little_known_is_silence(table):
     assert weigh(table) is None
-    assert ask(settled(), CPU, 2, rules=Rules(table=table))[1].switch_to == RUSTY
+    assert ask(settled(), CPU, 2, setup=Setup(table=table))[1].switch_to == RUSTY
 
 
 def test_a_mode_is_weighed_by_its_own_score_and_its_schedulers_cost():
@@ -101,16 +101,16 @@ def test_a_mode_is_weighed_by_its_own_score_and_its_schedulers_cost():
 
 
 def test_a_switch_waits_until_it_pays_and_says_the_figures():
-    state, verdict = ask(settled(), CPU, 2, rules=rules())
+    state, verdict = ask(settled(), CPU, 2, setup=made_setup())
     assert (verdict.reason, verdict.wanted, verdict.switch_to) == (Reason.COST, RUSTY, None)
     assert verdict.sentence == (
         "scx_rusty would gain less than the switch costs (score 0.800 against 0.780 for an expected 2 s "
         "gains 0.04, 50 ms of switching and +1 % overhead cost 0.059)"
     )
     assert state.pending is None
-    state, verdict = ask(state, CPU, 3, rules=rules())
+    state, verdict = ask(state, CPU, 3, setup=made_setup())
     assert verdict.reason is Reason.COST
-    state, verdict = ask(state, CPU, 4, rules=rules())  # it has stood for 4 s, and may stay as long again
+    state, verdict = ask(state, CPU, 4, setup=made_setup())  # it has stood for 4 s, and may stay as long again
     assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, RUSTY)
     assert verdict.sentence.startswith(
         "scx_rusty suits cpu better than eevdf: score 0.800 against 0.780 for an expected 4 s gains 0.08, "
@@ -119,7 +119,7 @@ def test_a_switch_waits_until_it_pays_and_says_the_figures():
 
 
 def decided(lessons, now_s=2):
-    _, _, verdict = tick(settled(), Bars(), CPU, now_s, EEVDF, rules=rules(), lessons=lessons)
+    _, _, verdict = tick(settled(), Bars(), CPU, now_s, EEVDF, setup=made_setup(), lessons=lessons)
     return verdict
 
 
@@ -134,14 +134,14 @@ def test_the_expected_stay_is_what_was_learned():
 
 def test_an_unsettled_rule_comes_after_dwell_and_cooldown():
     state = learn(replace(settled(), pending=EEVDF), event(SwitchOutcome.CONFIRMED, EEVDF, 1))
-    assert ask(state, CPU, 1.5, rules=rules())[1].reason is Reason.DWELL
-    assert ask(state, CPU, 3.0, rules=rules())[1].reason is Reason.COOLDOWN
+    assert ask(state, CPU, 1.5, setup=made_setup())[1].reason is Reason.DWELL
+    assert ask(state, CPU, 3.0, setup=made_setup())[1].reason is Reason.COOLDOWN
 
 
 def test_the_rule_can_be_off():
-    off = rules(policy=PolicySettings(cooldown_s=10.0, weigh_cost=False))
-    assert ask(settled(), CPU, 2, rules=off)[1].switch_to == RUSTY
-    assert ask(settled(), CPU, 2, rules=off)[1].sentence == "scx_rusty suits cpu better than eevdf"
+    off = made_setup(policy=PolicySettings(cooldown_s=10.0, weigh_cost=False))
+    assert ask(settled(), CPU, 2, setup=off)[1].switch_to == RUSTY
+    assert ask(settled(), CPU, 2, setup=off)[1].sentence == "scx_rusty suits cpu better than eevdf"
 
 
 def test_one_that_may_not_serve_is_left_whatever_that_costs():
@@ -151,13 +151,13 @@ def test_one_that_may_not_serve_is_left_whatever_that_costs():
     ranking = tuple(entry for entry in table.rankings[CPU] if entry.name != FLASH)
     state = replace(settled(), running=RUSTY)
     table = replace(table, rankings=table.rankings | {CPU: ranking})
-    assert ask(state, CPU, 5, current=RUSTY, bars=barred, rules=Rules(table=table))[1].switch_to == EEVDF
+    assert ask(state, CPU, 5, current=RUSTY, bars=barred, setup=Setup(table=table))[1].switch_to == EEVDF
 
 
 def test_what_a_class_keeps_to_after_a_revert_is_not_weighed():
     dear = {EEVDF: Cost(switch_ms=1e6, runs=1), RUSTY: Cost(switch_ms=1e6, runs=1)}
     state = replace(settled(), running=RUSTY, reverts=(Revert(workload=CPU, back=EEVDF, count=1, at_ns=0),))
-    assert ask(state, CPU, 5, current=RUSTY, rules=Rules(table=measured(costs=dear)))[1].switch_to == EEVDF
+    assert ask(state, CPU, 5, current=RUSTY, setup=Setup(table=measured(costs=dear)))[1].switch_to == EEVDF
 
 
 def test_battery_saver_is_not_weighed():
@@ -165,7 +165,7 @@ def test_battery_saver_is_not_weighed():
     table = measured(costs={frugal.name: Cost(switch_ms=1e6, runs=1)})
     table = replace(table, rankings=table.rankings | {CPU: (*table.rankings[CPU], frugal)})
     state = replace(policy.powered(settled(), True, None), running=RUSTY)
-    assert ask(state, CPU, 5, current=RUSTY, rules=Rules(table=table))[1].switch_to == frugal.name
+    assert ask(state, CPU, 5, current=RUSTY, setup=Setup(table=table))[1].switch_to == frugal.name
 
 
 def test_what_was_learned_is_not_weighed_by_scores_that_it_contradicts():
@@ -173,10 +173,10 @@ def test_what_was_learned_is_not_weighed_by_scores_that_it_contradicts():
     state = replace(settled(), running=RUSTY)
     dear = {EEVDF: Cost(switch_ms=1e6, runs=1)}
     for lessons, expected in ((Lessons(better=better), EEVDF), (learning.NOTHING, None)):
-        _, _, verdict = tick(state, Bars(), CPU, 5, RUSTY, rules=Rules(table=measured(costs=dear)), lessons=lessons)
+        _, _, verdict = tick(state, Bars(), CPU, 5, RUSTY, setup=Setup(table=measured(costs=dear)), lessons=lessons)
         assert verdict.switch_to == expected
 
 
 def test_another_class_that_wants_the_same_causes_nothing():
     state = replace(PolicyState(), running=RUSTY, workload=DISK, since_ns=0)
-    assert ask(state, CPU, 9, current=RUSTY, rules=rules())[1].reason is Reason.SERVED
+    assert ask(state, CPU, 9, current=RUSTY, setup=made_setup())[1].reason is Reason.SERVED

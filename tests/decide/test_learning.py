@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from learning_use import GAME, NEW, OLD, RULES, WEB, Use, a_duel
+from learning_use import GAME, NEW, OLD, SETUP, WEB, Use, a_duel
 
 from asa.core.decision import EEVDF, Order, OrderKind, SchedulerName
 from asa.decide import learning
@@ -132,14 +132,14 @@ def test_the_surest_of_several_is_preferred_and_a_circle_ends():
 
 def test_another_version_begins_anew():
     versions = {"scx_new": "v1", "scx_old": "v1"}
-    use = Use(replace(RULES, versions=versions), begin(Learning(), versions))
+    use = Use(replace(SETUP, versions=versions), begin(Learning(), versions))
     use.pair(4000, 9000, 13)
     kept = use.lessons.kept
     assert (kept.duels[0].one_version, kept.duels[0].other_version) == ("", "v1")
     assert begin(kept, versions).kept is kept
     assert begin(kept, {}).better  # not installed any more, or not known: it harms nobody
     assert begin(kept, versions | {"scx_new": "v2"}).kept.duels == ()
-    use.rules = replace(use.rules, versions=versions | {"scx_new": "v2"})  # the settings were read again
+    use.setup = replace(use.setup, versions=versions | {"scx_new": "v2"})  # the settings were read again
     use.tick(NEW, Signals())
     assert use.lessons.kept.duels == ()
     assert not use.lessons.better

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from learning_use import GAME, NEW, RULES, S, Use
+from learning_use import GAME, NEW, SETUP, S, Use
 
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF
@@ -103,7 +103,7 @@ def test_a_verdict_that_nobody_follows_is_not_counted_again():
 
 
 def test_nothing_is_learned_where_it_is_off():
-    use = Use(replace(RULES, policy=PolicySettings(learn=False)))
+    use = Use(replace(SETUP, policy=PolicySettings(learn=False)))
     use.pair(4000, 9000, 2)
     assert use.lessons is learning.NOTHING
 

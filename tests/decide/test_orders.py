@@ -12,8 +12,8 @@ from policy_bench import (
     CPU,
     DISK,
     FLASH,
-    RULES,
     RUSTY,
+    SETUP,
     SIMPLE,
     WALL_NS,
     S,
@@ -277,9 +277,9 @@ def test_on_hold_nothing_is_switched_but_what_the_user_chose(history):
         new = LAYERED if outcome is SwitchOutcome.FOREIGN else state.pending
         if outcome is SwitchOutcome.LOST:
             done = event(SwitchOutcome.CONFIRMED, new, second, old=current)
-            state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
+            state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, setup=SETUP)
         done = event(outcome, new, second, old=current)
-        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
+        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, setup=SETUP)
         if outcome in (SwitchOutcome.CONFIRMED, SwitchOutcome.FOREIGN):
             current = new
         elif outcome is not SwitchOutcome.REFUSED:

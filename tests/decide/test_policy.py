@@ -12,12 +12,12 @@ from policy_bench import (
     DISK,
     FLASH,
     IDLE,
-    RULES,
     RUSTY,
+    SETUP,
     SIMPLE,
     WALL_NS,
-    Rules,
     S,
+    Setup,
     ask,
     event,
     heard,
@@ -54,19 +54,19 @@ def test_dwell_comes_before_a_switch():
 
 
 def test_what_the_settings_bar_is_left_for_another():
-    barred = replace(RULES, table=replace(RULES.table, never=frozenset({"scx_rusty"})))
+    barred = replace(SETUP, table=replace(SETUP.table, never=frozenset({"scx_rusty"})))
     state = replace(settled(), running=RUSTY)  # it was in force when the settings were read again
-    _, verdict = ask(state, CPU, 2.0, current=RUSTY, rules=barred)
+    _, verdict = ask(state, CPU, 2.0, current=RUSTY, setup=barred)
     assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, FLASH)
 
 
 def test_what_was_chosen_by_hand_and_is_barred_now_stays_no_longer():
-    barred = replace(RULES, table=replace(RULES.table, never=frozenset({"scx_simple"})))
+    barred = replace(SETUP, table=replace(SETUP.table, never=frozenset({"scx_simple"})))
     state = obey(settled(), OrderKind.SWITCH, scheduler=SIMPLE)
     state = learn(state, event(SwitchOutcome.CONFIRMED, SIMPLE, 1.0))
     kept, verdict = ask(state, CPU, 20.0, current=SIMPLE)
     assert (verdict.reason, kept.held.scheduler) == (Reason.HOLD, SIMPLE)
-    after, verdict = ask(state, CPU, 20.0, current=SIMPLE, rules=barred)
+    after, verdict = ask(state, CPU, 20.0, current=SIMPLE, setup=barred)
     assert (verdict.switch_to, after.held) == (RUSTY, None)
 
 
@@ -166,16 +166,16 @@ def test_too_many_failures_are_off_for_every_class_and_every_later_run():
     state, bars = settled(), Bars()
     for at_s in (3, 100, 200):
         failed = event(SwitchOutcome.FAILED, RUSTY, at_s)
-        state, bars = heard(state, bars, failed, wall_ns=WALL_NS, rules=Rules(versions={RUSTY: "v1"}))
+        state, bars = heard(state, bars, failed, wall_ns=WALL_NS, setup=Setup(versions={RUSTY: "v1"}))
     (mark,) = bars.marks
     assert (mark.scheduler, mark.cause, mark.version, mark.until_ns, mark.count) == (RUSTY, Cause.FAILED, "v1", None, 3)
-    again = Rules(versions={RUSTY: "v1"})
-    state, verdict = ask(settled(), CPU, 5, bars=bars, rules=again)  # another run
+    again = Setup(versions={RUSTY: "v1"})
+    state, verdict = ask(settled(), CPU, 5, bars=bars, setup=again)  # another run
     assert (verdict.switch_to, state.set_aside, state.barred) == (FLASH, {RUSTY}, frozenset())
-    assert ask(settled(), CPU, 5, bars=bars, rules=Rules(versions={RUSTY: "v2"}))[1].switch_to == RUSTY
+    assert ask(settled(), CPU, 5, bars=bars, setup=Setup(versions={RUSTY: "v2"}))[1].switch_to == RUSTY
     order = Order(kind=OrderKind.RESUME, scheduler=RUSTY)
     _, bars = obeyed(state, bars, order, EEVDF)
-    assert ask(settled(), CPU, 5, bars=bars, rules=again)[1].switch_to == RUSTY
+    assert ask(settled(), CPU, 5, bars=bars, setup=again)[1].switch_to == RUSTY
 
 
 def test_one_that_let_go_in_order_may_come_again_after_the_cooldown():
@@ -265,9 +265,9 @@ def test_orders_end_backoffs():
 
 
 def test_in_shadow_mode_the_choice_counts():
-    rules = Rules(shadow=True)
+    setup = Setup(shadow=True)
     state = learn(settled(), event(SwitchOutcome.SHADOWED, RUSTY, 3))
-    _, verdict = ask(state, CPU, 20, current=RUSTY, signals=CALM, rules=rules)
+    _, verdict = ask(state, CPU, 20, current=RUSTY, signals=CALM, setup=setup)
     assert verdict.reason is Reason.SERVED
 
 
@@ -284,20 +284,20 @@ def test_switches_keep_their_distance(history):
         assert verdict.switch_to not in state.set_aside
         assert verdict.reason is Reason.BETTER
         done = event(outcome, verdict.switch_to, second, old=current)
-        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, rules=RULES)
+        state, bars = heard(state, bars, done, wall_ns=WALL_NS + second * S, setup=SETUP)
         if state.hold:
             return
         if outcome in (SwitchOutcome.CONFIRMED, SwitchOutcome.SHADOWED):
             current = verdict.switch_to
         elif outcome is not SwitchOutcome.REFUSED:
             current = EEVDF
-    assert all(later - earlier >= RULES.policy.cooldown_s for earlier, later in pairwise(orders))
+    assert all(later - earlier >= SETUP.policy.cooldown_s for earlier, later in pairwise(orders))
 
 
 def test_what_was_learned_is_bound_by_the_ranking_the_battery_and_the_rest():
     def serves(better, state=None, out=frozenset()):
         books = Books(policy=state or settled(), lessons=Lessons(better={CPU: better}))
-        return policy.first_choice(books, CPU, now(5), RULES, out=out)
+        return policy.first_choice(books, CPU, now(5), SETUP, out=out)
 
     assert serves({RUSTY: (FLASH,)}) == FLASH
     assert serves({RUSTY: (EEVDF,)}) == EEVDF  # which is in no need of an entry

@@ -11,13 +11,13 @@ from policy_bench import (
     DISK,
     FLASH,
     IDLE,
-    RULES,
     RUSTY,
+    SETUP,
     SIMPLE,
     TABLE,
     WALL_NS,
-    Rules,
     S,
+    Setup,
     ask,
     decided,
     event,
@@ -29,6 +29,7 @@ from policy_bench import (
 from asa.config import GuardSettings
 from asa.core.decision import (
     EEVDF,
+    Permit,
     Reason,
     SwitchOutcome,
     Workload,
@@ -57,18 +58,18 @@ def test_a_class_met_first_stays_on_eevdf_until_there_is_something_to_compare_wi
         assert verdict.reason is Reason.BASELINE
     assert (verdict.switch_to, now_s) == (RUSTY, 20)  # six blocks of three seconds
     assert ask(settled(), CPU, 2, signals=Signals(busy=0.5))[1].switch_to == RUSTY  # nothing is measured here
-    off = Rules(guard=GuardSettings(enabled=False))
-    assert ask(settled(), CPU, 2, signals=CALM, rules=off)[1].switch_to == RUSTY
-    short = Rules(guard=GuardSettings(baseline_s=5.0))
-    assert ask(settled(), CPU, 6.9, signals=CALM, rules=short)[1].reason is Reason.BASELINE
-    assert ask(settled(), CPU, 7, signals=CALM, rules=short)[1].switch_to == RUSTY
+    off = Setup(guard=GuardSettings(enabled=False))
+    assert ask(settled(), CPU, 2, signals=CALM, setup=off)[1].switch_to == RUSTY
+    short = Setup(guard=GuardSettings(baseline_s=5.0))
+    assert ask(settled(), CPU, 6.9, signals=CALM, setup=short)[1].reason is Reason.BASELINE
+    assert ask(settled(), CPU, 7, signals=CALM, setup=short)[1].switch_to == RUSTY
 
 
 class Run:
     """Ticks of one second; every order is carried out at once."""
 
-    def __init__(self, rules=RULES):
-        self.state, self.bars, self.current, self.now_s, self.rules = PolicyState(), Bars(), EEVDF, 0, rules
+    def __init__(self, setup=SETUP):
+        self.state, self.bars, self.current, self.now_s, self.setup = PolicyState(), Bars(), EEVDF, 0, setup
         self.verdicts = []
 
     def tick(self, workload, signals):
@@ -80,14 +81,14 @@ class Run:
             self.now_s,
             self.current,
             signals=signals,
-            rules=self.rules,
+            setup=self.setup,
         )
         self.verdicts.append((self.now_s, verdict))
         if verdict.switch_to is not None:
             done = event(SwitchOutcome.CONFIRMED, verdict.switch_to, self.now_s, old=self.current)
             self.current = verdict.switch_to
             self.state, self.bars = heard(
-                self.state, self.bars, done, wall_ns=WALL_NS + self.now_s * S, rules=self.rules
+                self.state, self.bars, done, wall_ns=WALL_NS + self.now_s * S, setup=self.setup
             )
         return verdict
 
@@ -130,7 +131,7 @@ def test_a_class_met_under_another_scheduler_is_measured_there_first():
 
 def test_a_class_is_measured_first_once_and_never_for_eevdf():
     rankings = {DISK: (Entry(scheduler="scx_flash", why="."),), GAME: (Entry(scheduler="scx_simple", why="."),)}
-    run = Run(Rules(table=replace(TABLE, rankings=TABLE.rankings | rankings)))
+    run = Run(Setup(table=replace(TABLE, rankings=TABLE.rankings | rankings)))
     waited = Counter()
     for workload in (CPU, DISK, GAME, CPU, GAME, DISK, CPU, IDLE) * 2:
         verdicts = [run.tick(workload, CALM) for _ in range(60)]
@@ -167,15 +168,15 @@ def test_after_a_revert_the_class_rests_and_then_the_next_one_is_tried():
 
 
 def test_the_second_revert_within_a_rest_ends_on_eevdf():
-    run = Run(Rules(table=replace(TABLE, rankings=TABLE.rankings | {DISK: (Entry(scheduler="scx_flash", why="."),)})))
+    run = Run(Setup(table=replace(TABLE, rankings=TABLE.rankings | {DISK: (Entry(scheduler="scx_flash", why="."),)})))
     for _ in range(80):  # flash serves the disk, and cpu without having been measured on eevdf
         run.tick(DISK, CALM)
     assert run.current == FLASH
     state = replace(run.state, reverts=(policy.Revert(workload=CPU, back=FLASH, count=5, at_ns=run.now_s * S),))
     run.state = state
-    assert first_choice(Books(policy=state), CPU, now(run.now_s), RULES, out=frozenset()) == FLASH
-    assert first_choice(Books(policy=state), CPU, now(run.now_s), RULES, out=frozenset({FLASH})) == EEVDF
-    assert first_choice(Books(policy=state), DISK, now(run.now_s), run.rules, out=frozenset()) == FLASH
+    assert first_choice(Books(policy=state), CPU, now(run.now_s), SETUP, out=frozenset()) == FLASH
+    assert first_choice(Books(policy=state), CPU, now(run.now_s), SETUP, out=frozenset({FLASH})) == EEVDF
+    assert first_choice(Books(policy=state), DISK, now(run.now_s), run.setup, out=frozenset()) == FLASH
     seen = {(CPU, EEVDF): (pressed(0.1),) * 6, (CPU, SIMPLE): (pressed(0.05),) * 6}
     run.state = replace(state, guard=replace(state.guard, seen=seen), previous=SIMPLE)
     verdict = run.until_revert(CPU)
@@ -185,8 +186,8 @@ def test_the_second_revert_within_a_rest_ends_on_eevdf():
 
 
 def test_a_revert_is_not_asked_for_where_nobody_can_act():
-    for change in ({"may_switch": False}, {"shadow": True}, {"guard": GuardSettings(enabled=False)}):
-        run = Run(Rules(**change))
+    for change in ({"permit": Permit(switch=False)}, {"shadow": True}, {"guard": GuardSettings(enabled=False)}):
+        run = Run(Setup(**change))
         run.current = RUSTY
         run.state = replace(run.state, running=RUSTY)
         run.state = replace(run.state, guard=replace(run.state.guard, seen={(CPU, EEVDF): (pressed(0.1),) * 9}))

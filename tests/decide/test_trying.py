@@ -4,10 +4,10 @@
 from dataclasses import replace
 
 import pytest
-from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, Rules, S, decided, event, heard, now, obeyed
+from policy_bench import CPU, DISK, FLASH, RUSTY, SIMPLE, TABLE, WALL_NS, S, Setup, decided, event, heard, now, obeyed
 
 from asa.config import GuardSettings, PolicySettings
-from asa.core.decision import EEVDF, Order, OrderKind, Reason, SwitchOutcome, Vote
+from asa.core.decision import EEVDF, Order, OrderKind, Permit, Reason, SwitchOutcome, Vote
 from asa.decide import guard, learning, policy, trying
 from asa.decide.books import Books
 from asa.decide.learning import TRIAL_S, Comparison, Learning, begin, comparison_of
@@ -16,7 +16,7 @@ from asa.decide.policy import PolicyState, Revert
 from asa.decide.signals import Signals
 from asa.decide.table import Entry
 
-ALLOWED = Rules(policy=PolicySettings(cooldown_s=10.0, dwell_s=2.0, explore_share=0.1))
+ALLOWED = Setup(policy=PolicySettings(cooldown_s=10.0, dwell_s=2.0, explore_share=0.1))
 LIKE = {EEVDF: 0.4, RUSTY: 0.4, FLASH: 0.4, SIMPLE: 0.4}
 EARNED = begin(Learning(credit_s=TRIAL_S), ALLOWED.versions)
 
@@ -28,8 +28,8 @@ def next_one(state, lessons, workload, **asked):
 class Life:
     """Ticks of one second; an order is carried out with the next tick. `pressure`: by the scheduler in force."""
 
-    def __init__(self, rules=ALLOWED, lessons=EARNED, pressure=LIKE):
-        self.rules, self.lessons, self.pressure = rules, lessons, dict(pressure)
+    def __init__(self, setup=ALLOWED, lessons=EARNED, pressure=LIKE):
+        self.setup, self.lessons, self.pressure = setup, lessons, dict(pressure)
         self.state, self.bars, self.current, self.now_s = PolicyState(), Bars(), EEVDF, 0
         self.ordered, self.fails, self.log = None, set(), []
 
@@ -42,7 +42,7 @@ class Life:
             done = event(outcome, self.ordered, self.now_s - 0.5, old=self.current)
             self.current = self.ordered if outcome is SwitchOutcome.CONFIRMED else EEVDF
             self.ordered = None
-            state, self.bars = heard(state, self.bars, done, wall_ns=WALL_NS + now_ns, rules=self.rules)
+            state, self.bars = heard(state, self.bars, done, wall_ns=WALL_NS + now_ns, setup=self.setup)
         wobble = self.now_s % 3 / 100
         self.state, self.bars, verdict = decided(
             state,
@@ -51,13 +51,13 @@ class Life:
             self.now_s,
             self.current,
             signals=Signals(cpu_pressure=self.pressure[self.current] + wobble),
-            rules=self.rules,
+            setup=self.setup,
             lessons=self.lessons,
         )
         self.lessons = learning.note(
             self.lessons,
             learning.Tick(before=before, after=self.state, worse=verdict.worse, elapsed_s=1.0, now=now(self.now_s)),
-            self.rules,
+            self.setup,
         )
         self.ordered = verdict.switch_to
         self.log.append((self.now_s, self.current, verdict))
@@ -79,7 +79,7 @@ class Life:
 
 
 def test_nothing_is_tried_unless_the_user_allows_it():
-    never = Rules(policy=PolicySettings(cooldown_s=10.0))
+    never = Setup(policy=PolicySettings(cooldown_s=10.0))
     life = Life(never, begin(Learning(credit_s=TRIAL_S), never.versions)).run(3000)
     assert life.orders() == [(Reason.BETTER, RUSTY)]
     assert life.lessons.kept.tried_s == life.lessons.kept.watched_s == 0.0
@@ -184,7 +184,7 @@ def test_a_hold_ends_it():
         {"guard": GuardSettings(enabled=False)},
         {"shadow": True},
         {"policy": PolicySettings(cooldown_s=10.0, explore_share=0.1, learn=False)},
-        {"may_switch": False},
+        {"permit": Permit(switch=False)},
     ],
 )
 def test_nothing_is_tried_where_nothing_is_measured(changes):
@@ -193,9 +193,9 @@ def test_nothing_is_tried_where_nothing_is_measured(changes):
 
 
 def test_a_first_choice_of_which_nothing_is_measured_is_not_left():
-    life = Life(Rules()).run(200)
+    life = Life(Setup()).run(200)
     memory = life.state
-    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    asked = {"now_ns": life.now_s * S, "setup": ALLOWED}
     assert next_one(memory, EARNED, CPU, **asked).scheduler == FLASH
     assert next_one(memory, learning.NOTHING, CPU, **asked) is None  # nothing earned
     assert next_one(memory, EARNED, DISK, **asked) is None
@@ -232,14 +232,14 @@ def test_who_is_settled_is_not_tried_and_who_proved_better_is_the_first_choice()
 def test_what_the_user_allows_no_more_ends_at_once(changes):
     life = Life().until(Reason.TRYING).run(20)
     before = life.lessons.kept
-    life.rules = replace(life.rules, **changes)
+    life.setup = replace(life.setup, **changes)
     life.run(1)
     assert life.ordered == RUSTY
     assert life.run(100).orders()[-1] == (Reason.BETTER, RUSTY)
     assert life.state.trying is None
-    if life.rules.policy.learn:
+    if life.setup.policy.learn:
         assert life.lessons.kept.tried_s == before.tried_s + 2.0  # until it had gone, and no more
-    if not life.rules.policy.explore_share:
+    if not life.setup.policy.explore_share:
         assert life.lessons.kept.watched_s == before.watched_s
 
 
@@ -269,11 +269,11 @@ def test_a_trial_is_paid_for_when_it_begins_and_gets_back_what_it_did_not_take(
 
 
 def test_no_trial_comes_within_a_cooldown_or_could_not_end_for_one():
-    life = Life(Rules()).run(200)
+    life = Life(Setup()).run(200)
     asked = {"now_ns": life.now_s * S}
 
-    def rules(cooldown_s):
-        return Rules(policy=PolicySettings(cooldown_s=cooldown_s, explore_share=0.1))
+    def made_setup(cooldown_s):
+        return Setup(policy=PolicySettings(cooldown_s=cooldown_s, explore_share=0.1))
 
     lately = replace(life.state, last_switch_ns=(life.now_s - 75) * S)
     for cooldown_s, state, begins in (
@@ -283,13 +283,13 @@ def test_no_trial_comes_within_a_cooldown_or_could_not_end_for_one():
         (TRIAL_S, life.state, True),
         (TRIAL_S + 1, life.state, False),  # "for 90 s at most" would not be true
     ):
-        found = next_one(state, EARNED, CPU, rules=rules(cooldown_s), **asked)
+        found = next_one(state, EARNED, CPU, setup=made_setup(cooldown_s), **asked)
         assert (found is not None) == begins, cooldown_s
 
 
 def test_a_class_that_rests_is_left_alone():
-    life = Life(Rules()).run(200)
-    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    life = Life(Setup()).run(200)
+    asked = {"now_ns": life.now_s * S, "setup": ALLOWED}
     revert = Revert(workload=CPU, back=RUSTY, count=1, at_ns=life.now_s * S)
     assert next_one(replace(life.state, reverts=(revert,)), EARNED, CPU, **asked) is None
     over = replace(revert, at_ns=(life.now_s - 20) * S)
@@ -297,8 +297,8 @@ def test_a_class_that_rests_is_left_alone():
 
 
 def test_what_many_comparisons_have_not_settled_is_tried_no_more():
-    life = Life(Rules()).run(200)
-    asked = {"now_ns": life.now_s * S, "rules": ALLOWED}
+    life = Life(Setup()).run(200)
+    asked = {"now_ns": life.now_s * S, "setup": ALLOWED}
     duels = (a_duel(won=100, lost=100), a_duel(one=EEVDF, won=99, lost=100))
     found = trying.next_one(
         Books(policy=life.state, lessons=begin(Learning(credit_s=TRIAL_S, duels=duels), {})), CPU, RUSTY, **asked
@@ -309,7 +309,7 @@ def test_what_many_comparisons_have_not_settled_is_tried_no_more():
     assert next_one(life.state, lessons, CPU, **asked) is None
 
 
-@pytest.mark.parametrize("changes", [{"shadow": True}, {"may_switch": False}])
+@pytest.mark.parametrize("changes", [{"shadow": True}, {"permit": Permit(switch=False)}])
 def test_only_time_in_which_something_might_be_tried_earns_any(changes):
     life = Life(replace(ALLOWED, **changes), begin(Learning(), {})).run(50)
     assert life.lessons.kept == Learning()
