@@ -52,8 +52,8 @@ class NetworkCollector:
         if self._dev is None or self._snmp is None or self._connections is None:
             raise SourceError(source=_SOURCE, reason="not opened")
         fields = parse_dev(self._dev.read(), self._interfaces.counted)
-        told = self._snmp.take(parse_snmp)
-        protocols, established = (_NO_PROTOCOLS, None) if told is None else told
+        text = self._snmp.text()
+        protocols, established = (_NO_PROTOCOLS, None) if text is None else parse_snmp(text, self._snmp.fault)
         state = self._connections.read(established)
         return {
             "network": NetworkCounters(**fields, **protocols),
@@ -96,26 +96,43 @@ def parse_dev(text: bytes, counted: Callable[[tuple[str, ...]], Collection[str]]
     )
 
 
-def parse_snmp(text: bytes) -> tuple[dict[str, Any], int | None]:
-    """(TCP and UDP fields of NetworkCounters, CurrEstab) of the text of /proc/net/snmp. Raises SourceError.
+def parse_snmp(text: bytes, fault: Callable[[SourceError], None]) -> tuple[dict[str, Any], int | None]:
+    """(TCP and UDP fields of NetworkCounters, CurrEstab) of the text of /proc/net/snmp.
+
+    The protocol that cannot be understood is None, and `fault` hears why.
 
     Columns are found by their headings (RFC 1213 names), as the file has grown more of them.
     """
+    fields, established = _NO_PROTOCOLS, None
+    for parse in (_parse_tcp, _parse_udp):
+        try:
+            found = parse(text)
+        except SourceError as error:
+            fault(error)
+            continue
+        established = found.pop("established", established)
+        fields = fields | found
+    return fields, established
+
+
+def _parse_tcp(text: bytes) -> dict[str, Any]:
     tcp = _columns(text, b"Tcp: ", (*_TCP, b"CurrEstab"))
-    udp = _columns(text, b"Udp: ", (b"InDatagrams", b"OutDatagrams"))
-    fields = bounded(
+    return bounded(
         _SOURCE,
         _SNMP,
+        established=tcp[7],
         tcp_in_segments=tcp[0],
         tcp_out_segments=tcp[1],
         tcp_retransmitted_segments=tcp[2],
         tcp_active_opens=tcp[3],
         tcp_passive_opens=tcp[4],
         tcp_resets=tcp[5] + tcp[6],
-        udp_in_datagrams=udp[0],
-        udp_out_datagrams=udp[1],
     )
-    return fields, tcp[7]
+
+
+def _parse_udp(text: bytes) -> dict[str, Any]:
+    received, sent = _columns(text, b"Udp: ", (b"InDatagrams", b"OutDatagrams"))
+    return {"udp_in_datagrams": received, "udp_out_datagrams": sent}
 
 
 def _columns(text: bytes, protocol: bytes, names: tuple[bytes, ...]) -> list[int]:
@@ -130,7 +147,7 @@ def _columns(text: bytes, protocol: bytes, names: tuple[bytes, ...]) -> list[int
     return counters(_SOURCE, _SNMP, [by_name[name] for name in names])
 
 
-_NO_PROTOCOLS = {name: None for name in NetworkCounters.__slots__ if name.startswith(("tcp_", "udp_"))}
+_NO_PROTOCOLS: dict[str, Any] = {name: None for name in NetworkCounters.__slots__ if name.startswith(("tcp_", "udp_"))}
 _NO_CONNECTIONS = ConnectionState(
     established=None, time_wait=None, orphaned=None, listening=None, other=None, udp_sockets=None
 )

@@ -241,10 +241,10 @@ def test_garbled_text_fails_one_read_and_names_the_file(laptop, kind, name, old,
             "net/snmp",
             b"InSegs",
             b"InSigs",
-            {"tcp_in_segments", "udp_in_datagrams", "established", "listening", "other"},
+            {"tcp_in_segments", "established", "listening", "other"},
         ),
         ("net/snmp", b" 6012340 ", b" 0x12340 ", {"tcp_in_segments", "established"}),
-        ("net/snmp", b"\nUdp: 1812340", b"\nUpd: 1812340", {"tcp_in_segments", "udp_in_datagrams"}),
+        ("net/snmp", b"\nUdp: 1812340", b"\nUpd: 1812340", {"udp_in_datagrams"}),
         ("net/sockstat", b"TCP: inuse 41 orphan", b"TCP: inuse 41 orphans", {"orphaned", "time_wait", "udp_sockets"}),
         ("net/sockstat6", b"UDP6: inuse", b"UDP6: in use", {"udp_sockets", "listening", "other"}),
         ("net/tcp", b" 05 ", b" FF ", {"listening", "other"}),
@@ -270,6 +270,18 @@ def test_one_unreadable_file_of_the_network_does_not_take_the_rest(laptop, name,
     collector.read()
     if name != "net/tcp":
         assert collector.lacking == {}
+
+
+@pytest.mark.parametrize(("gone", "stays"), [("Udp", "tcp_in_segments"), ("Tcp", "udp_in_datagrams")])
+def test_one_protocol_that_is_not_told_does_not_take_the_other(laptop, gone, stays):
+    laptop.edit("net/snmp", f"\n{gone}: ".encode(), b"\nOther: ")
+    collector = NetworkCollector(laptop.proc, laptop.sys)
+    collector.open()
+    found = dataclasses.asdict(collector.read()["network"])
+    told = {field for field, value in found.items() if value is not None and field.startswith(("tcp_", "udp_"))}
+    assert stays in told
+    assert not any(field.startswith(f"{gone.lower()}_") for field in told)
+    assert "net/snmp" in collector.lacking
 
 
 @pytest.mark.parametrize("error", [errno.EOPNOTSUPP, errno.EACCES, errno.EIO, errno.ENODEV, errno.EINVAL])
