@@ -28,9 +28,10 @@ examples:
 
 def register(commands: "Commands") -> None:
     """Add the parser."""
-    text = (
-        "A restart of the agent ends the hold, and so does `asa resume`. A switch that is under way is not broken off."
-    )
+    text = """\
+Keeps the scheduler in force and switches nothing. `asa resume` or a restart of the agent ends the hold. A switch
+that is under way still completes. For all users of the machine: `asa machine hold`.
+"""
     command = commands.add_parser(
         "hold", help="stop switching, for some time or until `asa resume`", description=text, epilog=_MORE
     )

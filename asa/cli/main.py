@@ -89,12 +89,12 @@ files:
   /run/asa                files of root's running agent
 
 examples:
-  sudo asa doctor
-      What this machine has, what it lacks, and how to get it.
-  sudo asa run
-      Run the agent until Ctrl-C.
   asa status
       What the agent sees and does.
+  asa hold 30m
+      Switch nothing for half an hour.
+  sudo asa doctor
+      What this machine has, what it lacks, and how to get it.
 """
 
 

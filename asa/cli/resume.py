@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Ends a hold, whatever caused it. Schedulers that were set aside or barred may be tried again. With a name, it
-forgets the failures of that scheduler only (all its modes, or the one given), and what daily use has taught.
+forgets the failures of that scheduler only (all its modes, or the one given), and what daily use has taught of it.
 """
 _MORE = """\
 exit status:
   0  the hold and the marks are gone
-  1  there is no agent, or it holds still
+  1  there is no agent, or it is still on hold
 
 examples:
-  sudo asa resume
+  asa resume
       Go on, with everything allowed again.
-  sudo asa resume scx_p2dq:performance
+  asa resume scx_p2dq:performance
       Give one scheduler in one mode another chance.
 """
 

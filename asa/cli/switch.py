@@ -15,7 +15,7 @@ _LIMIT_S = 120.0  # loading the largest one takes a minute in an emulated machin
 _MORE = """\
 exit status:
   0  it is in force
-  1  there is no agent, or the scheduler is not to be had, or it did not come up
+  1  there is no agent, or the scheduler is not available, or it did not come up
 
 examples:
   asa switch scx_flash
@@ -31,10 +31,10 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     from asa.cli.hold import add_duration
 
-    text = (
-        "The scheduler stays until `asa resume`, or for DURATION; a restart of the agent ends that, too. The guard does"
-        " not judge it, and should it fail, the kernel's own serves, still on hold, and it is not held against it."
-    )
+    text = """\
+The scheduler stays until `asa resume`, or for DURATION. A restart of the agent ends that, too. The guard does
+not judge it. If it fails, EEVDF serves and the hold goes on. The failure is not counted against it.
+"""
     command = commands.add_parser(
         "switch", help="load a scheduler by hand, and keep it", description=text, epilog=_MORE
     )

@@ -50,6 +50,8 @@ def tree(tmp_path_factory):
     copy.change("scx_bin/manifest.yaml", first, ENTRY + first)
     pstate = '  devices/system/cpu/intel_pstate/no_turbo: "[01]"\n'
     copy.change("scx_bin/manifest.yaml", pstate, SETTING + pstate)
+    trigger = "interest-noawait /usr/bin/scx_cosmos\n"
+    copy.change("packaging/debian/asa.triggers", trigger, trigger + trigger.replace("cosmos", "made"))
     copy.change(
         "mapping_tables/default.yaml", "  web:\n", "  web:\n    - {scheduler: scx_made, mode: loud, why: made up}\n"
     )
@@ -99,6 +101,7 @@ def test_the_tests_that_look_at_manifest_and_tables_pass(tree):
     files = (
         *("tests/act/test_manifest.py", "tests/act/test_portfolio.py", "tests/act/test_settings.py"),
         *("tests/act/test_undo_settings.py", "tests/decide/test_table.py"),
+        "tests/packaging/test_debian_scripts.py",
     )
     said = tree.run("-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
     assert "passed" in said

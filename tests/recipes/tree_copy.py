@@ -8,7 +8,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_FOLDERS = ("asa", "calibration", "collectors", "mapping_tables", "models", "scenarios", "scx_bin", "tests")
+_FOLDERS = (
+    "asa",
+    "calibration",
+    "collectors",
+    "mapping_tables",
+    "models",
+    "packaging",
+    "scenarios",
+    "scx_bin",
+    "tests",
+)
 _FILES = ("README.md", "pyproject.toml")
 _LIMIT_S = 240.0
 
