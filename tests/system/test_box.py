@@ -17,7 +17,7 @@ from scenarios.lab.box.machine import Box
 ALLOWED, CHALLENGE = 0, 2  # exit codes of pkcheck(1)
 OWNER = """
 import sys
-from scenarios.lab.box import Box
+from scenarios.lab.box.machine import Box
 box = Box.start()
 print(box.pid, flush=True)
 sys.stdin.read()
