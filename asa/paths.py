@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 PROGRAM = Path("/usr/lib/asa")
+LIBRARIES = Path("/usr/lib/asa-lab")  # what `asa lab setup` of an installed laboratory fetches
 PROGRAM_LOCAL = Path("/usr/local/lib/asa")  # where /usr is read-only (`asa.install.prefix`)
 """The program of an installed ASA."""
 

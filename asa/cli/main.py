@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import asa
 from asa.cli.grammar import Parser
 from asa.core.errors import AsaError
-from asa.paths import LABORATORY
+from asa.paths import LABORATORY, LIBRARIES, PROGRAM
 
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse has no public name for what add_subparsers returns
@@ -119,6 +119,16 @@ def _has_laboratory() -> bool:
     return all((own / folder / "__init__.py").is_file() for folder in LABORATORY)
 
 
+def enter_laboratory(libraries: Path, program: Path) -> None:
+    """Where it is installed: its libraries come before the program's own, which lack what no agent opens.
+
+    For what it starts, too. Without `libraries` nothing changes.
+    """
+    if libraries.is_dir() and str(program) in sys.path:
+        sys.path.insert(sys.path.index(str(program)), str(libraries))
+        os.environ["PYTHONPATH"] = f"{libraries}{os.pathsep}{program}"
+
+
 def _register_lab(commands: Any, only: str) -> None:
     lab = commands.add_parser(
         "lab", help="run benchmarks, record workloads, train models", description=_LAB_TEXT, groups=LAB_GROUPS
@@ -157,6 +167,8 @@ def _done(argv: list[str]) -> int:
     if argv and argv[0] in GROUPS["laboratory"] and not _has_laboratory():
         _say(f"asa {argv[0]} comes with the package asa-lab; install it: {_LAB_FROM}")
         return 1
+    if argv and argv[0] in GROUPS["laboratory"]:
+        enter_laboratory(LIBRARIES, PROGRAM)
     try:
         arguments = _parsed(argv)
     except SystemExit as ended:  # argparse has shown help, or what is wrong

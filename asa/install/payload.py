@@ -20,7 +20,6 @@ from asa.core.errors import SetupError
 from asa.paths import LABORATORY, PROGRAM_LOCAL
 
 PROGRAM = PurePosixPath("/usr/lib/asa")
-LIBRARIES = PurePosixPath("/usr/lib/asa-lab")  # what `asa lab setup` fetches
 LAUNCHER = PurePosixPath("/usr/bin/asa")
 SETTINGS = PurePosixPath("/etc/asa/asa.yaml")
 HELPER_UNIT = "asa-helper.service"
@@ -75,7 +74,7 @@ if sys.version_info[:2] != {_THIS}:
     )
 
 sys.dont_write_bytecode = True
-sys.path += ["{PROGRAM}", "{LIBRARIES}"]
+sys.path.append("{PROGRAM}")
 
 from asa.cli.main import main
 

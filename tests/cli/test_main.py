@@ -11,7 +11,7 @@ import pytest
 
 from asa import paths
 from asa.cli import status
-from asa.cli.main import COMMANDS, GROUPS, LAB_COMMANDS, LAB_GROUPS, MOVED, main, parser
+from asa.cli.main import COMMANDS, GROUPS, LAB_COMMANDS, LAB_GROUPS, MOVED, enter_laboratory, main, parser
 
 CUT_OFF = 141  # 128 + SIGPIPE
 TOO_LONG = "x" * 300  # no name of a file: looking at it is an error for root, too
@@ -126,3 +126,15 @@ def test_help_has_a_line_for_each_command(words, monkeypatch, capsys):
     names = [line.split()[0] for line in listed if line.startswith("  ")]
     groups = LAB_GROUPS if words else GROUPS
     assert names == [name for group in groups.values() for name in group]
+
+
+def test_the_libraries_of_an_installed_laboratory_come_before_the_programs_own(tmp_path, monkeypatch):
+    program, libraries = tmp_path / "asa", tmp_path / "asa-lab"
+    monkeypatch.setattr(sys, "path", ["/usr/lib/python3.11", str(program)])
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    enter_laboratory(libraries, program)
+    assert (sys.path[-1], os.environ.get("PYTHONPATH")) == (str(program), None)  # nothing was fetched yet
+    libraries.mkdir()
+    enter_laboratory(libraries, program)
+    assert sys.path == ["/usr/lib/python3.11", str(libraries), str(program)]
+    assert os.environ["PYTHONPATH"] == f"{libraries}:{program}"

@@ -115,9 +115,9 @@ def run(arguments: argparse.Namespace) -> int:
 def libraries() -> None:
     """Where ASA is installed: fetch the pinned Python libraries of the laboratory, once. Raises SetupError."""
     from asa.core.errors import SetupError
-    from asa.install.payload import LIBRARIES, PROGRAM
+    from asa.paths import LIBRARIES, PROGRAM
 
-    lock, there = Path(PROGRAM) / "calibration/requirements.lock", Path(LIBRARIES)
+    lock, there = PROGRAM / "calibration/requirements.lock", LIBRARIES
     if not Path(__file__).is_relative_to(PROGRAM) or there.exists():
         return
     if os.geteuid() != 0:
