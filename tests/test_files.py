@@ -18,7 +18,6 @@ MOVES = {
     "asa/act/build.py",
     "asa/assembly.py",
     "asa/book.py",
-    "asa/cli/lab/setup.py",
     "asa/debian.py",
     "calibration/stages/play.py",
     "collectors/ebpf/build.py",

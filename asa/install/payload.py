@@ -82,7 +82,7 @@ main()
 """
 # What a running program never opens: numpy's own tests and headers are most of its size. Recordings and kept results
 # are read by libraries that are not taken along.
-_IDLE_FOLDERS = frozenset({"__pycache__", "tests", "recordings", "results", "include", "f2py", "deb"})
+_IDLE_FOLDERS = frozenset({"__pycache__", "tests", "recordings", "results", "include", "f2py"})
 _IDLE_SUFFIXES = frozenset({".a", ".pyc", ".pyi", ".pxd", ".pyx"})
 _IDLE_RECORDS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "entry_points.txt"})
 

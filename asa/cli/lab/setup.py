@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
-# What only tests need: a GNOME Shell with windows to focus, an X server, BCC, network namespaces, a D-Bus of their own.
+# What only tests need, besides `deb.PACKAGES`: a GNOME Shell with windows to focus, an X server, BCC, network
+# namespaces, a D-Bus of their own.
 _TEST_PACKAGES = (
     "bpftool",
     "chromium",
     "dbus",
     "dbus-daemon",
-    "debhelper",
-    "dpkg-dev",
     "fish",
     "gcc",
     "gir1.2-gtk-3.0",
@@ -92,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Set everything up. Exit code 1 when a scheduler could not be built."""
     from asa import debian, paths
     from asa.cli import schedulers
+    from asa.cli.lab import deb
 
     libraries()
     if arguments.probes:
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"kernel {lab.kernel.version}, QEMU {'.'.join(map(str, lab.emulator.version))}: {lab.emulator.why}")
         return 0
     if arguments.tests:
-        debian.install(_TEST_PACKAGES, report=print, cache=paths.default().cache)
+        debian.install((*_TEST_PACKAGES, *deb.PACKAGES), report=print, cache=paths.default().cache)
         schedulers.build_loader()  # first: what it compiles stays for the schedulers
     if arguments.tests or arguments.bench:
         _applications()
@@ -114,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def libraries() -> None:
     """Where ASA is installed: fetch the pinned Python libraries of the laboratory, once. Raises SetupError."""
+    from asa import files
     from asa.core.errors import SetupError
     from asa.paths import LIBRARIES, PROGRAM
 
@@ -135,7 +136,7 @@ def libraries() -> None:
                 shutil.rmtree(target, ignore_errors=True)
                 last = " ".join(done.stderr.strip().splitlines()[-1:])
                 raise SetupError(f"{' '.join(words[:4])} … ended with {done.returncode}: {last!r}")
-        target.rename(there)
+        files.move(target, there)
 
 
 def ensure(*, lab: bool, workloads: bool) -> int:
