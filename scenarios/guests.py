@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
 
 from asa.core.errors import LabError
+from scenarios.conditions import Conditions
 from scenarios.lab.emulator import Clock, Topology
 from scenarios.lab.guest import Guest, GuestResult, Lab
 
@@ -40,6 +41,11 @@ class Guesting(Protocol):
 
 Boot = Callable[[Sequence[str], Path, float], Guesting]
 """Boot a guest that runs a command, with a shared folder and a limit in seconds for the command."""
+
+
+def conditions(machine: str = "") -> Conditions:
+    """What guests of `booter` are under; `machine` is the name of their description."""
+    return Conditions(clock=Clock.ICOUNT, tick_hz=250, machine=machine)
 
 
 def booter(

@@ -26,9 +26,11 @@ from asa import paths, wire
 from asa.act.forcing import Check, Forcing
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
-from scenarios import runner_folder
+from scenarios import conditions, energy, runner_folder
 from scenarios.application import Application, ApplicationError, Failure, Measurement, Tier
 from scenarios.catalogue import applications
+from scenarios.conditions import Conditions
+from scenarios.energy import Energy, Idling, Power
 from scenarios.noise import Noise, Scan, between
 from scenarios.runner_plan import CONTROLLER, Outcome, Result, Series, Trial
 from scenarios.session import Session, default_folder, place_for
@@ -61,7 +63,7 @@ class Forces(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where and how trials are played. `again` is how often a disturbed one is repeated."""
+    """Where, how and under what trials are played. `again` is how often a disturbed one is repeated."""
 
     applications: Mapping[str, Application]
     tier: Tier
@@ -70,6 +72,8 @@ class Stage:
     forcing: Forces
     seconds: float
     warm_up_s: float
+    under: Conditions = field(default_factory=conditions.here)
+    power: Power | None = None  # None: nobody knows what this machine draws
     again: int = 2
     proc: Path = Path("/proc")
     told: Told = lambda _windows: {}
@@ -82,6 +86,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     warm_up_s: float
     out: str
+    under: Conditions
+    power: Power | None = None
 
 
 def play_all(
@@ -135,6 +141,8 @@ def play(trial: Trial, stage: Stage, attempt: int = 1) -> Result:
         took_s=round(time.monotonic() - begin_s, 3),
         window_s=windows_s[0] if windows_s else None,
         then_window_s=windows_s[1] if len(windows_s) > 1 else None,
+        under=stage.under,
+        energy=tuple(phase.energy for phase in found.phases if phase.energy is not None),
         host=socket.gethostname(),
         kernel=os.uname().release,
         cpus=len(os.sched_getaffinity(0)),
@@ -158,6 +166,7 @@ class _Phase:
     names: Sequence[str]
     sessions: list[Session] = field(default_factory=list)
     window_ns: tuple[int, int] | None = None
+    energy: Energy | None = None
 
     def members(self) -> list[int]:
         return [pid for session in self.sessions for pid in session.members()]
@@ -213,9 +222,10 @@ def _play(trial: Trial, stage: Stage, found: _Found, stack: ExitStack) -> None:
             if before is None:
                 _last(stage.warm_up_s, check)
                 before = Scan.take(phase.members(), stage.proc)
-            start_ns = time.monotonic_ns()
+            idling, start_ns = Idling.take(stage.proc), time.monotonic_ns()
             _last(stage.seconds, check)
             phase.window_ns = start_ns, time.monotonic_ns()
+            phase.energy = energy.between(idling, Idling.take(stage.proc), stage.power)
             found.noise = between(before, Scan.take(phase.members(), stage.proc))
 
 
@@ -275,6 +285,8 @@ def serve(
         forcing=forcing,
         seconds=orders.seconds,
         warm_up_s=orders.warm_up_s,
+        under=orders.under,
+        power=orders.power,
         again=0,
         told=told,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plays the trials of a plan in guests of the lab: the same runner inside, under the clock that counts instructions.
+"""Plays the trials of a plan in guests of the lab: the same runner inside, under the lab's clock for measuring.
 
 A guest that crashes, hangs or ends early costs the trial under way, which gets one more
 chance in a new guest; the rest of its part goes on there too.
@@ -16,6 +16,8 @@ import msgspec
 
 from asa.core.errors import LabError
 from scenarios import runner_folder
+from scenarios.conditions import Conditions
+from scenarios.energy import Power
 from scenarios.guests import AtWork, Boot, Loop
 from scenarios.lab.guest import BOOT_LIMIT_S, GuestResult
 from scenarios.runner import Orders
@@ -55,19 +57,23 @@ class Guests(Loop[_Part]):
         out: Path,
         seconds: float,
         warm_up_s: float,
+        under: Conditions,
         keep: Callable[[Result], None],
         begin: Callable[[Trial], None],
+        power: Power | None = None,
         command: Callable[[Path], Sequence[str]] = runner_command,
     ) -> None:
         """`out` is for the folders that are shared with guests; `keep` and `begin` as of `runner.play_all`.
 
-        `command` plays in a guest what a file of orders says.
+        `under` and `power` are of the guests that `boot` boots. `command` plays in one what a file of orders says.
         """
         super().__init__()
         self._boot = boot
         self._out = out
         self._seconds = seconds
         self._warm_up_s = warm_up_s
+        self._under = under
+        self._power = power
         self._keep = keep
         self._begin = begin
         self._command = command
@@ -94,8 +100,17 @@ class Guests(Loop[_Part]):
         for stale in out.glob("*.json"):
             stale.unlink()
         orders = out / "orders"
-        asked = Orders(trials=tuple(work.left), seconds=self._seconds, warm_up_s=self._warm_up_s, out=str(out))
-        runner_folder.write(orders, asked)
+        runner_folder.write(
+            orders,
+            Orders(
+                trials=tuple(work.left),
+                seconds=self._seconds,
+                warm_up_s=self._warm_up_s,
+                out=str(out),
+                under=self._under,
+                power=self._power,
+            ),
+        )
         guest = self._boot(self._command(orders), out, len(work.left) * self.trial_limit_s)
         return AtWork(guest=guest, work=work, out=out)
 
@@ -137,7 +152,8 @@ class Guests(Loop[_Part]):
             self._chances[trial.id] += 1
             if self._chances[trial.id] >= _CHANCES:
                 part.left.popleft()
-                self._keep(_failed(trial, self._chances[trial.id], reason, one.words))
+                failed = _failed(trial, self._chances[trial.id], reason, one.words)
+                self._keep(msgspec.structs.replace(failed, under=self._under))
         if part.left:
             self._queue.appendleft(_Part(left=part.left))
 

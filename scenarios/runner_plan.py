@@ -16,13 +16,18 @@ import msgspec
 from asa.core.decision import EEVDF
 from scenarios.application import Tier
 from scenarios.catalogue import CHANGE, IDLE, SCENARIOS, Scenario
+from scenarios.conditions import Conditions, of_old
+from scenarios.energy import Energy
 from scenarios.noise import Noise
 
 _ALONE = {one.label: one for one in SCENARIOS if not (one.interactive and one.background)}
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides a plan. A scheduler that is named twice is played twice: it is then compared with itself."""
+    """What decides a plan. A scheduler that is named twice is played twice: it is then compared with itself.
+
+    Of a plan without a clock, guests played under the serial one, at 250 Hz. `machine` is a description's name.
+    """
 
     tier: Tier
     scenarios: tuple[str, ...]  # labels
@@ -32,6 +37,20 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     warm_up_s: float
     cpus: int
+    clock: str = ""
+    tick_hz: int | None = None  # of a guest's kernel; None on a machine
+    machine: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.clock:
+            old = of_old(lab=self.tier is Tier.LAB)
+            msgspec.structs.force_setattr(self, "clock", old.clock)
+            msgspec.structs.force_setattr(self, "tick_hz", old.tick_hz)
+
+    @property
+    def under(self) -> Conditions:
+        """What its trials are played under."""
+        return Conditions(clock=self.clock, tick_hz=self.tick_hz, machine=self.machine)
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +121,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float  # with starts and stops
     window_s: float | None = None
     then_window_s: float | None = None  # of the second phase
+    under: Conditions | None = None  # None: as its plan says
+    energy: tuple[Energy, ...] = ()  # of each phase that was measured
     host: str = ""
     kernel: str = ""
     cpus: int = 0
@@ -171,6 +192,7 @@ def _parts(result: Result) -> tuple[Result, ...]:
             trial=trial,
             window_s=window_s,
             then_window_s=None,
+            energy=result.energy[phase - 1 : phase],
             parameters=_parameters(result, trial, phase),
             versions={name: found for name, found in result.versions.items() if name in trial.applications},
             series=[msgspec.structs.replace(one, phase=1) for one in result.series if one.phase == phase],

@@ -64,6 +64,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     date: datetime.date
     command: _Text
     tier: Literal["real", "lab"]  # real programs, or the lab's stand-ins
+    clock: str | None = None  # of the lab's guests, and the tick of their kernel; without: icount, 250 Hz
+    tick_hz: Annotated[int, Meta(ge=1)] | None = None
     seed: int | None = None
     kernel: _Text  # release
     schedulers: dict[str, str]  # scheduler, without a mode -> its version, or the SHA-256 of its file

@@ -25,6 +25,7 @@ from calibration.fleet.machines import MACHINES
 from calibration.goals import Figure, described, markdown
 from calibration.paired import LEVEL
 from calibration.switch.figures import percentile
+from scenarios.conditions import said, time_of_all
 
 _SIDES = (AGENT, by.of_column(EEVDF))
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -74,6 +75,8 @@ def document(machines: Sequence[PlayedMachine], windows: Sequence[Window], made:
     text = [
         *("# The evaluation", "", "Written by `asa lab evaluate fleet --page` itself; do not edit.", ""),
         *_made(machines, made),
+        "",
+        *said(time_of_all((one.facts.name, one.under) for one in machines)),
         *("", "## Goals", "", *markdown(HEAD, [cells(figure) for figure in aimed])),
         *("", *described(figure.name for figure in aimed)),
         *("", "## Where it loses", "", *_losses(losses, fixed, changing)),

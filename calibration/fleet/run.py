@@ -33,6 +33,7 @@ from calibration.stages import adapted
 from scenarios import runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import Scenario
+from scenarios.guests import conditions
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial, make, split
 
@@ -61,6 +62,7 @@ class Request:
 
     def asked(self, machine: FleetMachine) -> Asked:
         """Its part of the run."""
+        under = conditions(machine.name)
         return Asked(
             tier=Tier.LAB,
             scenarios=tuple(one.label for one in self.scenarios),
@@ -70,6 +72,9 @@ class Request:
             seconds=self.seconds,
             warm_up_s=self.warm_up_s,
             cpus=machine.cpus,
+            clock=under.clock,
+            tick_hz=under.tick_hz,
+            machine=under.machine,
         )
 
 
@@ -180,6 +185,7 @@ class Fleet:
             run=self._folders[machine.name].plan.run,
             machine=machine,
             trials=trials,
+            under=request.asked(machine).under,
             seconds=request.seconds,
             warm_up_s=request.warm_up_s,
             given=Given(settings=dict(request.settings), among=controllers.among(request.columns)),

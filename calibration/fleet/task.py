@@ -20,6 +20,7 @@ from calibration.fleet.guest import command
 from calibration.fleet.machines import FleetMachine
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
+from scenarios.conditions import Conditions
 from scenarios.guests import Boot, booter
 from scenarios.lab import guest
 from scenarios.lab.guest import Lab
@@ -43,6 +44,7 @@ class Task:
     run: str
     machine: FleetMachine
     trials: tuple[Trial, ...]
+    under: Conditions
     seconds: float
     warm_up_s: float
     given: Given
@@ -137,6 +139,7 @@ def _play(task: Task, out: Path, boot: Boot, keep: Callable[[Result], None]) -> 
         out=out,
         seconds=task.seconds,
         warm_up_s=task.warm_up_s,
+        under=task.under,
         keep=keep,
         begin=lambda _: None,
         command=lambda orders: command(orders, given),

@@ -81,7 +81,11 @@ class Compared:
 
 
 def figures(runs: Sequence[Run], facts: Sequence[Facts] | None) -> list[Figure]:
-    """All of them, in the order of BenchmarkFigure. `facts` is None without a dataset."""
+    """All of them, in the order of BenchmarkFigure. `facts` is None without a dataset.
+
+    Raises AsaError where runs of the lab are of several clocks or ticks.
+    """
+    evaluate_results.under(runs, Tier.LAB)
     lab = [run for run in runs if run.tier == Tier.LAB]
     return [
         _repeat(runs),

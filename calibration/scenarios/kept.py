@@ -2,17 +2,12 @@
 """The kept runs of `asa lab bench run`: every folder with its two tables, read for who compares them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from asa.core.errors import AsaError
 from calibration.scenarios import tables as bench_tables
 from calibration.scenarios.scores import Played
-
-_COLUMNS = ["run", "trial", "label", "tier", "cpus", "scheduler", "copy", "repeat", "seed", "outcome", "window_s"]
+from scenarios.conditions import Conditions, time_of_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +25,14 @@ class Trial:
     seed: int
     outcome: str
     window_s: float | None  # measured; None where it failed before that
+    clock: str
+    tick_hz: int | None
+    machine: str
+
+    @property
+    def under(self) -> Conditions:
+        """What it was played under."""
+        return Conditions(clock=self.clock, tick_hz=self.tick_hz, machine=self.machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,11 @@ class Run:
 def read(folder: Path) -> list[Run]:
     """All runs in a folder's folders, by name; none when it is not there. Raises AsaError for tables that are none."""
     return [_run(path.parent) for path in sorted(folder.glob(f"*/{bench_tables.TRIALS}"))]
+
+
+def under(runs: Sequence[Run], tier: str) -> Conditions | None:
+    """The clock and the tick of a tier's runs; None of none. Raises AsaError where they differ."""
+    return time_of_all((run.folder, one.under) for run in runs if run.tier == tier for one in run.trials)
 
 
 def twins(runs: Sequence[Run], tier: str) -> tuple[Run, Run] | None:
@@ -75,9 +83,6 @@ def key(trial: Trial) -> tuple[str, str, int, int, int, int]:
 
 
 def _run(folder: Path) -> Run:
-    played = bench_tables.read(folder)
-    try:
-        rows = pq.read_table(folder / bench_tables.TRIALS, columns=_COLUMNS).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa lab bench run --out` makes them") from error
-    return Run(name=folder.name, folder=folder, trials=tuple(Trial(**row) for row in rows), played=tuple(played))
+    names = [one.name for one in fields(Trial)]
+    trials = tuple(Trial(**{name: row[name] for name in names}) for row in bench_tables.rows(folder))
+    return Run(name=folder.name, folder=folder, trials=trials, played=tuple(bench_tables.read(folder)))

@@ -11,6 +11,7 @@ import msgspec
 
 from calibration.scenarios.scores import Figures, Score, figures, mean, played, scores
 from calibration.scoring.table import APPLICATIONS
+from scenarios.conditions import Conditions
 from scenarios.runner_plan import Asked, Outcome, Plan, Result
 
 
@@ -57,6 +58,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     played: int  # disturbed ones too
     score: float | None
     scores: list[float | None]  # of each that was played, by repeat
+    joules: float | None  # of the measured window, mean over the repeats; not scored
+    watts: float | None
     applications: dict[str, ApplicationLine]
     troubles: list[FailureLine]
 
@@ -66,6 +69,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     asked: Asked
+    under: Conditions
     hosts: list[str]
     kernels: list[str]
     asa_versions: list[str]
@@ -90,6 +94,7 @@ def summary(plan: Plan, results: Mapping[str, Result]) -> Summary:
     return Summary(
         run=plan.run,
         asked=plan.asked,
+        under=next((one.under for one in known if one.under is not None), plan.asked.under),
         hosts=sorted({result.host for result in known} - {""}),
         kernels=sorted({result.kernel for result in known} - {""}),
         asa_versions=sorted({result.asa_version for result in known} - {""}),
@@ -125,6 +130,7 @@ def _row(
     good = [result for result in results if result.outcome is not Outcome.FAILED]
     all_scores = [scored[run, result.trial.id].score for result in good]
     names = [name for name in label.split("+") if name in APPLICATIONS]
+    energies = [one for result in good for one in result.energy]  # of the one phase that `split` left
     return Row(
         scenario=scenario,
         label=label,
@@ -135,6 +141,8 @@ def _row(
         played=len(good),
         score=mean(all_scores),
         scores=all_scores,
+        joules=mean([one.joules for one in energies]),
+        watts=mean([one.watts for one in energies]),
         applications={name: _application(name, good, run, found, scored) for name in names},
         troubles=[
             FailureLine(
@@ -187,15 +195,24 @@ def _application(
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """For a table: scenario, applications, scheduler, score, and the figures or what went wrong."""
+    """For a table: scenario, applications, scheduler, score, energy, and the figures or what went wrong."""
     copy = f" ({row.copy})" if row.copy > 1 else ""
     score = "-" if row.score is None else f"{row.score:.3f}"
+    energy = (_number(row.joules), _number(row.watts))
     words = [_words(name, line) for name, line in row.applications.items() if row.played]
     words += [_trouble(one) for one in row.troubles]
-    return row.scenario, row.label, f"{row.scheduler}{copy}", score, f"{row.played}/{row.planned}", "\n".join(words)
+    return (
+        row.scenario,
+        row.label,
+        f"{row.scheduler}{copy}",
+        score,
+        *energy,
+        f"{row.played}/{row.planned}",
+        "\n".join(words),
+    )
 
 
-HEAD = ("scenario", "plays", "scheduler", "score", "trials", "")
+HEAD = ("scenario", "plays", "scheduler", "score", "J", "W", "trials", "")
 """Of `cells`."""
 
 

@@ -6,10 +6,11 @@ Writes both into the run's folder, whole or not at all, and reads them back for 
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +18,8 @@ from asa import files
 from asa.core.errors import AsaError
 from calibration.scenarios.scores import Played
 from scenarios import runner_folder
+from scenarios.application import Tier
+from scenarios.conditions import Conditions, of_old
 from scenarios.noise import Noise
 from scenarios.runner_plan import Outcome, Plan, Result
 
@@ -31,6 +34,9 @@ _KEYS = [
     ("background", pa.string()),
     ("tier", pa.string()),
     ("cpus", pa.int16()),
+    ("clock", pa.string()),
+    ("tick_hz", pa.int32()),
+    ("machine", pa.string()),
     ("scheduler", pa.string()),
     ("scheduler_version", pa.string()),
     ("copy", pa.int16()),
@@ -55,6 +61,9 @@ _TRIAL = [
     ("asa_version", pa.string()),
     ("versions", pa.string()),  # JSON: application -> program -> version
     ("parameters", pa.string()),  # JSON: application -> what the seed drew
+    ("energy_j", pa.float32()),  # of the window; with what it is made of: seconds in which each CPU was busy
+    ("power_w", pa.float32()),
+    ("busy_s", pa.list_(pa.float32())),
     *_NOISE,
 ]
 _SAMPLES = pa.schema([*_KEYS, *_SAMPLE])
@@ -86,11 +95,11 @@ def write(folder: Path, plan: Plan, results: Sequence[Result]) -> None:
 
 def read(folder: Path) -> list[Played]:
     """The trials of a run that did not fail, with their samples. Raises AsaError when the tables are not there."""
+    trials = rows(folder)
     try:
-        trials = pq.read_table(folder / TRIALS, schema=_TRIALS).to_pylist()
         table = pq.read_table(folder / SAMPLES, columns=["run", "trial", "application", "metric", "value"])
     except (OSError, pa.ArrowException) as error:
-        raise AsaError(f"{folder}: holds no tables of a run: {error}; `asa lab bench run --out` makes them") from error
+        raise _no_tables(folder, error) from error
     samples: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     keys = ("run", "trial", "application", "metric")
     for row in table.group_by(list(keys), use_threads=False).aggregate([("value", "list")]).to_pylist():
@@ -111,8 +120,32 @@ def read(folder: Path) -> list[Played]:
     ]
 
 
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The trials as the table has them; what was kept before a column was there has None in it, and its clock.
+
+    Raises AsaError when the table is not there.
+    """
+    try:
+        found: list[dict[str, Any]] = pq.read_table(folder / TRIALS, schema=_TRIALS).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise _no_tables(folder, error) from error
+    for row in found:
+        if row["clock"] is None:
+            row.update(msgspec.structs.asdict(of_old(lab=row["tier"] == Tier.LAB)))
+    return found
+
+
+def under(row: Mapping[str, Any]) -> Conditions:
+    """What a row of `rows` was played under."""
+    return Conditions(clock=row["clock"], tick_hz=row["tick_hz"], machine=row["machine"])
+
+
+def _no_tables(folder: Path, error: Exception) -> AsaError:
+    return AsaError(f"{folder}: holds no tables of a run: {error}; `asa lab bench run --out` makes them")
+
+
 def _key(plan: Plan, result: Result) -> dict[str, Any]:
-    trial = result.trial
+    trial, under = result.trial, result.under or plan.asked.under
     return {
         "run": plan.run,
         "trial": trial.id,
@@ -122,6 +155,9 @@ def _key(plan: Plan, result: Result) -> dict[str, Any]:
         "background": trial.background,
         "tier": plan.asked.tier,
         "cpus": plan.asked.cpus,
+        "clock": under.clock,
+        "tick_hz": under.tick_hz,
+        "machine": under.machine,
         "scheduler": trial.scheduler,
         "scheduler_version": result.scheduler_version,
         "copy": trial.copy,
@@ -134,8 +170,12 @@ def _key(plan: Plan, result: Result) -> dict[str, Any]:
 def _trial(result: Result) -> dict[str, Any]:
     noise = {name: getattr(result.noise, name, None) for name in Noise.__struct_fields__}
     plain = {name: getattr(result, name) for name, _ in _TRIAL if hasattr(result, name)}
+    energy = next(iter(result.energy), None)  # of a phase: `split` has made a trial of each
     return {
         **plain,
+        "energy_j": None if energy is None else energy.joules,
+        "power_w": None if energy is None else energy.watts,
+        "busy_s": None if energy is None else energy.busy_s,
         "failed_application": result.application,
         "versions": json.dumps(result.versions, sort_keys=True),
         "parameters": json.dumps(result.parameters, sort_keys=True),

@@ -23,6 +23,7 @@ from calibration.stages.campaign import Belief
 from calibration.stages.merge import gains, merged
 from calibration.stages.ranking import SHADOW, Ranked, cells, rank, spread, to_classes, wider
 from scenarios.catalogue import IDLE
+from scenarios.conditions import Conditions, of_old
 from scenarios.runner_plan import CONTROLLER, Outcome, Result
 
 TRANSFER = 0.05
@@ -45,7 +46,7 @@ class Felt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(before: TableFile | None, machine: Machine, measured: Measured) -> TableFile | None:
-    """`before`, if it is of the same machine and tier: what of it may stand beside new figures.
+    """`before`, if it is of the same machine, tier and clock of guests: what of it may stand beside new figures.
 
     What was measured with another series of kernels, or another version of the scheduler, has lost its figures, not its
     place.
@@ -53,7 +54,7 @@ def kept(before: TableFile | None, machine: Machine, measured: Measured) -> Tabl
     if before is None or before.measured is None or not fingerprint.comparable(before.machine, machine):
         return None
     then, now = before.measured, measured
-    if fingerprint.differences(before.machine, machine) or then.tier != now.tier:
+    if fingerprint.differences(before.machine, machine) or then.tier != now.tier or _timed(then) != _timed(now):
         return None
     same = fingerprint.series(then.kernel) == fingerprint.series(now.kernel)
     shared = then.schedulers.keys() & now.schedulers.keys()
@@ -75,6 +76,13 @@ def kept(before: TableFile | None, machine: Machine, measured: Measured) -> Tabl
             for label, ranking in before.classes.items()
         },
     )
+
+
+def _timed(measured: Measured) -> Conditions | None:
+    """The clock and the tick of guests; None of a machine."""
+    if measured.tier == "real":
+        return None
+    return of_old(lab=True) if measured.clock is None else Conditions(clock=measured.clock, tick_hz=measured.tick_hz)
 
 
 def loses(before: TableFile | None, file: TableFile, counted: TableFile | None = None) -> bool:

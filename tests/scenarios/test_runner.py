@@ -20,11 +20,14 @@ from asa.paths import Places
 from scenarios import runner
 from scenarios.application import Tier
 from scenarios.catalogue import PAIRS, SCENARIOS, find
+from scenarios.conditions import Conditions
+from scenarios.energy import Core, Power
 from scenarios.noise import Noise
 from scenarios.runner import Stage, play, play_all
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Asked, Outcome, Result, make, session_seed
 
+UNDER = Conditions(clock="parallel", tick_hz=1000, machine="m")
 NAMES = ("eevdf", "scx_simple", "scx_flash", "scx_bpfland:powersave")
 
 
@@ -138,9 +141,15 @@ def test_the_short_form_of_all_is_as_long_as_it_should():
 
 def test_a_pair_is_measured_in_its_window(stage):
     trial = next(one for one in plan().trials if one.label == "web+archive")
-    result = play(trial, changed(stage, seconds=2.0))
+    power = Power(idle_w=5.0, cores=(Core(cpus=tuple(range(os.cpu_count())), busy_w=1.0),))
+    result = play(trial, changed(stage, seconds=2.0, under=UNDER, power=power))
     assert (result.outcome, result.reason) == (Outcome.DONE, "")
     assert result.window_s >= 2.0
+    assert result.under == UNDER
+    (energy,) = result.energy
+    assert 5.0 < energy.watts <= 6.0
+    assert energy.joules == pytest.approx(energy.watts * result.window_s, rel=0.1)
+    assert 0.0 < sum(energy.busy_s) <= 2.2 * os.cpu_count()
     assert {(one.application, one.metric) for one in result.series} == {
         *(("web", metric) for metric in ("click_ms", "sort_ms", "scroll_frame_ms")),
         *(("archive", metric) for metric in ("compress_mb_per_s", "extract_mb_per_s")),
@@ -321,6 +330,10 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
         folder(tmp_path / "out")
     with pytest.raises(AsaError, match=r"holds another plan of seed 1; name another folder by --out"):
         folder(tmp_path / "out", seed=2)
+    request, scenarios = asked()
+    new = msgspec.structs.replace(request, clock="parallel", tick_hz=1000)
+    with pytest.raises(AsaError, match=r"holds another plan of clock 'icount', tick_hz 250; name another folder"):
+        Folder(tmp_path / "out", new, lambda name: make(new, scenarios, name))
     (tmp_path / "out/plan.json").write_text("{}")
     with pytest.raises(AsaError, match="is no plan of a run"):
         folder(tmp_path / "out")

@@ -82,13 +82,15 @@ class Setup:
         from asa.core.decision import SchedulerName
         from asa.decide.table import Measured, Present
 
-        present = Present.of(self.portfolio)
+        present, under = Present.of(self.portfolio), self.asked(repeats=0).under
         names = dict.fromkeys(SchedulerName(name).bare for name in self.schedulers)
         stamps = {name: present.stamp(name) for name in names}
         return Measured(
             date=_played_on(results),
             command=shlex.join(("asa", *sys.argv[1:])),
             tier="lab" if self.arguments.in_lab else "real",
+            clock=under.clock if self.arguments.in_lab else None,
+            tick_hz=under.tick_hz if self.arguments.in_lab else None,
             seed=self.arguments.seed,
             kernel=next((one.kernel for one in results if one.kernel), os.uname().release),
             schedulers={name: stamp for name, stamp in stamps.items() if stamp is not None},
@@ -342,8 +344,10 @@ def _asked(
     arguments: argparse.Namespace, scenarios: "Sequence[Scenario]", columns: Sequence[str], repeats: int, cpus: int
 ) -> "Asked":
     from scenarios.application import Tier
+    from scenarios.guests import conditions
     from scenarios.runner_plan import Asked
 
+    under = conditions(arguments.machine or "") if arguments.in_lab else None
     return Asked(
         tier=Tier.LAB if arguments.in_lab else Tier.REAL,
         scenarios=tuple(one.label for one in scenarios),
@@ -353,6 +357,9 @@ def _asked(
         seconds=arguments.seconds,
         warm_up_s=arguments.warm_up,
         cpus=cpus,
+        clock="" if under is None else under.clock,
+        tick_hz=None if under is None else under.tick_hz,
+        machine="" if under is None else under.machine,
     )
 
 

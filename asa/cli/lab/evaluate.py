@@ -71,6 +71,7 @@ def _scenarios(arguments: argparse.Namespace) -> int:
     from calibration.scenarios import kept as evaluate_results
     from calibration.scenarios.evaluation import SIMPLE, compare, figures
     from scenarios.application import Tier
+    from scenarios.conditions import said
 
     folder = arguments.results or Path(calibration.__file__).parent / "results"
     recordings = paths.base_model().parent.parent / "recordings"
@@ -88,6 +89,8 @@ def _scenarios(arguments: argparse.Namespace) -> int:
 
         draw(arguments.plot, sides)
     if not arguments.json:
+        for line in said(evaluate_results.under(runs, Tier.LAB)):
+            print(f"Runs of the lab: {line}")
         _print(found, sides)
     for figure in found:
         print(as_json(figure, "sign", "what"))

@@ -11,6 +11,7 @@ import msgspec
 
 from calibration.controllers.columns import AGENT, is_controller
 from scenarios.catalogue import CHANGE
+from scenarios.conditions import Conditions
 
 ABLATION = f"{AGENT}:"  # begins the name of an agent that lacks a part
 
@@ -125,6 +126,7 @@ class PlayedMachine:
     kernels: tuple[str, ...]
     versions: tuple[str, ...]  # of asa
     programs: tuple[str, ...]  # scheduler, or the agent, with its version
+    under: Conditions  # of all trials
 
 
 def is_static(column: str) -> bool:

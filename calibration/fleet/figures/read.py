@@ -27,6 +27,7 @@ from calibration.scenarios import scores as bench_scores
 from calibration.scenarios import tables as bench_tables
 from calibration.scenarios.scores import Played, Score
 from scenarios.catalogue import IDLE
+from scenarios.conditions import Conditions, time_of_all
 from scenarios.runner_plan import CONTROLLER, Outcome
 
 MACHINE, PLAN = "machine.json", "plan.json"
@@ -36,8 +37,8 @@ _COMMAND = "`asa lab fleet run --out` makes them"
 
 def read(folder: Path) -> list[PlayedMachine]:
     """All machines below it, by name: of one run, or of runs that each have a folder there; what several runs have of a
-    machine is one. Without those that are `unfinished`. Raises AsaError for what is there and cannot be read, and when
-    nothing is.
+    machine is one. Without those that are `unfinished`. Raises AsaError for what is there and cannot be read, when
+    nothing is, and where runs are of several clocks or ticks.
     """
     found: dict[str, PlayedMachine] = {}
     left = unfinished(folder)
@@ -49,6 +50,7 @@ def read(folder: Path) -> list[PlayedMachine]:
             raise AsaError(f"{run}: more than one folder is of machine {twice[0]!r}; keep one of them")
         for one in here:
             known = found.get(one.facts.name)
+            time_of_all([(kept.folders[0], kept.under) for kept in (*found.values(), one)])
             found[one.facts.name] = one if known is None else _both(known, one)
     if not found and left:
         raise AsaError(f"{left[0]}: holds no tables of a run; `asa lab fleet run` makes them at its end")
@@ -98,6 +100,7 @@ def _both(one: PlayedMachine, other: PlayedMachine) -> PlayedMachine:
         kernels=tuple(sorted({*one.kernels, *other.kernels})),
         versions=tuple(sorted({*one.versions, *other.versions})),
         programs=tuple(sorted({*one.programs, *other.programs})),
+        under=one.under,
     )
 
 
@@ -119,6 +122,7 @@ def _machine(folder: Path) -> PlayedMachine:
     rows = _rows(folder / bench_tables.TRIALS)
     try:
         blocks = _blocks(facts, rows, _scores(rows, played))
+        under = time_of_all((row["trial"], bench_tables.under(row)) for row in rows) or Conditions()
     except AsaError as error:
         raise AsaError(f"{folder}: {error}") from error
     outcomes = [row["outcome"] for row in rows]
@@ -144,6 +148,7 @@ def _machine(folder: Path) -> PlayedMachine:
         kernels=_distinct(rows, "kernel"),
         versions=_distinct(rows, "asa_version"),
         programs=tuple(f"{name} {version}" for name, version in columns if name == AGENT or is_static(name)),
+        under=under,
     )
 
 
@@ -159,10 +164,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         lacking = [name for name in _COLUMNS if name not in pq.read_schema(path).names]
         if lacking:
             raise AsaError(f"{path}: lacks {', '.join(lacking)}; {_COMMAND}")
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=list(_COLUMNS)).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise AsaError(f"{path}: cannot be read: {error}; {_COMMAND}") from error
-    return rows
+    return bench_tables.rows(path.parent)
 
 
 def _scores(rows: Sequence[Mapping[str, Any]], played: Sequence[Played]) -> dict[tuple[str, str], Score]:

@@ -85,7 +85,7 @@ def result(trial, score, record):
     )
 
 
-def machine(folder, truth, *, columns, scenarios, repeats=3, record=None, left=(), **facts):
+def machine(folder, truth, *, columns, scenarios, repeats=3, record=None, left=(), clock="", **facts):
     """One machine's folder.
 
     `truth(label, column, repeat)` is a trial's score, None of one that fails; `record(label, column, repeat)` what its
@@ -101,6 +101,7 @@ def machine(folder, truth, *, columns, scenarios, repeats=3, record=None, left=(
         seconds=20.0,
         warm_up_s=1.0,
         cpus=4,
+        clock=clock,
     )
     plan = make(asked, wanted, run=f"run-{folder.name}")
     results = {}

@@ -53,7 +53,18 @@ def result(trial, slower, noise, chance, outcome=Outcome.DONE, window_s=9.0):
 
 
 def kept(
-    folder, schedulers, *, tier=Tier.LAB, repeats=3, seed=1, noise=0.01, slower=None, draws=7, fails=(), seconds=9.0
+    folder,
+    schedulers,
+    *,
+    tier=Tier.LAB,
+    repeats=3,
+    seed=1,
+    noise=0.01,
+    slower=None,
+    draws=7,
+    fails=(),
+    seconds=9.0,
+    clock="",
 ):
     """A run's folder as `asa lab bench run` leaves it."""
     asked = Asked(
@@ -65,6 +76,7 @@ def kept(
         seconds=seconds,
         warm_up_s=1.0,
         cpus=4,
+        clock=clock,
     )
     plan = make(asked, PAIRS, run=f"run-{folder.name}")
     chance = random.Random(draws)  # noqa: S311
@@ -148,6 +160,14 @@ def test_a_change_is_of_one_size_both_ways(a, b, change):
     assert list(_changes(one, other)) == [("audio.underruns_per_min", change)]
     if a != b:
         assert _ratio(change) == (b / a if a else float("inf"))
+
+
+def test_runs_of_two_clocks_are_not_compared(tmp_path):
+    kept(tmp_path / "old", ("eevdf",), repeats=1)
+    kept(tmp_path / "new", ("eevdf",), repeats=1, clock="parallel")
+    kept(tmp_path / "real", ("eevdf",), repeats=1, tier=Tier.REAL)
+    with pytest.raises(AsaError, match=r"old: was measured under clock icount, 250 Hz, and .*new under clock parallel"):
+        figures(evaluate_results.read(tmp_path), None)
 
 
 def test_a_copied_folder_is_no_second_run(tmp_path):
@@ -241,6 +261,7 @@ def test_command_prints_tables_and_draws(results, tmp_path, capsys):
     assert asa("--results", results, "--dataset", tmp_path / "none", "--plot", tmp_path / "a.svg") == 0
     out = capsys.readouterr().out
     assert "eevdf against scx_simple" in out
+    assert "Runs of the lab: Measured under the serial clock (`icount`), at 250 Hz" in out
     assert "game.frame_ms x1.5" in out
     assert json.loads(out.splitlines()[-1])["name"] == "dataset_labels"
     first = (tmp_path / "a.svg").read_bytes()

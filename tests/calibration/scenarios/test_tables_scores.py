@@ -11,10 +11,13 @@ from calibration.scenarios.summary import HEAD, cells, summary
 from calibration.scoring.table import APPLICATIONS
 from scenarios.application import Tier
 from scenarios.catalogue import find
+from scenarios.conditions import Conditions
+from scenarios.energy import Energy
 from scenarios.noise import Noise
 from scenarios.runner_plan import Asked, Outcome, Result, Series, make
 
 GOOD = {"click_ms": 80.0, "sort_ms": 90.0, "input_ms": 20.0, "tab_switch_ms": 100.0, "scroll_frame_ms": 16.7}
+UNDER_ROW = ("parallel", 1000, "m")
 NOISE = Noise(
     steal_pct=0.0,
     others_pct=1.0,
@@ -65,6 +68,8 @@ def result(trial, **metrics):
         parameters={},
         noise=NOISE,
         series=[one for one in series if one.metric not in metrics.get("without", ())],
+        under=Conditions(clock=UNDER_ROW[0], tick_hz=UNDER_ROW[1], machine=UNDER_ROW[2]),
+        energy=(Energy(busy_s=[1.0, 2.0], joules=60.0, watts=6.0),),
     )
 
 
@@ -182,6 +187,11 @@ def test_the_tables_hold_every_sample_and_give_the_same_scores(tmp_path):
     assert trials[bad]["others_pct"] is None
     other = pick(made, "web", "eevdf").id
     assert (trials[other]["others_pct"], trials[other]["busiest"], trials[other]["label"]) == (1.0, "cc1", "web")
+    energy = trials[other]["energy_j"], trials[other]["power_w"], trials[other]["busy_s"]
+    assert energy == (60.0, 6.0, [1.0, 2.0])
+    assert trials[bad]["power_w"] is None
+    assert {(row["clock"], row["tick_hz"], row["machine"]) for row in (*samples, trials[other])} == {UNDER_ROW}
+    assert (trials[bad]["clock"], trials[bad]["tick_hz"]) == ("wall", None)
     assert scores(bench_tables.read(tmp_path)) == scores(played(made.run, results))
     with pytest.raises(AsaError, match="asa lab bench run --out"):
         bench_tables.read(tmp_path / "nothing")
@@ -203,6 +213,9 @@ def test_a_summary_names_scores_metrics_versions_and_failures():
     assert pair.applications["web"].metrics["click_ms"].samples == 3
     assert pair.applications["archive"].versions == {"program": "1.0"}
     assert rows["web+archive", "eevdf"].score > pair.score
+    assert (pair.joules, pair.watts) == (60.0, 6.0)
+    assert cells(pair)[4:6] == ("60", "6")
+    assert found.under.words == "clock parallel, 1000 Hz, machine m"
     text = "\n".join(cells(pair))
     assert len(cells(pair)) == len(HEAD)
     for word in ("S15", "click_ms 320", "compress_mb_per_s 5", "[program 1.0]", "out of luck"):

@@ -123,9 +123,10 @@ def test_it_says_which_campaigns_what_was_not_measured_now_is_of():
     [
         (msgspec.structs.replace(MACHINE, cpus=8), {}),
         (MACHINE, {"tier": "real"}),
+        (MACHINE, {"clock": "parallel", "tick_hz": 1000}),
     ],
 )
-def test_of_another_machine_or_of_stand_ins_nothing_stays(machine, changes):
+def test_of_another_machine_clock_or_of_stand_ins_nothing_stays(machine, changes):
     older = stages_table.first(trials(scenario="office+video"), None, mapping(), MACHINE, MEASURED)
     now = msgspec.structs.replace(MEASURED, **changes)
     found = stages_table.first(trials(), older, mapping(), machine, now)

@@ -165,8 +165,10 @@ def _asked(arguments: argparse.Namespace, tier: "Tier", scenarios: "tuple[Scenar
     import os
 
     from scenarios.application import Tier
+    from scenarios.guests import conditions
     from scenarios.runner_plan import Asked
 
+    under = conditions() if tier is Tier.LAB else None
     return Asked(
         tier=tier,
         scenarios=tuple(one.label for one in scenarios),
@@ -175,7 +177,9 @@ def _asked(arguments: argparse.Namespace, tier: "Tier", scenarios: "tuple[Scenar
         seed=arguments.seed,
         seconds=arguments.seconds,
         warm_up_s=arguments.warm_up,
-        cpus=len(os.sched_getaffinity(0)) if tier is Tier.REAL else arguments.cpus or _LAB_CPUS,
+        cpus=len(os.sched_getaffinity(0)) if under is None else arguments.cpus or _LAB_CPUS,
+        clock="" if under is None else under.clock,
+        tick_hz=None if under is None else under.tick_hz,
     )
 
 
@@ -246,6 +250,7 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
         out=folder.path / "guests",
         seconds=asked.seconds,
         warm_up_s=asked.warm_up_s,
+        under=asked.under,
         keep=steps.keeping(folder),
         begin=lambda trial: steps.begin(trial, 1),
     ) as guests:
@@ -296,4 +301,4 @@ def _print(found: "Summary", *, as_json: bool) -> None:
         return
     bench_output.table(HEAD, [cells(row) for row in found.rows])
     parts = f"{found.done} done, {found.disturbed} disturbed, {found.failed} failed, {found.left} left"
-    print(f"{found.trials} trials: {parts}; {found.took_s:.0f} s")
+    print(f"{found.trials} trials: {parts}; {found.took_s:.0f} s; {found.under.words}")

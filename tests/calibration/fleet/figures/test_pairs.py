@@ -12,6 +12,7 @@ from calibration.fleet.figures import tables as fleet_figures_tables
 from calibration.fleet.figures.blocks import Block, Controlled, Facts, PlayedMachine, Run
 from calibration.fleet.figures.goals import FleetFigure
 from calibration.fleet.figures.named import figures
+from scenarios.conditions import Conditions
 
 OF = by.of_column("eevdf")
 
@@ -51,6 +52,7 @@ def named(one):
         trials=9,
         **dict.fromkeys(unknown),
         again=(0, 0),
+        under=Conditions(),
         **empty,
     )
     return {figure.name: figure for figure in figures([machine])}

@@ -89,6 +89,13 @@ def test_runs_of_one_machine_are_its_repeats(tmp_path):
         fleet_figures_read.read(tmp_path)
 
 
+def test_runs_of_two_clocks_make_no_evaluation(tmp_path):
+    machine(tmp_path / "1/p1", planted, columns=COLUMNS[:2], scenarios="S1", record=held)
+    machine(tmp_path / "2/p2", planted, columns=COLUMNS[:2], scenarios="S1", record=held, clock="parallel")
+    with pytest.raises(AsaError, match=r"2/p2: was measured under clock parallel, .* and .*1/p1 under clock icount"):
+        fleet_figures_read.read(tmp_path)
+
+
 def test_runs_of_other_scenarios_may_have_other_windows(tmp_path):
     """Both play the applications alone, which nothing is compared with across runs."""
     machine(tmp_path / "1/p1", planted, columns=COLUMNS[:5], scenarios="S1", record=held)
