@@ -56,7 +56,27 @@ fails is not a missing metric: its scenario has failed.
 
 Compare scores by their difference: a ratio of two that are nearly zero says nothing. Underruns come in whole numbers: a
 run of 20 s with one stream sees none, or three a minute at least; measure for 60 s or more.
+
+## Energy
+
+{energy}
+
+It is a model, and leaves out:
+
+- frequency and voltage: a busy core draws the same at each speed, so a governor or a turbo saves nothing and costs
+  nothing;
+- what kind of instructions run, and what the second thread of a busy core adds;
+- memory, disks, graphics and screen, and the losses of a power supply;
+- the programs themselves: a stand-in runs other instructions than its program.
+
+So compare schedulers on one machine by it, never machines with each other.
 """
+ENERGY = (
+    "J and W of each play stand beside its score and are no part of it. A core draws its kind's watts while one of its "
+    "threads is busy, the package its idle watts all the time. Both come from the machine's description; a machine "
+    "without one has neither."
+)
+"""What a result's energy is."""
 _COLUMNS = (
     *("metric", "unit", "better", "figure", "weight"),
     *("good", "bad", "theta", "f", "k_v", "gamma_v"),
@@ -71,6 +91,7 @@ def markdown() -> Iterator[str]:
         interactive=ROLE_WEIGHT[Role.INTERACTIVE],
         background=ROLE_WEIGHT[Role.BACKGROUND],
         least=LEAST_MEASURED,
+        energy="\n".join(textwrap.wrap(ENERGY, width=118)),
     ).splitlines()
     for application in APPLICATIONS.values():
         yield ""
@@ -111,6 +132,7 @@ def lines(applications: tuple[Application, ...]) -> Iterator[str]:
             yield from textwrap.wrap(reason, width=110, initial_indent=" " * 23, subsequent_indent=" " * 23)
     for key in used:
         yield from textwrap.wrap(f"[{key}] {SOURCES[key]}", width=110, subsequent_indent=" " * 4)
+    yield from textwrap.wrap(f"energy: {ENERGY}", width=110, subsequent_indent=" " * 2)
 
 
 def plain(applications: tuple[Application, ...]) -> dict[str, Any]:
@@ -143,7 +165,14 @@ def plain(applications: tuple[Application, ...]) -> dict[str, Any]:
         for metric in application.metrics
     ]
     weights = {str(role): weight for role, weight in ROLE_WEIGHT.items()}
-    return {"role_weight": weights, "least_measured": LEAST_MEASURED, "metrics": rows, "sources": dict(SOURCES)}
+    sources = dict(SOURCES)
+    return {
+        "role_weight": weights,
+        "least_measured": LEAST_MEASURED,
+        "metrics": rows,
+        "sources": sources,
+        "energy": ENERGY,
+    }
 
 
 def _reasons(application: Application) -> Iterator[str]:
