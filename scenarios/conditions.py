@@ -5,11 +5,12 @@ Results carry them, and what reads results refuses to mix them. A lab's result t
 there was another clock than `icount`, which runs all CPUs of a guest in turn.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from asa import host
+from asa import host, wire
 from asa.core.errors import AsaError
 
 SERIAL = "icount"
@@ -39,8 +40,19 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join((f"clock {self.clock}", tick, *((f"machine {self.machine}",) if self.machine else ())))
 
 
-def here() -> Conditions:
-    """Of what is measured on this machine, by its kernel's configuration."""
+TOLD = "ASA_LAB_UNDER"
+"""In a guest, the variable that says what it is under: `told`."""
+
+
+def told(conditions: Conditions) -> dict[str, str]:
+    """Environment of a guest's command."""
+    return {TOLD: wire.json_text(conditions)}
+
+
+def here(environment: Mapping[str, str] = os.environ) -> Conditions:
+    """Of what is measured on this machine: as a guest was told, else by its kernel's configuration."""
+    if TOLD in environment:
+        return wire.from_json(environment[TOLD], Conditions)
     tick = host.kernel_option("CONFIG_HZ") or ""
     return Conditions(clock=WALL, tick_hz=int(tick) if tick.isdecimal() else None)
 

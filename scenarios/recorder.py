@@ -22,7 +22,9 @@ from asa.core.mark import Mark
 from asa.core.ports import Clock, Sampler
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
+from scenarios import conditions
 from scenarios.application import ApplicationError, Failure
+from scenarios.conditions import Conditions
 from scenarios.player import PlayerError
 
 _INTERVAL_NS = 1_000_000_000
@@ -68,7 +70,7 @@ class Outcome:
 class Machine:
     """What a session's header says about the place. `host` and `cpus` tell places apart when a campaign resumes."""
 
-    host: str  # "host, AMD EPYC" or "lab, QEMU TCG CPU version 2.5+"
+    host: str  # "host, AMD EPYC" or "lab, clock parallel, 1000 Hz, QEMU TCG CPU"; "lab, QEMU", by an old one
     kernel: str
     cpus: int
 
@@ -82,7 +84,12 @@ def machine(*, lab: bool, cpus: int, proc: Path = Path("/proc")) -> Machine:
             model = value.strip()
             break
     kernel = (proc / "sys/kernel/osrelease").read_text().strip()
-    return Machine(host=f"{'lab' if lab else 'host'}, {model}", kernel=kernel, cpus=cpus)
+    return Machine(host=f"{guest(conditions.here()) if lab else 'host, '}{model}", kernel=kernel, cpus=cpus)
+
+
+def guest(under: Conditions) -> str:
+    """How a guest's `Machine.host` begins: guests of two clocks are two places."""
+    return f"lab, {under.words}, "
 
 
 class DroppedError(Exception):

@@ -14,6 +14,8 @@ import msgspec
 from asa import files, wire
 from asa.core.errors import JournalError
 from asa.journal import Journal
+from scenarios import recorder
+from scenarios.conditions import Conditions
 from scenarios.guests import AtWork, Boot, Loop
 from scenarios.lab.guest import GuestResult
 from scenarios.recorder import Outcome
@@ -37,13 +39,17 @@ class Part:
     labels: tuple[str, ...]
 
 
-def present(folder: Path, cpus: int) -> set[tuple[str, int]]:
-    """Label and seed of the sessions that the folder's journals have. Raises JournalError."""
+def present(folder: Path, cpus: int, under: Conditions) -> set[tuple[str, int]]:
+    """Label and seed of the sessions of such guests that the folder's journals have. Raises JournalError."""
     found = set()
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         with Journal.unpack(path) as journal:
             headers = [session.header for session in journal.sessions()]
-        found |= {(one.label, one.seed) for one in headers if one.cpus == cpus and one.seed is not None}
+        found |= {
+            (one.label, one.seed)
+            for one in headers
+            if one.cpus == cpus and one.seed is not None and one.host.startswith(recorder.guest(under))
+        }
     return found
 
 

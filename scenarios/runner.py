@@ -86,7 +86,6 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     warm_up_s: float
     out: str
-    under: Conditions
     power: Power | None = None
 
 
@@ -285,7 +284,6 @@ def serve(
         forcing=forcing,
         seconds=orders.seconds,
         warm_up_s=orders.warm_up_s,
-        under=orders.under,
         power=orders.power,
         again=0,
         told=told,

@@ -65,8 +65,14 @@ class Folder:
     def keep(self, result: Result) -> None:
         """Of one that failed before, the attempts are added up: a failure is not forgotten when it is played again.
 
-        Raises AsaError when the disk is full.
+        Raises AsaError when the disk is full, and for one that a guest played under another clock than the plan's.
         """
+        under, asked = result.under, self.plan.asked
+        if asked.tier is Tier.LAB and under not in (None, asked.under):
+            raise AsaError(
+                f"{result.trial.id}: was played under {under.words}, and its plan is of {asked.under.words}; "
+                "bring both hosts to one version"
+            )
         if self._grown:
             write(self.path / _PLAN, self.plan)
             self._grown = False

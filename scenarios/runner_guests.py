@@ -16,7 +16,6 @@ import msgspec
 
 from asa.core.errors import LabError
 from scenarios import runner_folder
-from scenarios.conditions import Conditions
 from scenarios.energy import Power
 from scenarios.guests import AtWork, Boot, Loop
 from scenarios.lab.guest import BOOT_LIMIT_S, GuestResult
@@ -57,7 +56,6 @@ class Guests(Loop[_Part]):
         out: Path,
         seconds: float,
         warm_up_s: float,
-        under: Conditions,
         keep: Callable[[Result], None],
         begin: Callable[[Trial], None],
         power: Power | None = None,
@@ -65,14 +63,13 @@ class Guests(Loop[_Part]):
     ) -> None:
         """`out` is for the folders that are shared with guests; `keep` and `begin` as of `runner.play_all`.
 
-        `under` and `power` are of the guests that `boot` boots. `command` plays in one what a file of orders says.
+        `power` is of the guests that `boot` boots. `command` plays in one what a file of orders says.
         """
         super().__init__()
         self._boot = boot
         self._out = out
         self._seconds = seconds
         self._warm_up_s = warm_up_s
-        self._under = under
         self._power = power
         self._keep = keep
         self._begin = begin
@@ -107,7 +104,6 @@ class Guests(Loop[_Part]):
                 seconds=self._seconds,
                 warm_up_s=self._warm_up_s,
                 out=str(out),
-                under=self._under,
                 power=self._power,
             ),
         )
@@ -152,8 +148,7 @@ class Guests(Loop[_Part]):
             self._chances[trial.id] += 1
             if self._chances[trial.id] >= _CHANCES:
                 part.left.popleft()
-                failed = _failed(trial, self._chances[trial.id], reason, one.words)
-                self._keep(msgspec.structs.replace(failed, under=self._under))
+                self._keep(_failed(trial, self._chances[trial.id], reason, one.words))
         if part.left:
             self._queue.appendleft(_Part(left=part.left))
 

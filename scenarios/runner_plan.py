@@ -121,7 +121,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float  # with starts and stops
     window_s: float | None = None
     then_window_s: float | None = None  # of the second phase
-    under: Conditions | None = None  # None: as its plan says
+    under: Conditions | None = None  # None: as its plan says, where nothing was played
     energy: tuple[Energy, ...] = ()  # of each phase that was measured
     host: str = ""
     kernel: str = ""

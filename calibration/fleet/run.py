@@ -185,7 +185,6 @@ class Fleet:
             run=self._folders[machine.name].plan.run,
             machine=machine,
             trials=trials,
-            under=request.asked(machine).under,
             seconds=request.seconds,
             warm_up_s=request.warm_up_s,
             given=Given(settings=dict(request.settings), among=controllers.among(request.columns)),

@@ -20,7 +20,6 @@ from calibration.fleet.guest import command
 from calibration.fleet.machines import FleetMachine
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
-from scenarios.conditions import Conditions
 from scenarios.guests import Boot, booter
 from scenarios.lab import guest
 from scenarios.lab.guest import Lab
@@ -44,7 +43,6 @@ class Task:
     run: str
     machine: FleetMachine
     trials: tuple[Trial, ...]
-    under: Conditions
     seconds: float
     warm_up_s: float
     given: Given
@@ -139,7 +137,6 @@ def _play(task: Task, out: Path, boot: Boot, keep: Callable[[Result], None]) -> 
         out=out,
         seconds=task.seconds,
         warm_up_s=task.warm_up_s,
-        under=task.under,
         keep=keep,
         begin=lambda _: None,
         command=lambda orders: command(orders, given),

@@ -201,7 +201,6 @@ class InLab:
             out=shared,
             seconds=asked.seconds,
             warm_up_s=asked.warm_up_s,
-            under=asked.under,
             keep=keep,
             begin=lambda trial: steps.begin(trial, 1),
             command=self._command,

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from asa.core.errors import GuestCrashError, LabError, LabTimeoutError
+from scenarios.conditions import Conditions, told
 from scenarios.lab import emulator as emulators
 from scenarios.lab import kernel as kernels
 from scenarios.lab import machine
@@ -187,7 +188,8 @@ class Guest:
         machine.check_shared(out)
         private = _private_folder(out)
         try:
-            machine.write_runner(command, private, kernel, env or {}, disk=disk_mb > 0)
+            under = Conditions(clock=clock, tick_hz=250)
+            machine.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
             qemu = machine.plan(kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock)
             qemu += machine.disk(private, disk_mb) if disk_mb else []
             qemu += [*(topology.options() if topology is not None else ()), *qemu_options]

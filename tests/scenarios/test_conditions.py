@@ -51,4 +51,8 @@ def test_a_page_says_the_clock_of_what_it_shows():
 @pytest.mark.parametrize(("option", "tick_hz"), [("1000", 1000), ("n", None), (None, None)])
 def test_of_this_machine_the_kernel_tells_its_tick(monkeypatch, option, tick_hz):
     monkeypatch.setattr(conditions.host, "kernel_option", lambda name: option)
-    assert conditions.here() == Conditions(clock="wall", tick_hz=tick_hz)
+    assert conditions.here({}) == Conditions(clock="wall", tick_hz=tick_hz)
+
+
+def test_a_guest_knows_what_it_was_told():
+    assert conditions.here(conditions.told(PARALLEL)) == PARALLEL

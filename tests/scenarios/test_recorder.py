@@ -9,6 +9,7 @@ import pytest
 import asa
 from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.journal import Journal
+from scenarios.conditions import TOLD, Conditions, told
 from scenarios.player import PlayerError
 from scenarios.recorder import Machine, Recorder, Result, machine
 
@@ -283,7 +284,8 @@ def test_sessions_of_another_place_do_not_count(recorder, world, journal):
     assert len(stored(journal)) == 6
 
 
-def test_machine_is_named_from_proc(tmp_path):
+def test_machine_is_named_from_proc(tmp_path, monkeypatch):
+    monkeypatch.setenv(TOLD, told(Conditions(clock="parallel", tick_hz=1000))[TOLD])
     (tmp_path / "sys/kernel").mkdir(parents=True)
     (tmp_path / "sys/kernel/osrelease").write_text("6.18.15+deb13-amd64\n")
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n")
@@ -291,4 +293,4 @@ def test_machine_is_named_from_proc(tmp_path):
         host="host, AMD EPYC", kernel="6.18.15+deb13-amd64", cpus=2
     )
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nBogoMIPS\t: 50.0\n")  # arm64 has no model name
-    assert machine(lab=True, cpus=4, proc=tmp_path).host == "lab, CPU of unknown model"
+    assert machine(lab=True, cpus=4, proc=tmp_path).host == "lab, clock parallel, 1000 Hz, CPU of unknown model"

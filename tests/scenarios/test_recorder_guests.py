@@ -7,11 +7,14 @@ from asa import wire
 from asa.core.errors import GuestCrashError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
+from scenarios.conditions import Conditions
 from scenarios.lab.guest import GuestResult
-from scenarios.recorder import Outcome, Result
+from scenarios.recorder import Outcome, Result, guest
 from scenarios.recorder_guests import MOST_SESSIONS, Guests, Part, plan, present
 
 LABELS = ("idle", "web", "web+llm")
+
+UNDER = Conditions(clock="parallel", tick_hz=1000)
 
 
 def sessions(parts):
@@ -97,7 +100,7 @@ class Desk:
 
 def header(label, seed):
     return SessionHeader(
-        started_ns=1, asa_version="0", host="lab", kernel="6", cpus=4, label=label, seed=seed, tier="lab"
+        started_ns=1, asa_version="0", host=f"{guest(UNDER)}CPU", kernel="6", cpus=4, label=label, seed=seed, tier="lab"
     )
 
 
@@ -113,8 +116,9 @@ def test_every_part_becomes_a_packed_journal(desk, tmp_path):
     desk.play(PARTS, at_once=2)
     assert (desk.most, desk.running, desk.lost) == (2, 0, [])
     assert len(list(tmp_path.glob("*.journal.xz"))) == 3
-    assert present(tmp_path, 4) == {(label, seed) for label in ("idle", "web+llm") for seed in range(3)}
-    assert present(tmp_path, 8) == set()
+    assert present(tmp_path, 4, UNDER) == {(label, seed) for label in ("idle", "web+llm") for seed in range(3)}
+    assert present(tmp_path, 8, UNDER) == set()
+    assert present(tmp_path, 4, Conditions()) == set()
     assert [outcome.workload for outcome in desk.heard[:2]] == ["idle", "web+llm"]
     desk.play(PARTS[:1])  # asked for again: beside the first, not over it
     assert len(list(tmp_path.glob("*.journal.xz"))) == 4
@@ -125,7 +129,7 @@ def test_a_crash_costs_a_part_another_guest(desk, tmp_path):
     desk.play(PARTS)
     assert [part.seed for part in desk.booted] == [0, 1, 2, 0]
     assert desk.lost == []
-    assert len(present(tmp_path, 4)) == 6
+    assert len(present(tmp_path, 4, UNDER)) == 6
 
 
 def test_a_part_that_always_crashes_is_given_up_with_its_reason(desk, tmp_path):
@@ -133,7 +137,7 @@ def test_a_part_that_always_crashes_is_given_up_with_its_reason(desk, tmp_path):
     desk.play(PARTS[:1])
     ((part, reason),) = desk.lost
     assert (part.seed, reason, desk.running) == (0, "the guest's kernel crashed: 'Oops'", 0)
-    assert present(tmp_path, 4) == set()
+    assert present(tmp_path, 4, UNDER) == set()
 
 
 def test_a_guest_without_a_journal_says_why(desk):

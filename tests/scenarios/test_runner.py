@@ -65,6 +65,7 @@ def stage(tmp_path):
             forcing=forcing,
             seconds=0.5,
             warm_up_s=0.3,
+            under=asked()[0].under,
         )
     assert list(scratch.iterdir() if scratch.exists() else []) == []
     assert [pid for pid in psutil.pids() if _is_toy(pid, scratch)] == []
@@ -271,6 +272,17 @@ def test_a_run_is_resumed(stage, tmp_path):
         assert {result.outcome for result in one.results().values()} == {Outcome.DONE}
         (tmp_path / "out/trials" / f"{begun.trials[1].id}.json").write_text('{"trial":')
         assert one.left() == [begun.trials[1]]
+
+
+def test_a_result_of_another_clock_than_the_plans_is_refused(tmp_path):
+    with folder(tmp_path / "out") as one:
+        first, other = one.plan.trials[:2]
+        one.keep(msgspec.structs.replace(done(first), under=one.plan.asked.under))
+        with pytest.raises(
+            AsaError, match=r"under clock parallel, 1000 Hz, machine m, and its plan is of clock icount"
+        ):
+            one.keep(msgspec.structs.replace(done(other), under=UNDER))
+        assert set(one.results()) == {first.id}
 
 
 def test_a_run_is_given_more_repeats(stage, tmp_path):

@@ -10,7 +10,6 @@ from asa.core.errors import GuestCrashError, LabError
 from scenarios import guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
-from scenarios.conditions import Conditions
 from scenarios.energy import Power
 from scenarios.lab.guest import GuestResult
 from scenarios.runner import Orders
@@ -28,7 +27,6 @@ ASKED = Asked(
     warm_up_s=0.0,
     cpus=2,
 )
-UNDER = Conditions(clock="parallel", tick_hz=1000, machine="m")
 POWER = Power(idle_w=5.0, cores=())
 TRIALS = make(ASKED, SCENARIOS, "run").trials
 
@@ -94,7 +92,6 @@ def lab(tmp_path, monkeypatch):
             out=tmp_path / "guests",
             seconds=1.0,
             warm_up_s=0.0,
-            under=UNDER,
             power=POWER,
             keep=kept.append,
             begin=lambda _: None,
@@ -111,7 +108,7 @@ def test_all_is_played_in_equal_parts(lab):
     results, booted = lab(lambda _: "")
     assert {result.outcome for result in results.values()} == {Outcome.DONE}
     assert [len(guest.orders.trials) for guest in booted] == [len(TRIALS) // 2] * 2
-    assert {(guest.orders.under, guest.orders.power) for guest in booted} == {(UNDER, POWER)}
+    assert {guest.orders.power for guest in booted} == {POWER}
 
 
 def test_no_part_is_too_long():
@@ -140,7 +137,6 @@ def test_what_crashes_each_guest_has_failed_and_the_rest_goes_on(lab):
     assert [(one.trial.id, one.failure, one.attempts) for one in failed] == [(TRIALS[3].id, "guest", 2)]
     assert failed[0].reason == "the guest's kernel crashed: 'Oops'"
     assert failed[0].last_words.endswith("last words of the guest")
-    assert failed[0].under == UNDER
     assert len(booted) == 4
 
 
@@ -159,7 +155,7 @@ def test_guests_that_do_not_boot_end_the_run(lab):
     booted = []
 
     def boot(_command, out, _limit_s):
-        booted.append(Dead(out, Orders(trials=(), seconds=1.0, warm_up_s=0.0, out=str(out), under=UNDER), None))
+        booted.append(Dead(out, Orders(trials=(), seconds=1.0, warm_up_s=0.0, out=str(out)), None))
         return booted[-1]
 
     with pytest.raises(LabError, match="3 guests in a row did not get to work: the guest did not boot"):

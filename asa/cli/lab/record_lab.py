@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     from asa.act.portfolio import Portfolio
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests
-    from scenarios.guests import booter
+    from scenarios.guests import booter, conditions
     from scenarios.lab import guest
     from scenarios.recorder_guests import Guests
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     schedulers = (arguments.scheduler or "eevdf").split(",")
     places = paths.default()
     wanted = {(label, arguments.seed + number) for label in labels for number in range(arguments.sessions)}
-    done = recorder_guests.present(folder, cpus)
+    done = recorder_guests.present(folder, cpus, conditions())
     there = len(wanted & done)
     parts = recorder_guests.plan(
         labels, sessions=arguments.sessions, seed=arguments.seed, schedulers=schedulers, done=done
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
         with killed_like_interrupted(), show:
             guests.play(parts, arguments.jobs)
     # not by what was heard: a guest that crashes takes with it what it had recorded
-    kept = len(wanted & recorder_guests.present(folder, cpus)) - there
+    kept = len(wanted & recorder_guests.present(folder, cpus, conditions())) - there
     missing = tally.total - kept
     print(f"{kept} sessions kept, {missing} not, {there} were in {folder} already", file=sys.stderr)
     return 1 if missing else 0

@@ -15,12 +15,9 @@ from calibration.fleet.task import Task, play
 from scenarios import guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
-from scenarios.conditions import Conditions
 from scenarios.lab.guest import GuestResult
 from scenarios.runner import read_orders
 from scenarios.runner_plan import Asked, Outcome, make
-
-UNDER = Conditions(clock="parallel", tick_hz=1000, machine="vm120")
 
 
 class FakeGuest:
@@ -28,7 +25,6 @@ class FakeGuest:
 
     def __init__(self, command, out, outcome):
         self.orders, self.given = read_orders(Path(command[-2])), Path(command[-1])
-        assert self.orders.under == UNDER
         self.out, self.lines = out, []
         for trial in self.orders.trials:
             runner_folder.write(out / f"{trial.id}.json", result(trial, outcome))
@@ -64,7 +60,6 @@ def task(monkeypatch):
         run="abc",
         machine=MACHINES[0],
         trials=trials,
-        under=UNDER,
         seconds=1.0,
         warm_up_s=2.0,
         given=Given(among=("eevdf",), settings={"interval_s": 2.0}),

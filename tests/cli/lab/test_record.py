@@ -16,6 +16,7 @@ from asa.core.mark import Phase
 from asa.journal import Journal, SessionHeader
 from scenarios import recorder, recorder_guests, scenario_recorder, sequence_recorder
 from scenarios.catalogue import SCENARIOS
+from scenarios.guests import conditions
 
 
 def asa(*words):
@@ -134,7 +135,14 @@ def test_in_lab_takes_scenarios_alone(words, tmp_path):
 
 def test_in_lab_with_nothing_left_boots_nothing(tmp_path, capsys):
     header = SessionHeader(
-        started_ns=1, asa_version="0.1", host="lab", kernel="6", cpus=4, label="idle", seed=0, tier="lab"
+        started_ns=1,
+        asa_version="0.1",
+        host=recorder.guest(conditions()),
+        kernel="6",
+        cpus=4,
+        label="idle",
+        seed=0,
+        tier="lab",
     )
     with Journal.open(tmp_path / "r.sqlite") as opened:
         opened.begin(header)

@@ -250,7 +250,6 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
         out=folder.path / "guests",
         seconds=asked.seconds,
         warm_up_s=asked.warm_up_s,
-        under=asked.under,
         keep=steps.keeping(folder),
         begin=lambda trial: steps.begin(trial, 1),
     ) as guests:
