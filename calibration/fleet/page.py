@@ -92,6 +92,7 @@ def document(machines: Sequence[PlayedMachine], windows: Sequence[Window], made:
     text += ["", "## Scenarios that change", "", *_scenarios(changing)]
     text += ["", *_lines(tables.against(changing), "against", "no such scenario was played")]
     text += ["", "## The agent without a part", "", *_ablations(fixed, changing)]
+    text += ["", "## Energy", "", *_energy(fixed)]
     text += ["", "## All runs", "", *_distribution(fixed)]
     text += ["", "## Window of the voting", "", *_windows(windows)]
     text += ["", "## What the agent takes", "", *_latencies(fixed, changing)]
@@ -260,6 +261,20 @@ def _column(blocks: Sequence[Block], column: str) -> str:
     wanted = [(block, repeat) for block in blocks for repeat in block.runs.get(AGENT, {})]
     whole = all(block.score(column, repeat) is not None for block, repeat in wanted)
     return f"{statistics.fmean(known):.3f}{'' if whole else '*'}" if known else ""
+
+
+def _energy(blocks: Sequence[Block]) -> Iterator[str]:
+    found = tables.draws(blocks)
+    if not found:
+        yield "Not known: these runs were kept before it was measured."
+        return
+    yield "Watts of the machine in the measured window, by a model (docs/scoring.md); scores do not count them."
+    yield ""
+    head = ("column", "blocks", "W", "W under EEVDF", "more, %")
+    rows = [
+        (one.column, str(one.blocks), f"{one.watts:.2f}", f"{one.eevdf:.2f}", f"{one.more_pct:+.2f}") for one in found
+    ]
+    yield from markdown(head, rows)
 
 
 def _ablations(fixed: Sequence[Block], changing: Sequence[Block]) -> Iterator[str]:

@@ -59,6 +59,7 @@ class Run:
     score: float | None
     trouble: str = ""
     seed: int | None = None  # of its parameters, the same on all machines
+    watts: float | None = None  # of the machine in the window; of phases their mean
     controlled: tuple[Controlled, ...] = ()  # one, or one a phase
 
     def chosen(self) -> str | None:

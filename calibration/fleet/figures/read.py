@@ -222,7 +222,7 @@ def _run(row: Mapping[str, Any], score: Score | None) -> Run:
         return Run(score=None, trouble=trouble, seed=row["seed"], controlled=lines)
     known = None if score is None else score.score
     trouble = "" if known is not None else "measured too little"
-    return Run(score=known, trouble=trouble, seed=row["seed"], controlled=lines)
+    return Run(score=known, trouble=trouble, seed=row["seed"], controlled=lines, watts=row["power_w"])
 
 
 def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
@@ -232,6 +232,7 @@ def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
     troubles += [f"phase {phase} was not played" for phase in missing]
     scores = [run.score for run in found.values() if run.score is not None]
     whole = len(scores) == len(parts)
+    watts = [run.watts for run in found.values() if run.watts is not None]
     lines: list[Controlled] = []
     for _, run in sorted(found.items()):
         lines += [_new(line, lines) for line in run.controlled]
@@ -240,6 +241,7 @@ def _joined(found: Mapping[str, Run], parts: Mapping[str, str]) -> Run:
         trouble="" if whole else "; ".join(dict.fromkeys(troubles)),
         seed=next((run.seed for run in found.values()), None),
         controlled=tuple(lines),
+        watts=statistics.fmean(watts) if whole and len(watts) == len(parts) else None,
     )
 
 

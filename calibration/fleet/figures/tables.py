@@ -72,6 +72,41 @@ def columns(blocks: Sequence[Block]) -> list[str]:
     return sorted(names, key=lambda name: (not is_static(name), name.startswith(ABLATION), name))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """What a machine draws under a column, beside what it draws under EEVDF in the same repeats; each block once."""
+
+    column: str
+    blocks: int
+    watts: float
+    eevdf: float
+
+    @property
+    def more_pct(self) -> float:
+        """Than under EEVDF."""
+        return 100.0 * (self.watts / self.eevdf - 1.0)
+
+
+def draws(blocks: Sequence[Block]) -> list[Draw]:
+    """Of each column whose watts are known beside EEVDF's."""
+    found = []
+    for column in columns(blocks):
+        pairs = [pair for block in blocks if (pair := _drawn(block, column)) is not None]
+        if pairs:
+            watts, eevdf = (statistics.fmean(side) for side in zip(*pairs, strict=True))
+            found.append(Draw(column=column, blocks=len(pairs), watts=watts, eevdf=eevdf))
+    return found
+
+
+def _drawn(block: Block, column: str) -> tuple[float, float] | None:
+    ours, eevdf = block.runs.get(column, {}), block.runs.get(EEVDF, {})
+    both = [(ours[repeat].watts, eevdf[repeat].watts) for repeat in ours.keys() & eevdf.keys()]
+    known = [(one, other) for one, other in both if one is not None and other is not None]
+    if not known:
+        return None
+    return statistics.fmean(one for one, _ in known), statistics.fmean(other for _, other in known)
+
+
 def against(blocks: Sequence[Block]) -> list[Line]:
     """The agent beside each scheduler and each other controller."""
     others = [name for name in columns(blocks) if name != AGENT and not name.startswith(ABLATION)]

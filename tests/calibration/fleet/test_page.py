@@ -102,6 +102,8 @@ def test_the_page_is_whole_and_the_same_again(folder, tmp_path, capsys, monkeypa
     assert f"- this page: `asa lab evaluate fleet {folder} --page {page} --notes {notes}`, 2026-09-21" in text
     assert "- recorded by: `asa lab fleet run --seed 4`" in text
     assert "A longer window: no better." in text
+    assert "Measured under the serial clock (`icount`), at 250 Hz" in text.split("## Goals")[0]
+    assert "Not known: these runs were kept before it was measured." in text
     assert "a \\| b" in text
     losses = text.split("## Where it loses")[1].split("##")[0]
     assert "failed: 2 of 6." in losses  # elsewhere 0.58 against scx_lavd's 0.6 is within the margin

@@ -58,6 +58,23 @@ def named(one):
     return {figure.name: figure for figure in figures([machine])}
 
 
+def drawing(**watts):
+    runs = {
+        column: {("r", place): Run(score=0.5, watts=one) for place, one in enumerate(values, 1)}
+        for column, values in watts.items()
+    }
+    return Block(machine="m", prototype=True, scenario="S1", label="game+archive", phased=False, runs=runs)
+
+
+def test_what_is_drawn_is_compared_in_repeats_that_both_know():
+    blocks = [drawing(eevdf=(10.0, 20.0), agent=(12.0, None)), drawing(eevdf=(30.0,), agent=(30.0,), random=(None,))]
+    eevdf, agent = fleet_figures_tables.draws(blocks)
+    assert (agent.column, agent.blocks, agent.watts, agent.eevdf) == ("agent", 2, 21.0, 20.0)
+    assert agent.more_pct == pytest.approx(5.0)
+    assert (eevdf.column, eevdf.more_pct) == ("eevdf", 0.0)
+    assert fleet_figures_tables.draws([block(eevdf=(0.5,), agent=(0.5,))]) == []
+
+
 def test_runs_beside_which_there_is_nothing_are_told():
     """The second lost nothing, since EEVDF has no score; the third is lost; of the fourth nobody has one."""
     one = block(eevdf=(0.5, None, 0.5, None), agent=(0.6, 0.6, None, None))
