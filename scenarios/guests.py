@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from asa.core.errors import LabError
 from scenarios.conditions import Conditions
-from scenarios.lab.emulator import Clock, Topology
+from scenarios.lab.emulator import Clock
 from scenarios.lab.guest import Guest, GuestResult, Lab
+from scenarios.lab.machines import Machine
 
 _LOOK_S = 0.05
 _MEMORY_MB = 3072
@@ -48,10 +49,11 @@ def conditions(machine: str = "") -> Conditions:
     return Conditions(clock=Clock.ICOUNT, tick_hz=250, machine=machine)
 
 
-def booter(
-    lab: Lab, cpus: int, disk_mb: int = 0, *, memory_mb: int = _MEMORY_MB, topology: Topology | None = None
-) -> Boot:
-    """The real one; `disk_mb` and `topology` as of Guest.start."""
+def booter(lab: Lab, machine: Machine | int, disk_mb: int = 0) -> Boot:
+    """The real one, of a machine or of so many alike CPUs; `disk_mb` as of Guest.start."""
+    made: dict[str, Any] = {"machine": machine}
+    if isinstance(machine, int):
+        made = {"cpus": machine, "memory_mb": _MEMORY_MB}
 
     def boot(command: Sequence[str], out: Path, limit_s: float) -> Guesting:
         return Guest.start(
@@ -59,12 +61,10 @@ def booter(
             kernel=lab.kernel,
             emulator=lab.emulator,
             out=out,
-            cpus=cpus,
-            memory_mb=memory_mb,
             clock=Clock.ICOUNT,
             disk_mb=disk_mb,
             limit_s=limit_s,
-            topology=topology,
+            **made,
         )
 
     return boot

@@ -21,11 +21,11 @@ from calibration.fleet.figures.pairs import LEAST_SCORE, MARGIN
 from calibration.fleet.figures.sums import Estimate, Share
 from calibration.fleet.figures.tables import Line, Loss
 from calibration.fleet.figures.windows import OTHERS, Window
-from calibration.fleet.machines import MACHINES
 from calibration.goals import Figure, described, markdown
 from calibration.paired import LEVEL
 from calibration.switch.figures import percentile
 from scenarios.conditions import said, time_of_all
+from scenarios.lab.machines import fleet
 
 _SIDES = (AGENT, by.of_column(EEVDF))
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -193,7 +193,7 @@ def _line(line: Line) -> tuple[str, ...]:
 
 
 def _machines(machines: Sequence[PlayedMachine]) -> Iterator[str]:
-    head = ("machine", "", "CPUs", "sockets x cores x threads", "memory, MB", "trials", "failed", "disturbed", "note")
+    head = ("machine", "", "CPUs", "cores", "memory, MB", "trials", "failed", "disturbed", "note")
     rows = []
     for machine in machines:
         facts = machine.facts
@@ -202,7 +202,7 @@ def _machines(machines: Sequence[PlayedMachine]) -> Iterator[str]:
         rows.append(
             (
                 *(facts.name, "prototype" if facts.prototype else "unseen", str(facts.cpus)),
-                "" if None in shape else " x ".join(map(str, shape)),
+                facts.shape or ("" if None in shape else " x ".join(map(str, shape))),
                 "" if facts.memory_mb is None else str(facts.memory_mb),
                 *(f"{machine.trials}{of}", str(machine.failed), str(machine.disturbed), facts.note),
             )
@@ -214,10 +214,10 @@ def _machines(machines: Sequence[PlayedMachine]) -> Iterator[str]:
         yield "Played more than once, since they had failed, were disturbed, or lost their guest:"
         yield f"{again} trials, {ours} of them the agent's. What counts is the last attempt."
     known = {machine.facts.name for machine in machines}
-    lacking = [one.name for one in MACHINES if one.name not in known]
+    lacking = [one.name for one in fleet() if one.name not in known]
     if lacking:
         yield ""
-        yield f"Of the fleet's {len(MACHINES)} machines no run is kept on {', '.join(lacking)}."
+        yield f"Of the fleet's {len(fleet())} machines no run is kept on {', '.join(lacking)}."
 
 
 def _groups(machines: Sequence[PlayedMachine]) -> Iterator[str]:

@@ -26,7 +26,6 @@ from calibration.controllers import agent as controllers_agent
 from calibration.controllers import columns as controllers
 from calibration.controllers.columns import Given
 from calibration.fleet import task as fleet_task
-from calibration.fleet.machines import FleetMachine
 from calibration.fleet.task import Played, Task
 from calibration.scenarios import tables as bench_tables
 from calibration.stages import adapted
@@ -34,6 +33,7 @@ from scenarios import runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import Scenario
 from scenarios.guests import conditions
+from scenarios.lab.machines import Machine
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Asked, Outcome, Plan, Result, Trial, make, split
 
@@ -49,7 +49,7 @@ _OF_AGENT = (_SHIPPED, "shipped_model", "settings")
 class Request:
     """What is played. `tables` and `models` are the agent's files by the machine's name; none: what ASA ships."""
 
-    machines: tuple[FleetMachine, ...]
+    machines: tuple[Machine, ...]
     scenarios: tuple[Scenario, ...]
     columns: tuple[str, ...]
     repeats: int
@@ -60,7 +60,7 @@ class Request:
     models: Mapping[str, Path] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def asked(self, machine: FleetMachine) -> Asked:
+    def asked(self, machine: Machine) -> Asked:
         """Its part of the run."""
         under = conditions(machine.name)
         return Asked(
@@ -175,10 +175,10 @@ class Fleet:
             self._over = True
         self._open.close()
 
-    def _plan(self, machine: FleetMachine) -> Callable[[str], Plan]:
+    def _plan(self, machine: Machine) -> Callable[[str], Plan]:
         return lambda run: make(self._request.asked(machine), self._request.scenarios, run)
 
-    def _task(self, machine: FleetMachine, trials: tuple[Trial, ...]) -> Task:
+    def _task(self, machine: Machine, trials: tuple[Trial, ...]) -> Task:
         request = self._request
         table, model = self._contents[machine.name]
         return Task(
@@ -192,7 +192,7 @@ class Fleet:
             model=model,
         )
 
-    def _facts(self, machine: FleetMachine) -> dict[str, object]:
+    def _facts(self, machine: Machine) -> dict[str, object]:
         table, model = self._contents[machine.name]
         path = self._request.tables.get(machine.name)
         minutes = None if path is None else adapted.read(path, table)
@@ -203,12 +203,11 @@ class Fleet:
             **known,
             "name": machine.name,
             "cpus": machine.cpus,
-            "sockets": machine.sockets,
-            "cores": machine.cores,
-            "threads": machine.threads,
-            "memory_mb": machine.memory_mb,
             "prototype": machine.prototype,
+            "shape": machine.shape,
+            "memory_mb": machine.memory_mb,
             "note": machine.note,
+            "described": wire.from_json(wire.json_bytes(machine), dict[str, object]),
             "command": self._command,
             "table": hashlib.sha256(table).hexdigest() if table else None,
             "model": hashlib.sha256(model).hexdigest() if model else None,
@@ -299,7 +298,7 @@ def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:
     return [tuple(found[key]) for key in ordered]
 
 
-def _content(files: Mapping[str, Path], machine: FleetMachine) -> bytes:
+def _content(files: Mapping[str, Path], machine: Machine) -> bytes:
     path = files.get(machine.name)
     if path is None:
         return b""

@@ -17,12 +17,12 @@ from asa import paths
 from asa.core.errors import AsaError
 from calibration.controllers.columns import Given, source
 from calibration.fleet.guest import command
-from calibration.fleet.machines import FleetMachine
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
 from scenarios.guests import Boot, booter
 from scenarios.lab import guest
 from scenarios.lab.guest import Lab
+from scenarios.lab.machines import Machine
 from scenarios.runner_guests import Guests
 from scenarios.runner_plan import Outcome, Result, Trial
 from scenarios.session import place_for, prepare
@@ -41,7 +41,7 @@ class Task:
     """
 
     run: str
-    machine: FleetMachine
+    machine: Machine
     trials: tuple[Trial, ...]
     seconds: float
     warm_up_s: float
@@ -124,8 +124,7 @@ def _boots(places: paths.Places) -> Boots:
     def boots(task: Task) -> Boot:
         names = dict.fromkeys(name for trial in task.trials for name in trial.applications)
         lab = make_ready(tuple(names), places, lambda _line: None)
-        machine = task.machine
-        return booter(lab, machine.cpus, memory_mb=machine.memory_mb, topology=machine.topology)
+        return booter(lab, task.machine)
 
     return boots
 

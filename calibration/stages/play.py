@@ -24,7 +24,6 @@ from asa.core.errors import AsaError, SchedulerError
 from asa.decide import fingerprint
 from asa.host import Facts
 from calibration.controllers import columns as controllers
-from calibration.fleet import machines as fleet
 from calibration.stages.agent import Stages
 from calibration.stages.guest import FACTS, Options
 from calibration.stages.ranking import LIVE, SHADOW, plain
@@ -33,6 +32,7 @@ from scenarios import catalogue, runner, runner_folder
 from scenarios.application import Tier
 from scenarios.guests import Boot, booter
 from scenarios.lab import guest
+from scenarios.lab.machines import Machine
 from scenarios.runner_folder import Folder
 from scenarios.runner_guests import Guests
 from scenarios.runner_plan import Outcome, Result, Trial
@@ -158,7 +158,7 @@ class Here:
 
 @dataclass(slots=True, kw_only=True)
 class InLab:
-    """Guests of the lab. `machine`: the fleet's that each is. `boot` is for tests: instead of the real ones."""
+    """Guests of the lab. `machine`: what each is. `boot` is for tests: instead of the real ones."""
 
     places: paths.Places
     campaign: Path
@@ -168,7 +168,7 @@ class InLab:
     tell: Tell
     tier: Tier = Tier.LAB
     batch: int = 16
-    machine: fleet.FleetMachine | None = None
+    machine: Machine | None = None
     boot: Boot | None = None
     checked: bool = False  # what the campaign has kept is of these schedulers
 
@@ -216,10 +216,7 @@ class InLab:
     def _booter(self) -> Boot:
         self.tell("the lab is made ready", 0.0)
         lab = guest.ready(self.places.cache, lambda line: self.tell(line, 0.0))
-        one = self.machine
-        if one is None:
-            return booter(lab, self.cpus)
-        return booter(lab, one.cpus, memory_mb=one.memory_mb, topology=one.topology)
+        return booter(lab, self.machine or self.cpus)
 
     def _take(self, shared: Path, result: Result) -> None:
         # what a guest has left beside its results

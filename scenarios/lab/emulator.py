@@ -34,27 +34,6 @@ class Clock(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
-    """How a guest's CPUs are arranged, as far as QEMU can: alike everywhere, and all of one speed.
-
-    The CPUs of a socket share their last-level cache, as far as the guest is told: emulation has no caches.
-    """
-
-    sockets: int = 1
-    cores: int  # of a socket
-    threads: int = 1  # of a core
-
-    @property
-    def cpus(self) -> int:
-        """All threads."""
-        return self.sockets * self.cores * self.threads
-
-    def options(self) -> tuple[str, ...]:
-        """QEMU arguments; the last `-smp` counts."""
-        return ("-smp", f"{self.cpus},sockets={self.sockets},cores={self.cores},threads={self.threads}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Emulator:
     """A QEMU, and what it runs on. `kvm` is None while nobody has tried; `why` is the sentence that goes with it."""
 

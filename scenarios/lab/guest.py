@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A guest: one command run as root under the lab's kernel, over this host's own root file system.
 
-`machine` says what it is made of; QEMU is started from here as a direct child, so that it can be watched, stopped, and
-dies with us. The host's root is read-only in the guest, except
+The module `machine` says what it is made of, here `parts`; QEMU is started from here as a direct child, so that it can
+be watched, stopped, and dies with us. The host's root is read-only in the guest, except
 `/tmp` (writes stay in the guest) and the folder `out` (writes are the host's). Everything comes back by files in a
 private folder below `out`; the console's text stays as `out/console.log`.
 """
@@ -25,11 +25,12 @@ from asa.core.errors import GuestCrashError, LabError, LabTimeoutError
 from scenarios.conditions import Conditions, told
 from scenarios.lab import emulator as emulators
 from scenarios.lab import kernel as kernels
-from scenarios.lab import machine
-from scenarios.lab.emulator import Clock, Emulator, Topology
+from scenarios.lab import machine as parts
+from scenarios.lab.emulator import Clock, Emulator
 from scenarios.lab.kernel import Kernel
+from scenarios.lab.machines import MOST_CPUS, Machine
 
-CPUS = range(1, 17)
+CPUS = range(1, MOST_CPUS + 1)
 BOOT_LIMIT_S = 240.0  # emulation on a busy host: 5 s when idle, 40 s seen with every core taken twice
 _TRIAL_LIMIT_S = 30.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +87,7 @@ def run(
     disk_mb: int = 0,
     env: Mapping[str, str] | None = None,
     limit_s: float = 600.0,
-    topology: Topology | None = None,
+    machine: Machine | None = None,
     qemu_options: Sequence[str] = (),
 ) -> GuestResult:
     """Boot, run `command`, and give its lines to `on_output` (stderr to `on_error` if given) as they come.
@@ -104,7 +105,7 @@ def run(
         disk_mb=disk_mb,
         env=env,
         limit_s=limit_s,
-        topology=topology,
+        machine=machine,
         qemu_options=qemu_options,
     )
     with guest:
@@ -169,30 +170,33 @@ class Guest:
         env: Mapping[str, str] | None = None,
         limit_s: float = 600.0,
         boot_limit_s: float = BOOT_LIMIT_S,
-        topology: Topology | None = None,
+        machine: Machine | None = None,
         qemu_options: Sequence[str] = (),
     ) -> Self:
         """Boot a guest that runs `command` (an argument list, no shell) in this process's working directory.
 
         `out` is shared read-write at the same path. `disk_mb` > 0 adds an empty, sparse disk; its device is in the
-        command's ASA_LAB_DISK. `limit_s` counts from the command's start. `topology` arranges the CPUs, else QEMU does;
-        `qemu_options` come last. Raises LabError.
+        command's ASA_LAB_DISK. `limit_s` counts from the command's start. `machine` says what CPUs and memory the guest
+        has, in place of `cpus` and `memory_mb`; `qemu_options` come last. Raises LabError.
         """
         if not command:
             raise LabError("the lab was given no command; name one after --")
+        if machine is not None:
+            cpus, memory_mb = machine.cpus, machine.memory_mb
         if cpus not in CPUS:
             raise LabError(f"a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {cpus!r}")
-        if topology is not None and topology.cpus != cpus:
-            raise LabError(f"{topology} has {topology.cpus} CPUs, not {cpus!r}")
         out = out.resolve()
-        machine.check_shared(out)
+        parts.check_shared(out)
         private = _private_folder(out)
         try:
-            under = Conditions(clock=clock, tick_hz=250)
-            machine.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
-            qemu = machine.plan(kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock)
-            qemu += machine.disk(private, disk_mb) if disk_mb else []
-            qemu += [*(topology.options() if topology is not None else ()), *qemu_options]
+            under = Conditions(clock=clock, tick_hz=250, machine=machine.name if machine is not None else "")
+            parts.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
+            append = machine.append() if machine is not None else ()
+            qemu = parts.plan(
+                kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock, append=append
+            )
+            qemu += parts.disk(private, disk_mb) if disk_mb else []
+            qemu += [*(machine.smp(parts.device(emulator, clock)) if machine is not None else ()), *qemu_options]
             process = _spawn(qemu, private)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
@@ -215,7 +219,7 @@ class Guest:
     @property
     def console(self) -> Path:
         """The console's text, while the guest runs and afterwards."""
-        return self.out / machine.CONSOLE if self._closed else self._private / machine.CONSOLE
+        return self.out / parts.CONSOLE if self._closed else self._private / parts.CONSOLE
 
     def poll(self) -> GuestResult | None:
         """The result once the command has ended, else None. Never blocks.
@@ -235,7 +239,7 @@ class Guest:
         if code:
             begun = self._begun if self._started is None else self._started
             boot_s, run_s = begun - self._begun, now - begun
-            result = GuestResult(exit_code=int(code), boot_s=boot_s, run_s=run_s, console=self.out / machine.CONSOLE)
+            result = GuestResult(exit_code=int(code), boot_s=boot_s, run_s=run_s, console=self.out / parts.CONSOLE)
             self._kill()
             self._result = result
             return result
@@ -269,11 +273,11 @@ class Guest:
             return
         self._kill()
         self._closed = True
-        console = self._private / machine.CONSOLE
+        console = self._private / parts.CONSOLE
         with contextlib.suppress(OSError):  # somebody removed `out`, or the disk is full: nothing to keep
             with console.open("ab") as file:
                 file.write(_text(self._private / "qemu.log").encode())  # what QEMU said itself belongs to the story
-            console.replace(self.out / machine.CONSOLE)
+            console.replace(self.out / parts.CONSOLE)
         shutil.rmtree(self._private, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -290,7 +294,7 @@ class Guest:
 
     def _judge(self, now: float, *, gone: bool) -> None:
         # Without an exit code: is this an ordinary wait, or the end of it?
-        see = f"see {self.out / machine.CONSOLE}"  # where the text will be for who reads the message
+        see = f"see {self.out / parts.CONSOLE}"  # where the text will be for who reads the message
         failed = _text(self._private / "failed").strip()
         if failed:
             self._kill()
@@ -302,12 +306,12 @@ class Guest:
             raise LabError(f"the guest did not boot within {self.boot_limit_s:.0f} s; {see}")
         if self._started is not None and now - self._started > self.limit_s:
             self._kill()
-            words = telling(_text(self._private / machine.CONSOLE))
+            words = telling(_text(self._private / parts.CONSOLE))
             hint = f" (its kernel said: {words!r})" if words else ""
             raise LabTimeoutError(f"the command did not end within {self.limit_s:.0f} s{hint}; {see}")
 
     def _explain_end(self, see: str) -> NoReturn:
-        words = telling(_text(self._private / machine.CONSOLE))
+        words = telling(_text(self._private / parts.CONSOLE))
         qemu = _text(self._private / "qemu.log").strip()[-300:]
         if not words and self._started is None:
             code = self._process.returncode

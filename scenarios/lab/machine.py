@@ -110,22 +110,43 @@ def disk(private: Path, disk_mb: int) -> list[str]:
     return ["-drive", drive, "-device", "virtio-blk-pci,drive=asa-lab,serial=asa-lab"]
 
 
+def device(emulator: Emulator, clock: Clock) -> str:
+    """QEMU's name for the CPU model that the plan takes."""
+    return "host-x86_64-cpu" if _under_kvm(emulator, clock) else "max-x86_64-cpu"
+
+
+def _under_kvm(emulator: Emulator, clock: Clock) -> bool:
+    return bool(emulator.kvm) and clock is not Clock.ICOUNT
+
+
 def _scripts() -> Path:
     # not resolved: the link in the virtual environment is what its scripts lie beside
     return Path(sys.executable).parent
 
 
 def plan(
-    kernel: Kernel, emulator: Emulator, private: Path, out: Path, *, cpus: int, memory_mb: int, clock: Clock
+    kernel: Kernel,
+    emulator: Emulator,
+    private: Path,
+    out: Path,
+    *,
+    cpus: int,
+    memory_mb: int,
+    clock: Clock,
+    append: Sequence[str] = (),
 ) -> list[str]:
-    """QEMU's command line for a guest that runs `private/run`; makes `private/initramfs`. Raises LabError."""
+    """QEMU's command line for a guest that runs `private/run`; makes `private/initramfs`. Raises LabError.
+
+    `append` are words for the kernel's command line.
+    """
     planner = _scripts() / "virtme-run"
     initramfs = private / "initramfs"
     command = [str(planner), "--kimg", str(kernel.image), "--mods", "auto", "--qemu-bin", str(emulator.binary)]
     command += ["--force-9p", "--name", "asa-lab", "--rwdir", str(out), "--overlay-rwdir", "/tmp"]  # noqa: S108
     command += ["--cpus", str(cpus), "--memory", f"{memory_mb}M"]
-    if not emulator.kvm or clock is Clock.ICOUNT:
+    if not _under_kvm(emulator, clock):
         command.append("--disable-kvm")
+    command += [word for option in append for word in ("--kopt", option)]
     # panic=-1 and -no-reboot are virtme-ng's: with oops=panic every crash ends the machine at once
     command += ["--kopt", "oops=panic", "--kopt", "loglevel=5", "--script-sh", shlex.join(["sh", f"{private}/run"])]
     command += ["--dry-run", "--show-command", "--show-boot-console", "--save-initramfs", str(initramfs)]

@@ -119,8 +119,10 @@ def add_common(
     command.add_argument("--record", action="store_true", help="record each trial, too, to train a model from")
     command.add_argument("--in-lab", action="store_true", help="guests of the lab stand for the machine")
     command.add_argument("--jobs", type=bounds.COUNT, metavar="N", help="guests at once (default: 1)")
-    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 16 (default: {LAB_CPUS})")
-    command.add_argument("--machine", metavar="NAME", help="of the fleet, that a guest is (`asa lab fleet list`)")
+    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 64 (default: {LAB_CPUS})")
+    command.add_argument(
+        "--machine", metavar="NAME|FILE", help="what a guest is: of `asa lab fleet list`, or a YAML file"
+    )
     command.add_argument(
         "--from", dest="prior", type=Path, metavar="FILE", help="table to begin with (default: the one in force)"
     )

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from asa.decide.table import Machine, MappingTable, Measured, TableFile
     from asa.host import Facts
     from asa.paths import Places
-    from calibration.fleet.machines import FleetMachine
     from calibration.scenarios.scores import Played
     from calibration.stages.play import Player
     from scenarios.catalogue import Scenario
+    from scenarios.lab import machines
     from scenarios.runner_plan import Asked, Plan, Result
 
 Tell = Callable[[str, float], None]
@@ -226,28 +226,22 @@ def _check_options(arguments: argparse.Namespace) -> None:
             if getattr(arguments, option) is not None:
                 raise AsaError(f"--{option} is of guests, which only --in-lab has")
     elif arguments.cpus is not None and arguments.machine is not None:
-        raise AsaError("--cpus: a machine of the fleet has its own; leave out --cpus or --machine")
+        raise AsaError("--cpus: a machine has its own; leave out --cpus or --machine")
     elif arguments.cpus is not None and arguments.cpus not in CPUS:
         raise AsaError(f"--cpus: a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {arguments.cpus}")
 
 
-def _guest(name: str | None) -> "FleetMachine | None":
-    """The fleet's machine of that name. Raises InputError."""
-    from asa.core.errors import InputError
-    from calibration.fleet.machines import MACHINES
+def _guest(name: str | None) -> "machines.Machine | None":
+    """The machine of that name, or file. Raises InputError."""
+    from scenarios.lab.machines import load
 
-    if name is None:
-        return None
-    found = next((one for one in MACHINES if one.name == name), None)
-    if found is None:
-        raise InputError(path="--machine", key="", value=name, allowed=", ".join(one.name for one in MACHINES))
-    return found
+    return None if name is None else load(name)
 
 
-def _expected(guest: "FleetMachine | None", cpus: int) -> "Facts":
+def _expected(guest: "machines.Machine | None", cpus: int) -> "Facts":
     """What a guest will tell of itself."""
     from asa.host import Facts
-    from calibration.fleet.machines import CPU_MODEL
+    from scenarios.lab.machines import CPU_MODEL
 
     return Facts(cpu_model=CPU_MODEL, cpus=cpus) if guest is None else guest.facts
 

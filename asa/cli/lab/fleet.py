@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from asa.cli.main import Commands
-    from calibration.fleet.machines import FleetMachine
     from calibration.fleet.run import Count, Request
     from calibration.fleet.task import Played
+    from scenarios.lab.machines import Machine
 
 EXIT_LACKING = 4  # what was played can be evaluated, which 1 does not say
 
 _TEXT = """\
-Guests of the lab as a fleet of machines: other numbers of CPUs, sockets, threads and sizes of memory, after
-the ten machines of the paper's evaluation.
+Guests of the lab as a fleet of machines: other numbers and speeds of CPUs, threads, caches and sizes of memory,
+after the ten machines of the paper's evaluation. Laptops and machines of one's own are played, too.
 """
 _RUN_TEXT = """\
 Plays scenarios on machines of the fleet, under one column after another in random order: schedulers, and
@@ -67,7 +67,7 @@ def register(commands: "Commands") -> None:
     fleet = commands.add_parser("fleet", help="calibrate and evaluate on ten virtual machines", description=_TEXT)
     actions = fleet.add_subparsers(dest="action", metavar="ACTION", required=True)
     _register_run(actions)
-    listed = actions.add_parser("list", help="the machines, and what each lacks of the paper's")
+    listed = actions.add_parser("list", help="the machines of the lab, and what each stands for")
     listed.add_argument("--json", action="store_true", help="one JSON object a line")
     listed.set_defaults(run=_list)
 
@@ -78,7 +78,10 @@ def _register_run(actions: "Commands") -> None:
     )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the run")
     command.add_argument(
-        "--machine", default="all", metavar="MACHINE,...", help="all, prototypes, unseen, or names (default: all)"
+        "--machine",
+        default="all",
+        metavar="MACHINE,...",
+        help="all (of the fleet), prototypes, unseen, laptops, names, YAML files (default: all)",
     )
     command.add_argument(
         "--scenario", default="all", metavar="SCENARIO,...", help="as of `asa lab bench run` (default: all)"
@@ -116,27 +119,27 @@ def _register_run(actions: "Commands") -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     import json
-    from dataclasses import asdict
 
-    from calibration.fleet.machines import MACHINES
+    from asa import wire
+    from scenarios.lab.machines import shipped
 
     if arguments.json:
-        for one in MACHINES:
-            print(json.dumps(asdict(one) | {"cpus": one.cpus}))
+        for one in shipped():
+            print(json.dumps(wire.plain(one) | {"cpus": one.cpus, "speeds": one.speeds}))
         return 0
     need("rich", extra="guests")
     rows = [
         (
             one.name,
             str(one.cpus),
-            f"{one.sockets} x {one.cores} x {one.threads}",
+            one.shape,
             str(one.memory_mb),
-            "prototype" if one.prototype else "unseen",
+            one.role or "",
             one.note,
         )
-        for one in MACHINES
+        for one in shipped()
     ]
-    bench_output.table(("machine", "CPUs", "sockets x cores x threads", "MB", "role", ""), rows)
+    bench_output.table(("machine", "CPUs", "clusters of cores", "MB", "role", ""), rows)
     return 0
 
 
@@ -176,11 +179,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _request(arguments: argparse.Namespace) -> "Request":
     from calibration.controllers import columns as controllers
-    from calibration.fleet import machines as fleet
     from calibration.fleet.run import Request
     from scenarios import catalogue
+    from scenarios.lab.machines import find
 
-    machines = fleet.find(arguments.machine)
+    machines = find(arguments.machine)
     columns = _columns(arguments.scheduler)
     controllers.check(columns)
     return Request(
@@ -217,7 +220,7 @@ def _columns(words: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _files(path: Path | None, machines: "Sequence[FleetMachine]", suffix: str) -> dict[str, Path]:
+def _files(path: Path | None, machines: "Sequence[Machine]", suffix: str) -> dict[str, Path]:
     if path is None:
         return {}
     return {one.name: path / f"{one.name}{suffix}" if path.is_dir() else path for one in machines}

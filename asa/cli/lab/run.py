@@ -16,10 +16,12 @@ from asa.core.errors import AsaError, GuestCrashError, LabTimeoutError
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from scenarios.lab.guest import Lab
+    from scenarios.lab.machines import Machine
 
 EXIT_CRASH = 123
 EXIT_LIMIT = 124
 EXIT_LAB = 125
+_CPUS, _MEMORY_MB = 2, 2048
 
 _TEXT = """\
 Runs a command as root in a virtual machine whose kernel has sched_ext. The guest sees the file system of
@@ -43,6 +45,8 @@ examples:
       One command.
   asa lab run --cpus 4 --clock icount --out results -- ./measure
       With a clock that counts instructions, and a folder to write to.
+  asa lab run --machine laptop-hybrid -- lscpu --extended
+      In a guest with fast and slow cores.
 """
 
 
@@ -51,9 +55,12 @@ def register(commands: "Commands") -> None:
     run = commands.add_parser(
         "run", help="run a command as root in a virtual machine with sched_ext", description=_TEXT, epilog=_MORE
     )
-    run.add_argument("--cpus", type=int, default=2, metavar="N", help="virtual CPUs, 1 to 16 (default %(default)s)")
+    run.add_argument("--cpus", type=int, metavar="N", help=f"virtual CPUs, 1 to 64 (default {_CPUS})")
     run.add_argument("--clock", choices=("wall", "icount"), default="wall", help="icount measures, wall is faster")
-    run.add_argument("--memory", type=int, default=2048, metavar="MB", help="of the guest (default %(default)s)")
+    run.add_argument("--memory", type=int, metavar="MB", help=f"of the guest (default {_MEMORY_MB})")
+    run.add_argument(
+        "--machine", metavar="NAME|FILE", help="in place of both: of `asa lab fleet list`, or a YAML file (docs/lab.md)"
+    )
     run.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for the command (default 600)")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder shared read-write (default: below asa's state)")
     run.add_argument("--disk", type=int, default=0, metavar="MB", help="an empty disk, named by ASA_LAB_DISK")
@@ -74,6 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     places = paths.default()
     try:
+        machine = _machine(arguments)
         lab = prepare(places.cache)
         result = guest.run(
             arguments.argv,
@@ -81,8 +89,9 @@ def _run(arguments: argparse.Namespace) -> int:
             out=arguments.out or places.state / "lab",
             on_output=lambda line: print(line, flush=True),
             on_error=lambda line: print(line, file=sys.stderr, flush=True),
-            cpus=arguments.cpus,
-            memory_mb=arguments.memory,
+            cpus=_CPUS if arguments.cpus is None else arguments.cpus,
+            memory_mb=_MEMORY_MB if arguments.memory is None else arguments.memory,
+            machine=machine,
             clock=Clock(arguments.clock),
             disk_mb=arguments.disk,
             limit_s=arguments.limit,
@@ -94,6 +103,16 @@ def _run(arguments: argparse.Namespace) -> int:
     except AsaError as error:
         return _said(error, EXIT_LAB)
     return result.exit_code
+
+
+def _machine(arguments: argparse.Namespace) -> "Machine | None":
+    from scenarios.lab import machines
+
+    if arguments.machine is None:
+        return None
+    if arguments.cpus is not None or arguments.memory is not None:
+        raise AsaError("--machine: it has its own CPUs and memory; leave out --cpus and --memory")
+    return machines.load(arguments.machine)
 
 
 def _progress(line: str) -> None:

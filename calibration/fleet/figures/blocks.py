@@ -28,6 +28,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sockets: int | None = None
     cores: int | None = None
     threads: int | None = None
+    shape: str = ""  # of machines with a description, in place of the three
     memory_mb: int | None = None
     note: str = ""
     command: str = ""  # that recorded it

@@ -14,11 +14,11 @@ from asa.cli.lab import evaluate, evaluate_fleet
 from asa.core.errors import AsaError
 from calibration.fleet import page as fleet_page
 from calibration.fleet.figures.goals import FleetFigure
-from calibration.fleet.machines import find
 from calibration.fleet.run import Fleet, Request, Where, run
 from calibration.fleet.task import Played
 from calibration.goals import Figure
 from scenarios import catalogue
+from scenarios.lab.machines import find
 
 COLUMNS = ("eevdf", "scx_lavd", "scx_simple", "agent", "agent:no-voting", "loader-auto")
 MEANS = {"eevdf": 0.5, "scx_lavd": 0.6, "scx_simple": 0.4, "agent": 0.58, "agent:no-voting": 0.5, "loader-auto": 0.52}
@@ -158,7 +158,7 @@ def test_a_run_of_the_fleet_becomes_a_page(tmp_path, capsys):
     assert values["phases_improvement_pct"]["value"] == pytest.approx(16.0)
     text = (tmp_path / "page.md").read_text()
     assert "- recorded by: `asa lab fleet run --out fleet`" in text
-    assert "| vm124 | unseen | 4 | 2 x 2 x 1 | 2048 | 62 of 62 | 0 | 0 |" in text  # 2 x (6 x (2 + 2 phases) + 7)
+    assert "| vm124 | unseen | 4 | 2 fast, 2 fast | 2048 | 62 of 62 | 0 | 0 |" in text  # 2 x (6 x (2 + 2 phases) + 7)
     assert "no run is kept on vm121, vm122, vm123, vm125, vm126, vm127, vm128, vm129." in text
 
 

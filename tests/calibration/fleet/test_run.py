@@ -21,12 +21,12 @@ from asa.core.errors import AsaError
 from calibration.controllers import agent as controllers_agent
 from calibration.fleet import task as fleet_task
 from calibration.fleet.figures import read as fleet_figures_read
-from calibration.fleet.machines import find
 from calibration.fleet.run import Fleet, Request, Where, run
 from calibration.fleet.task import Played
 from calibration.scenarios import tables as bench_tables
 from calibration.stages import adapted
 from scenarios import catalogue
+from scenarios.lab.machines import find
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Outcome, Series
 

@@ -14,9 +14,9 @@ import pytest
 from waiting import until
 
 from asa.core.errors import AsaError
-from calibration.fleet.machines import find
 from calibration.fleet.run import Fleet, Request, Where, run
 from scenarios import catalogue
+from scenarios.lab.machines import find
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [

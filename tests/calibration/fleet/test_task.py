@@ -10,12 +10,12 @@ from asa import wire
 from asa.core.errors import LabError
 from asa.paths import Places
 from calibration.controllers.columns import Given
-from calibration.fleet.machines import MACHINES
 from calibration.fleet.task import Task, play
 from scenarios import guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.lab.guest import GuestResult
+from scenarios.lab.machines import fleet
 from scenarios.runner import read_orders
 from scenarios.runner_plan import Asked, Outcome, make
 
@@ -58,7 +58,7 @@ def task(monkeypatch):
     trials = tuple(trial for trial in make(asked, scenarios, "run").trials if trial.then is not None)
     return Task(
         run="abc",
-        machine=MACHINES[0],
+        machine=fleet()[0],
         trials=trials,
         seconds=1.0,
         warm_up_s=2.0,

@@ -15,12 +15,11 @@ from asa import paths
 from asa.cli.lab import adapt, calibrate, calibrate_setup
 from asa.core.errors import AsaError
 from asa.decide import fingerprint, table
-from calibration.fleet import machines as fleet
 from calibration.stages import adapted
 from calibration.stages import play as stages_play
 from calibration.stages import table as stages_table
 from calibration.stages.play import InLab
-from scenarios.lab.emulator import Topology
+from scenarios.lab.machines import load
 
 SLOW = {"scx_simple": 0.8, "scx_flash": 1.3}
 WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple,scx_flash")
@@ -94,7 +93,7 @@ def test_before_its_first_trial_a_guest_is_what_was_asked_for(tmp_path, monkeypa
     measured = table.Measured(
         date=datetime.date(2026, 11, 26), command="x", tier="lab", seed=1, kernel="6.18.1", schedulers={}
     )
-    (first,) = fleet.find("vm120")
+    first = load("vm120")
     there = fingerprint.machine("vm120", first.facts)
     file = table.TableFile(
         version=2, machine=there, measured=measured, provenance="x", classes={"web+archive": entries}
@@ -230,21 +229,20 @@ def test_a_guest_may_be_a_machine_of_the_fleet(command, tmp_path, monkeypatch):
     (found,) = (tmp_path / "state/calibration").rglob("table.yaml")
     assert table.read(found).machine.name.startswith("lab guest vm124, Toy CPU")
     monkeypatch.setattr(stages_play.guest, "ready", lambda cache, report: None)
-    monkeypatch.setattr(stages_play, "booter", lambda lab, cpus, **more: played.append((cpus, more)))
+    monkeypatch.setattr(stages_play, "booter", lambda lab, machine: played.append(machine))
     options = {"campaign": tmp_path, "options": None, "jobs": 1, "cpus": 3, "tell": lambda what, share: None}
-    for machine in (fleet.find("vm124")[0], None):
+    for machine in (load("vm124"), None):
         InLab(places=paths.default(), machine=machine, **options)._booter()
-    topology = Topology(sockets=2, cores=2, threads=1)
-    assert played == [(4, {"memory_mb": 2048, "topology": topology}), (3, {})]
+    assert played == [load("vm124"), 3]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("calibrate", "prototype", "--jobs", "2"), "--jobs is of guests, which only --in-lab has"),
-        (("calibrate", "prototype", "--in-lab", "--cpus", "17"), "a guest has 1 to 16 CPUs, not 17"),
+        (("calibrate", "prototype", "--in-lab", "--cpus", "65"), "a guest has 1 to 64 CPUs, not 65"),
         (("adapt", "--machine", "vm122"), "--machine is of guests, which only --in-lab has"),
-        (("adapt", "--in-lab", "--machine", "vm1"), "--machine: 'vm1' is not accepted; allowed: vm120, vm121"),
+        (("adapt", "--in-lab", "--machine", "vm1"), "--machine: 'vm1' is not accepted; allowed: laptop-hybrid, "),
         (("adapt", "--in-lab", "--machine", "vm122", "--cpus", "4"), "leave out --cpus or --machine"),
         (("calibrate", "overhead", "--scenario", "S29"), "'S29' is not accepted"),
         (("adapt", "--out", "/proc/nowhere/table.yaml"), "name another place by --out"),

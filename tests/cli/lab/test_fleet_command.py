@@ -9,8 +9,8 @@ import pytest
 from asa.cli.lab import fleet as command
 from asa.cli.main import main
 from calibration.fleet import run as fleet_run
-from calibration.fleet.machines import MACHINES
 from calibration.fleet.task import Played
+from scenarios.lab import machines
 from scenarios.runner_plan import Outcome
 
 
@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_what_was_played_in_tables(fleet, tmp_path):
 def test_each_machine_with_its_own_table(fleet, tmp_path):
     folder = tmp_path / "tables"
     folder.mkdir()
-    for one in MACHINES[:2]:
+    for one in machines.fleet()[:2]:
         (folder / f"{one.name}.yaml").write_text(one.name)
     settings = tmp_path / "asa.yaml"
     settings.write_text("voting: {window_s: 4}\n")

@@ -14,7 +14,7 @@ import pytest
 from asa import paths
 from asa.core.errors import GuestCrashError, LabTimeoutError
 from scenarios.lab import guest
-from scenarios.lab.emulator import Clock, Topology
+from scenarios.lab.emulator import Clock
 
 pytestmark = pytest.mark.vm
 
@@ -107,7 +107,6 @@ def test_a_guest_offers_what_it_promises_and_brings_everything_back(lab, tmp_pat
         disk_mb=32,
         env={"GIVEN": "it's"},
         limit_s=120,
-        topology=Topology(sockets=2, cores=2),
     )
     assert (result.exit_code, normal, errors) == (3, ["to stdout", "unfinished"], ["to stderr"])
     assert 0 < result.boot_s < guest.BOOT_LIMIT_S
@@ -115,7 +114,7 @@ def test_a_guest_offers_what_it_promises_and_brings_everything_back(lab, tmp_pat
     seen = json.loads(facts.read_text())
     assert seen["argv"] == awkward
     assert seen["kernel"] == lab.kernel.version
-    assert (seen["uid"], seen["cpus"], seen["sockets"]) == (0, 4, 2)
+    assert (seen["uid"], seen["cpus"], seen["sockets"]) == (0, 4, 1)
     assert seen["sched_ext"] == "disabled"  # it is there, and no scheduler is attached
     assert 800 < seen["memory_mb"] <= 1024
     assert seen["disk_bytes"] == 32 << 20
