@@ -10,16 +10,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from asa.core.errors import LabError
 from scenarios.conditions import Conditions
+from scenarios.energy import Core, Power
 from scenarios.lab.emulator import Clock
 from scenarios.lab.guest import Guest, GuestResult, Lab
 from scenarios.lab.machines import Machine
 
 _LOOK_S = 0.05
-_MEMORY_MB = 3072
+_CLOCK = Clock.ICOUNT
 _WORDS = 300  # characters at most
 _Work = TypeVar("_Work")
 
@@ -44,16 +45,19 @@ Boot = Callable[[Sequence[str], Path, float], Guesting]
 """Boot a guest that runs a command, with a shared folder and a limit in seconds for the command."""
 
 
-def conditions(machine: str = "") -> Conditions:
-    """What guests of `booter` are under; `machine` is the name of their description."""
-    return Conditions(clock=Clock.ICOUNT, tick_hz=250, machine=machine)
+def conditions(machine: Machine) -> Conditions:
+    """What guests of `booter` are under."""
+    return Conditions(clock=_CLOCK, tick_hz=250, machine=machine.name)
 
 
-def booter(lab: Lab, machine: Machine | int, disk_mb: int = 0) -> Boot:
-    """The real one, of a machine or of so many alike CPUs; `disk_mb` as of Guest.start."""
-    made: dict[str, Any] = {"machine": machine}
-    if isinstance(machine, int):
-        made = {"cpus": machine, "memory_mb": _MEMORY_MB}
+def power(machine: Machine) -> Power:
+    """What such a machine draws."""
+    cores = tuple(Core(cpus=one.cpus, busy_w=one.kind.watts) for one in machine.cores)
+    return Power(idle_w=machine.idle_watts, cores=cores)
+
+
+def booter(lab: Lab, machine: Machine, disk_mb: int = 0) -> Boot:
+    """The real one; `disk_mb` as of Guest.start."""
 
     def boot(command: Sequence[str], out: Path, limit_s: float) -> Guesting:
         return Guest.start(
@@ -61,10 +65,10 @@ def booter(lab: Lab, machine: Machine | int, disk_mb: int = 0) -> Boot:
             kernel=lab.kernel,
             emulator=lab.emulator,
             out=out,
-            clock=Clock.ICOUNT,
+            clock=_CLOCK,
             disk_mb=disk_mb,
             limit_s=limit_s,
-            **made,
+            machine=machine,
         )
 
     return boot

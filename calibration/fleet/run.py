@@ -62,7 +62,7 @@ class Request:
 
     def asked(self, machine: Machine) -> Asked:
         """Its part of the run."""
-        under = conditions(machine.name)
+        under = conditions(machine)
         return Asked(
             tier=Tier.LAB,
             scenarios=tuple(one.label for one in self.scenarios),

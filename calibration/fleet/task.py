@@ -19,7 +19,7 @@ from calibration.controllers.columns import Given, source
 from calibration.fleet.guest import command
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
-from scenarios.guests import Boot, booter
+from scenarios.guests import Boot, booter, power
 from scenarios.lab import guest
 from scenarios.lab.guest import Lab
 from scenarios.lab.machines import Machine
@@ -136,6 +136,7 @@ def _play(task: Task, out: Path, boot: Boot, keep: Callable[[Result], None]) -> 
         out=out,
         seconds=task.seconds,
         warm_up_s=task.warm_up_s,
+        power=power(task.machine),
         keep=keep,
         begin=lambda _: None,
         command=lambda orders: command(orders, given),

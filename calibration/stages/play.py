@@ -30,7 +30,7 @@ from calibration.stages.ranking import LIVE, SHADOW, plain
 from calibration.stages.record import SUFFIX, Recorder
 from scenarios import catalogue, runner, runner_folder
 from scenarios.application import Tier
-from scenarios.guests import Boot, booter
+from scenarios.guests import Boot, booter, power
 from scenarios.lab import guest
 from scenarios.lab.machines import Machine
 from scenarios.runner_folder import Folder
@@ -164,11 +164,10 @@ class InLab:
     campaign: Path
     options: Options
     jobs: int
-    cpus: int
+    machine: Machine
     tell: Tell
     tier: Tier = Tier.LAB
     batch: int = 16
-    machine: Machine | None = None
     boot: Boot | None = None
     checked: bool = False  # what the campaign has kept is of these schedulers
 
@@ -201,6 +200,7 @@ class InLab:
             out=shared,
             seconds=asked.seconds,
             warm_up_s=asked.warm_up_s,
+            power=power(self.machine),
             keep=keep,
             begin=lambda trial: steps.begin(trial, 1),
             command=self._command,
@@ -216,7 +216,7 @@ class InLab:
     def _booter(self) -> Boot:
         self.tell("the lab is made ready", 0.0)
         lab = guest.ready(self.places.cache, lambda line: self.tell(line, 0.0))
-        return booter(lab, self.machine or self.cpus)
+        return booter(lab, self.machine)
 
     def _take(self, shared: Path, result: Result) -> None:
         # what a guest has left beside its results

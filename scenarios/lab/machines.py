@@ -28,6 +28,7 @@ _FOLDER = Path(__file__).with_suffix("")
 _SUFFIX = ".yaml"
 _FULL_MHZ = 4000  # what a core of 100 % says of itself, by the driver in the lab's own kernel
 _FULL_CAPACITY = 1024
+_ALIKE_MB = 3072  # two applications and a scheduler
 _NAME = r"[a-z0-9][a-z0-9-]{0,31}"
 
 _Percent = Annotated[int, Meta(ge=1, le=100)]
@@ -227,6 +228,20 @@ def read(path: Path) -> Machine:
 def shipped() -> tuple[Machine, ...]:
     """All that the lab has, by name."""
     return tuple(read(path) for path in sorted(_FOLDER.glob(f"*{_SUFFIX}")))
+
+
+def alike(cpus: int) -> Machine:
+    """So many CPUs of full speed that share one cache, each a core of vm120: a guest without a description."""
+    one = load("vm120")
+    (kind,) = one.kinds
+    return msgspec.structs.replace(
+        one,
+        name=f"alike-{cpus}",
+        note="CPUs alike",
+        role=None,
+        memory_mb=_ALIKE_MB,
+        clusters=((Cores(kind=kind, cores=cpus),),),
+    )
 
 
 def fleet() -> tuple[Machine, ...]:

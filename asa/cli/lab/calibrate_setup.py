@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.act.portfolio import Portfolio
     from asa.decide.table import Machine, MappingTable, Measured, TableFile
-    from asa.host import Facts
     from asa.paths import Places
     from calibration.scenarios.scores import Played
     from calibration.stages.play import Player
@@ -163,17 +162,15 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
 
     places = paths.default()
     _check_options(arguments)
-    guest = _guest(arguments.machine)
-    cpus = len(os.sched_getaffinity(0))
-    if arguments.in_lab:
-        cpus = arguments.cpus or _lab_cpus() if guest is None else guest.cpus
+    guest = _guest(arguments) if arguments.in_lab else None
+    cpus = len(os.sched_getaffinity(0)) if guest is None else guest.cpus
     settings = config.load(places.config)
     portfolio = Portfolio.of_host(settings.switch, places.schedulers)
     scenarios = _scenarios(arguments.scenario)
     folder = arguments.folder or places.state / "calibration" / _name(arguments, scenarios, cpus, portfolio)
     out = arguments.out or (folder / _TABLE if arguments.in_lab else table.own(places))
     _writable(out)
-    prior = _prior(arguments, places, portfolio, folder, out, _expected(guest, cpus))
+    prior = _prior(arguments, places, portfolio, folder, out, guest)
     schedulers = _schedulers(arguments.scheduler, portfolio, prior, tell)
     if getattr(arguments, "stage", "") != _COSTS:
         _check_rivals(arguments.scheduler, schedulers, places)
@@ -184,11 +181,10 @@ def prepare(arguments: argparse.Namespace, tell: Tell) -> Setup:
             campaign=folder,
             options=options,
             jobs=arguments.jobs or 1,
-            cpus=cpus,
             machine=guest,
             tell=tell,
         )
-        if arguments.in_lab
+        if guest is not None
         else Here(places=places, campaign=folder, options=options, again=arguments.again, tell=tell)
     )
     player.check(SchedulerName(name) for name in schedulers)
@@ -231,19 +227,11 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise AsaError(f"--cpus: a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {arguments.cpus}")
 
 
-def _guest(name: str | None) -> "machines.Machine | None":
-    """The machine of that name, or file. Raises InputError."""
-    from scenarios.lab.machines import load
+def _guest(arguments: argparse.Namespace) -> "machines.Machine":
+    """What was asked for. Raises InputError."""
+    from scenarios.lab.machines import alike, load
 
-    return None if name is None else load(name)
-
-
-def _expected(guest: "machines.Machine | None", cpus: int) -> "Facts":
-    """What a guest will tell of itself."""
-    from asa.host import Facts
-    from scenarios.lab.machines import CPU_MODEL
-
-    return Facts(cpu_model=CPU_MODEL, cpus=cpus) if guest is None else guest.facts
+    return alike(arguments.cpus or _lab_cpus()) if arguments.machine is None else load(arguments.machine)
 
 
 def _played_on(results: "Sequence[Result]") -> datetime.date:
@@ -268,7 +256,12 @@ def _writable(out: Path) -> None:
 
 
 def _prior(
-    arguments: argparse.Namespace, places: "Places", portfolio: "Portfolio", folder: Path, out: Path, guest: "Facts"
+    arguments: argparse.Namespace,
+    places: "Places",
+    portfolio: "Portfolio",
+    folder: Path,
+    out: Path,
+    guest: "machines.Machine | None",
 ) -> "MappingTable":
     """What is believed before. In the lab: the campaign's own table, else the shipped one of such guests.
 
@@ -283,12 +276,12 @@ def _prior(
 
     known = portfolio.modes()
     present = table.Present.of(portfolio)
-    if not arguments.in_lab:
+    if guest is None:
         return table.for_this_machine(known, places=places, present=present, first=arguments.prior)
     here = read_facts(folder)
     if here.cpu_model is None:
         lab = kernel.found(places.cache)
-        here = msgspec.structs.replace(guest, kernel=None if lab is None else lab.version)
+        here = msgspec.structs.replace(guest.facts, kernel=None if lab is None else lab.version)
     there = table.Present(kernel=here.kernel, schedulers=present.schedulers) if here.kernel else None
     shipped = paths.mapping_tables()
     mine = [path for path in (arguments.prior or out,) if path.is_file() or path == arguments.prior]
@@ -341,7 +334,7 @@ def _asked(
     from scenarios.guests import conditions
     from scenarios.runner_plan import Asked
 
-    under = conditions(arguments.machine or "") if arguments.in_lab else None
+    under = conditions(_guest(arguments)) if arguments.in_lab else None
     return Asked(
         tier=Tier.LAB if arguments.in_lab else Tier.REAL,
         scenarios=tuple(one.label for one in scenarios),

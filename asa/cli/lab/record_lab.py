@@ -25,13 +25,15 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     from scenarios import recorder_guests
     from scenarios.guests import booter, conditions
     from scenarios.lab import guest
+    from scenarios.lab.machines import alike
     from scenarios.recorder_guests import Guests
 
-    folder, cpus = arguments.in_lab, arguments.cpus or _CPUS
+    folder, machine = arguments.in_lab, alike(arguments.cpus or _CPUS)
+    place = machine.cpus, conditions(machine)
     schedulers = (arguments.scheduler or "eevdf").split(",")
     places = paths.default()
     wanted = {(label, arguments.seed + number) for label in labels for number in range(arguments.sessions)}
-    done = recorder_guests.present(folder, cpus, conditions())
+    done = recorder_guests.present(folder, *place)
     there = len(wanted & done)
     parts = recorder_guests.plan(
         labels, sessions=arguments.sessions, seed=arguments.seed, schedulers=schedulers, done=done
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
         _prepare(labels, places.cache)
         lab = guest.ready(places.cache, _tell)
         guests = Guests(
-            boot=booter(lab, cpus, disk_mb=_DISK_MB),
+            boot=booter(lab, machine, disk_mb=_DISK_MB),
             command=lambda part, packed: _command(arguments, part, packed, seconds),
             folder=folder,
             seconds=seconds,
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
         with killed_like_interrupted(), show:
             guests.play(parts, arguments.jobs)
     # not by what was heard: a guest that crashes takes with it what it had recorded
-    kept = len(wanted & recorder_guests.present(folder, cpus, conditions())) - there
+    kept = len(wanted & recorder_guests.present(folder, *place)) - there
     missing = tally.total - kept
     print(f"{kept} sessions kept, {missing} not, {there} were in {folder} already", file=sys.stderr)
     return 1 if missing else 0

@@ -19,6 +19,7 @@ from scenarios import catalogue, guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import find
 from scenarios.lab.guest import GuestResult
+from scenarios.lab.machines import alike
 from scenarios.runner import Orders
 from scenarios.runner_folder import Folder
 from scenarios.runner_plan import Asked, make
@@ -94,7 +95,7 @@ def test_guests_bring_back_results_facts_and_recordings(places, tmp_path, monkey
         campaign=campaign,
         options=Options(record=record),
         jobs=2,
-        cpus=2,
+        machine=alike(2),
         tell=lambda what, share: said.append(what),
         boot=boot,
     )
@@ -165,7 +166,9 @@ def test_a_kernel_without_sched_ext_is_told_before_anything_is_played(places, tm
     player = Here(places=places, campaign=tmp_path, options=Options(), again=0, tell=lambda what, share: None)
     with pytest.raises(AsaError, match="no sched_ext, only eevdf can be in force; --in-lab"):
         player.check(["eevdf", "live:scx_simple"])
-    lab = InLab(places=places, campaign=tmp_path, options=Options(), jobs=1, cpus=2, tell=lambda what, share: None)
+    lab = InLab(
+        places=places, campaign=tmp_path, options=Options(), jobs=1, machine=alike(2), tell=lambda what, share: None
+    )
     with pytest.raises(SchedulerError, match="not in the manifest"):
         lab.check(["scx_none"])
 

@@ -17,6 +17,7 @@ from asa.journal import Journal, SessionHeader
 from scenarios import recorder, recorder_guests, scenario_recorder, sequence_recorder
 from scenarios.catalogue import SCENARIOS
 from scenarios.guests import conditions
+from scenarios.lab.machines import alike
 
 
 def asa(*words):
@@ -137,7 +138,7 @@ def test_in_lab_with_nothing_left_boots_nothing(tmp_path, capsys):
     header = SessionHeader(
         started_ns=1,
         asa_version="0.1",
-        host=recorder.guest(conditions()),
+        host=recorder.guest(conditions(alike(4))),
         kernel="6",
         cpus=4,
         label="idle",

@@ -9,8 +9,10 @@ import pytest
 from asa.cli.main import main
 from asa.core.errors import InputError
 from asa.decide import fingerprint, table
+from scenarios.energy import Core
+from scenarios.guests import conditions, power
 from scenarios.lab import guest
-from scenarios.lab.machines import find, fleet, load, read, shipped
+from scenarios.lab.machines import alike, find, fleet, load, read, shipped
 
 TABLES = Path(__file__).resolve().parents[3] / "calibration/results/stages/tables"
 SOUND = """
@@ -62,6 +64,17 @@ def test_a_machine_by_linux_cpus(tmp_path):
     facts = machine.facts
     assert (facts.cpus, facts.cores, facts.smt, facts.caches) == (7, 4, True, 2)
     assert [(kind.cores, kind.max_mhz, kind.capacity) for kind in facts.kinds] == [(3, 4000, 1024), (1, 2000, 512)]
+
+
+def test_a_guest_without_a_description_has_alike_cpus_and_draws_power():
+    one = alike(3)
+    assert (one.name, one.cpus, one.speeds, one.caches) == ("alike-3", 3, (100, 100, 100), (frozenset({0, 1, 2}),))
+    assert one.smp() == ("-smp", "3,sockets=1,cores=3,threads=1")
+    drawn = power(load("vm126"))
+    assert drawn.idle_w == 7.0
+    assert drawn.cores[0] == Core(cpus=(0, 1), busy_w=21.0)
+    assert drawn.cores[-1] == Core(cpus=(19,), busy_w=7.0)
+    assert conditions(one).machine == "alike-3"
 
 
 def test_qemu_and_the_kernel_are_told(tmp_path):

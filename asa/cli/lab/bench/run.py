@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calibration.scenarios.summary import Summary
     from scenarios.application import Tier
     from scenarios.catalogue import Scenario
+    from scenarios.lab.machines import Machine
     from scenarios.runner_folder import Folder
     from scenarios.runner_plan import Asked, Result, Trial
 
@@ -108,7 +109,10 @@ def register(benches: "Commands") -> None:
         "--out", type=Path, metavar="DIR", help="folder of the run (default: one of this request's, below asa's state)"
     )
     command.add_argument("--jobs", type=bounds.COUNT, metavar="N", help="guests at once (default: 1)")
-    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 16 (default: {_LAB_CPUS})")
+    command.add_argument("--cpus", type=bounds.COUNT, metavar="N", help=f"of a guest, up to 64 (default: {_LAB_CPUS})")
+    command.add_argument(
+        "--machine", metavar="NAME|FILE", help="what a guest is: of `asa lab fleet list`, or a YAML file"
+    )
     command.add_argument("--json", action="store_true", help="the summary as JSON lines")
     command.set_defaults(run=run)
 
@@ -128,7 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
     tier = Tier(arguments.tier)
     _check_options(arguments, tier)
     scenarios = catalogue.find(arguments.scenario)
-    asked = _asked(arguments, tier, scenarios)
+    machine = _machine(arguments) if tier is Tier.LAB else None
+    asked = _asked(arguments, tier, scenarios, machine)
     out = arguments.out or places.state / "bench-run" / _name(asked)
     bench_tables.check_replaceable(out)
     with Folder(out, asked, lambda name: make(asked, scenarios, name)) as folder:
@@ -136,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"asa: {len(left)} of {len(folder.plan.trials)} trials to play, results in {out}", file=sys.stderr)
         if left:
             try:
-                _play(folder, left, arguments, places)
+                _play(folder, left, arguments, places, machine)
             except KeyboardInterrupt:
                 print("asa: interrupted; the same command goes on from here", file=sys.stderr)
                 raise
@@ -154,21 +159,31 @@ def _check_options(arguments: argparse.Namespace, tier: "Tier") -> None:
     from scenarios.lab.guest import CPUS
 
     if tier is Tier.REAL:
-        for option in ("jobs", "cpus"):
+        for option in ("jobs", "cpus", "machine"):
             if getattr(arguments, option) is not None:
                 raise AsaError(f"--{option} is of guests, which only --tier lab has")
+    elif arguments.cpus is not None and arguments.machine is not None:
+        raise AsaError("--cpus: a machine has its own; leave out --cpus or --machine")
     elif arguments.cpus is not None and arguments.cpus not in CPUS:
         raise AsaError(f"--cpus: a guest has {CPUS[0]} to {CPUS[-1]} CPUs, not {arguments.cpus}")
 
 
-def _asked(arguments: argparse.Namespace, tier: "Tier", scenarios: "tuple[Scenario, ...]") -> "Asked":
+def _machine(arguments: argparse.Namespace) -> "Machine":
+    """What each guest is. Raises InputError."""
+    from scenarios.lab.machines import alike, load
+
+    return alike(arguments.cpus or _LAB_CPUS) if arguments.machine is None else load(arguments.machine)
+
+
+def _asked(
+    arguments: argparse.Namespace, tier: "Tier", scenarios: "tuple[Scenario, ...]", machine: "Machine | None"
+) -> "Asked":
     import os
 
-    from scenarios.application import Tier
     from scenarios.guests import conditions
     from scenarios.runner_plan import Asked
 
-    under = conditions() if tier is Tier.LAB else None
+    under = None if machine is None else conditions(machine)
     return Asked(
         tier=tier,
         scenarios=tuple(one.label for one in scenarios),
@@ -177,9 +192,10 @@ def _asked(arguments: argparse.Namespace, tier: "Tier", scenarios: "tuple[Scenar
         seed=arguments.seed,
         seconds=arguments.seconds,
         warm_up_s=arguments.warm_up,
-        cpus=len(os.sched_getaffinity(0)) if under is None else arguments.cpus or _LAB_CPUS,
+        cpus=len(os.sched_getaffinity(0)) if machine is None else machine.cpus,
         clock="" if under is None else under.clock,
         tick_hz=None if under is None else under.tick_hz,
+        machine="" if under is None else under.machine,
     )
 
 
@@ -192,14 +208,18 @@ def _name(asked: "Asked") -> str:
     return f"{asked.tier}-{hashlib.sha256(wire.json_bytes(asked)).hexdigest()[:8]}"
 
 
-def _play(folder: "Folder", left: "list[Trial]", arguments: argparse.Namespace, places: "Places") -> None:
-    from scenarios.application import Tier
-
+def _play(
+    folder: "Folder",
+    left: "list[Trial]",
+    arguments: argparse.Namespace,
+    places: "Places",
+    machine: "Machine | None",
+) -> None:
     with bench_output.progress() as tell:
-        if folder.plan.asked.tier is Tier.REAL:
+        if machine is None:
             _play_here(folder, left, arguments.again, places, tell)
         else:
-            _play_in_guests(folder, left, arguments.jobs or 1, places, tell)
+            _play_in_guests(folder, left, arguments.jobs or 1, machine, places, tell)
 
 
 def _play_here(folder: "Folder", left: "list[Trial]", again: int, places: "Places", tell: "Tell") -> None:
@@ -227,12 +247,14 @@ def _play_here(folder: "Folder", left: "list[Trial]", again: int, places: "Place
         runner.play_all(left, stage, steps.keeping(folder), steps.begin)
 
 
-def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "Places", tell: "Tell") -> None:
+def _play_in_guests(
+    folder: "Folder", left: "list[Trial]", jobs: int, machine: "Machine", places: "Places", tell: "Tell"
+) -> None:
     from asa import paths
     from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from scenarios import catalogue
-    from scenarios.guests import booter
+    from scenarios.guests import booter, power
     from scenarios.lab import guest
     from scenarios.runner_guests import Guests
     from scenarios.session import place_for, prepare
@@ -246,10 +268,11 @@ def _play_in_guests(folder: "Folder", left: "list[Trial]", jobs: int, places: "P
     lab = guest.ready(places.cache, lambda line: tell(line, 0.0))
     steps = _Steps(tell, len(left))
     with Guests(
-        boot=booter(lab, asked.cpus),
+        boot=booter(lab, machine),
         out=folder.path / "guests",
         seconds=asked.seconds,
         warm_up_s=asked.warm_up_s,
+        power=power(machine),
         keep=steps.keeping(folder),
         begin=lambda trial: steps.begin(trial, 1),
     ) as guests:

@@ -118,7 +118,10 @@ def test_a_clones_tables_are_not_replaced(bench, tmp_path):
     [
         (("--scheduler", "scx_simple"), "this kernel has no sched_ext, only eevdf can be in force"),
         (("--jobs", "2"), "--jobs is of guests, which only --tier lab has"),
-        (("--tier", "lab", "--cpus", "17"), "a guest has 1 to 16 CPUs, not 17"),
+        (("--tier", "lab", "--cpus", "65"), "a guest has 1 to 64 CPUs, not 65"),
+        (("--tier", "lab", "--cpus", "4", "--machine", "vm120"), "leave out --cpus or --machine"),
+        (("--tier", "lab", "--machine", "vm119"), "'vm119' is not accepted"),
+        (("--machine", "vm120"), "--machine is of guests, which only --tier lab has"),
         (("--tier", "lab", "--scheduler", "scx_none"), "scx_none: not in the manifest"),
         (("--scenario", "S29"), "'S29' is not accepted"),
         (("--out", "/proc/nowhere"), "name another folder by --out"),
