@@ -95,7 +95,8 @@ def sessions_table(data: Dataset) -> list[str]:
     lines += [
         _row(label, *(f"{sessions[label, place]} / {rows[label, place]}" for place in places)) for label in data.classes
     ]
-    return lines
+    serial = any(place.startswith("lab") and "clock" not in place for place in places)
+    return [*lines, *(("", *_SERIAL) if serial else ())]
 
 
 def figures_table(figures: list[Figure]) -> list[str]:
@@ -162,6 +163,10 @@ def _lack(data: Dataset) -> list[str]:
     return ["", f"{words[0].upper()}{words[1:]}."] if words else []
 
 
+_SERIAL = (
+    "What was recorded in `lab`, without a clock in its name, was so under the serial clock (`icount`) at 250 Hz:",
+    "all CPUs of a guest took turns on one stream of instructions. It says nothing of several CPUs at the same time.",
+)
 _TITLE = (
     "# Model card: the base model",
     "",
