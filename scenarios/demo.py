@@ -6,6 +6,7 @@ here, not taken from the agent. Events go out as JSON lines. The rendering is `a
 """
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -33,6 +34,9 @@ _SCRIPT_LIMIT_S = 240.0  # after this every phase takes no longer than it must
 _SETTLED_TICKS = 3
 _AGENT_START_LIMIT_S = 120.0  # an emulated guest reads Python's libraries over 9p
 _AGENT_STOP_LIMIT_S = 60.0
+_RECORD_BYTES = 16_384  # more than the longest of /dev/kmsg (CONSOLE_EXT_LOG_MAX), or reading fails
+# priority of the kernel itself, not of a program; as scx_exit_reason() in kernel/sched/ext.c words it
+_STALLED = re.compile(rb'[0-7],[^;]*;sched_ext: BPF scheduler "([^"]+)" disabled \(runnable task stall\)')
 
 
 class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decision: Decision | None = None
     report: PhaseReport | None = None
     left: str | None = None  # sched_ext's state after the agent has ended
+    stalled: tuple[str, ...] | None = None  # beside it: what the kernel's watchdog took out; None: its log is not read
 
 
 class _AgentLine(msgspec.Struct, frozen=True):
@@ -95,6 +100,35 @@ def last_switch(agent: Status | None, since_ns: int) -> Switched | None:
     return made[-1] if made and made[-1].at_ns >= since_ns else None
 
 
+def stalled(log: Path) -> tuple[str, ...] | None:
+    """The schedulers that the kernel's watchdog took out since boot, by `log` (/dev/kmsg); None: it cannot be read."""
+    found: list[str] = []
+    try:
+        reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        while record := _record(reader):
+            if match := _STALLED.match(record):
+                found.append(match[1].decode(errors="replace"))
+    except OSError:
+        return None
+    finally:
+        os.close(reader)
+    return tuple(found)
+
+
+def _record(reader: int) -> bytes:
+    # b"" at the log's end; EPIPE: the oldest were overwritten, the next read goes on with what there is
+    while True:
+        try:
+            return os.read(reader, _RECORD_BYTES)
+        except BrokenPipeError:
+            continue
+        except BlockingIOError:
+            return b""
+
+
 def _gap_s(switched: Switched | None) -> float | None:
     return None if switched is None or switched.gap_ns is None else switched.gap_ns / 1e9
 
@@ -112,6 +146,7 @@ class Demonstration:
         emit: Callable[[Event], None],
         run: Path,
         sys_root: Path = Path("/sys"),
+        kernel_log: Path = Path("/dev/kmsg"),
     ) -> None:
         self._stage = stage
         self._portfolio = portfolio
@@ -120,6 +155,7 @@ class Demonstration:
         self._emit = emit
         self._run = run  # where the agent leaves its status
         self._sys = sys_root
+        self._kernel_log = kernel_log
         self._began_ns = clock.monotonic_ns()
         self._watch = _Watch()
         self._buffer = b""
@@ -136,7 +172,8 @@ class Demonstration:
         finally:
             self._end_agent(self._agent)
         state = sched_ext_state(self._sys)
-        self._emit(Event(at_s=self._now_s(), left=state.state if state is not None else "none"))
+        left = state.state if state is not None else "none"
+        self._emit(Event(at_s=self._now_s(), left=left, stalled=stalled(self._kernel_log)))
 
     def _await_first_tick(self) -> None:
         deadline_ns = self._clock.monotonic_ns() + int(_AGENT_START_LIMIT_S * 1e9)

@@ -37,6 +37,7 @@ class View:
         self._reports: list[PhaseReport] = []
         self._events: list[Event] = []
         self._left = ""
+        self._stalled: tuple[str, ...] | None = None
         self._headed = False
 
     def __enter__(self) -> Self:
@@ -66,7 +67,7 @@ class View:
         if event.say is not None:
             self.note(event.say)
         if event.left is not None:
-            self._left = event.left
+            self._left, self._stalled = event.left, event.stalled
             self.note(f"the agent has ended; sched_ext is {event.left}")
         if event.workload is not None:
             self._phase = event.workload if event.moment == "playing" else ""
@@ -91,6 +92,7 @@ class View:
             _figure("phases_recognised", right, "", round(_RIGHT_SHARE * total, 1), right >= _RIGHT_SHARE * total),
             _figure("phases_on_wanted_scheduler", on_wanted, "", total, on_wanted == total),
             _figure("recognise_median_s", round(median_s, 2) if known else None, "s", None, known),
+            self._evictions(),
             _figure("setup_s", round(setup_s, 1), "s", None, True),
             _figure("run_s", round(run_s, 1), "s", 300, run_s < 300),
         ]
@@ -101,6 +103,7 @@ class View:
             "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **facts,
             "sched_ext_left": self._left,
+            "stalled": None if self._stalled is None else list(self._stalled),
             "exit_code": exit_code,
             "figures": figures,
             "phases": wire.plain(self._reports),
@@ -115,6 +118,10 @@ class View:
         judged = ("phases", "phases_recognised", "phases_on_wanted_scheduler")
         good = all(figure["ok"] for figure in figures if figure["name"] in judged)
         return 0 if good and exit_code == 0 and self._left == "disabled" else 1
+
+    def _evictions(self) -> dict[str, object]:
+        evicted = None if self._stalled is None else len(self._stalled)
+        return _figure("evicted_by_watchdog", evicted, "", 0, evicted == 0)
 
     def _decision(self, at_s: float, decision: Decision) -> None:
         share = f"{decision.vote.confidence:.0%}"

@@ -2,6 +2,7 @@
 """The demonstration's judgement: what it shows, what it writes, and when its exit code is 0."""
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from asa.cli.lab.demo_view import View
 from asa.cli.main import COMMANDS, parser
 from asa.core.errors import AsaError
 from asa.status import Status, Switched
+from scenarios import demo as demos
 from scenarios.demo import Event, PhaseReport, last_switch
 
 PHASES = ("idle", "cpu", "disk", "wakeup", "network")
@@ -40,11 +42,11 @@ def wrong(number):
     return report(number, recognised="spawn", right=False, recognise_s=None)
 
 
-def judge(tmp_path, reports, *, left="disabled", exit_code=0):
+def judge(tmp_path, reports, *, left="disabled", exit_code=0, stalled=()):
     with View() as view:
         for one in reports:
             view.line(wire.json_text(Event(at_s=1.0, report=one)))
-        view.line(wire.json_text(Event(at_s=2.0, left=left)))
+        view.line(wire.json_text(Event(at_s=2.0, left=left, stalled=stalled)))
         return view.summary(out=tmp_path / "run.json", facts={"cpus": 2}, exit_code=exit_code, setup_s=1.0, run_s=100.0)
 
 
@@ -61,6 +63,7 @@ def test_all_right(tmp_path, capsys):
         "phases_recognised",
         "phases_on_wanted_scheduler",
         "recognise_median_s",
+        "evicted_by_watchdog",
         "setup_s",
         "run_s",
     ]
@@ -101,6 +104,15 @@ def test_a_record_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "run.json").mkdir()
     with pytest.raises(AsaError, match=r"run\.json"):
         judge(tmp_path, [report(0)])
+
+
+@pytest.mark.parametrize(("stalled", "count"), [((), 0), (("flash_1.1.4", "rusty_1.1.4"), 2), (None, None)])
+def test_what_the_watchdog_took_out_is_shown_and_kept(tmp_path, capsys, stalled, count):
+    assert judge(tmp_path, [report(number) for number in range(5)], stalled=stalled) == 0
+    figure = figures(capsys)["evicted_by_watchdog"]
+    assert (figure["value"], figure["ok"]) == (count, count == 0)
+    kept = json.loads((tmp_path / "run.json").read_text())["stalled"]
+    assert kept == (None if stalled is None else list(stalled))
 
 
 def test_a_programs_own_words_are_shown(capsys):
@@ -157,3 +169,19 @@ def test_the_command_for_the_guest_is_one_that_asa_has():
     words = [*demo._DEMO[demo._DEMO.index("asa.cli") + 1 :], "--stage", "0", "--seed", "3"]
     assert parser("lab", "demo").parse_args(words).seed == 3
     assert words[0] in COMMANDS
+
+
+def test_the_watchdogs_evictions_are_read_from_the_kernels_log(tmp_path):
+    log = tmp_path / "kmsg"
+    os.mkfifo(log)  # as the device, it gives what is written at once, then has no more for now
+    keeper = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+    os.write(keeper, b'4,539,2292386,-;sched_ext: BPF scheduler "flash_1.1.4" disabled (runnable task stall)\n')
+    assert demos.stalled(log) == ("flash_1.1.4",)
+    os.write(
+        keeper, b'6,540,2292387,-;sched_ext: BPF scheduler "flash_1.1.4" disabled (unregistered from BPF)\n'
+    )
+    assert demos.stalled(log) == ()
+    os.write(keeper, b'12,541,2292388,-;sched_ext: BPF scheduler "x" disabled (runnable task stall)\n')  # a program's
+    assert demos.stalled(log) == ()
+    os.close(keeper)
+    assert demos.stalled(tmp_path / "none") is None
