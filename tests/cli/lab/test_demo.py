@@ -177,9 +177,7 @@ def test_the_watchdogs_evictions_are_read_from_the_kernels_log(tmp_path):
     keeper = os.open(log, os.O_RDWR | os.O_NONBLOCK)
     os.write(keeper, b'4,539,2292386,-;sched_ext: BPF scheduler "flash_1.1.4" disabled (runnable task stall)\n')
     assert demos.stalled(log) == ("flash_1.1.4",)
-    os.write(
-        keeper, b'6,540,2292387,-;sched_ext: BPF scheduler "flash_1.1.4" disabled (unregistered from BPF)\n'
-    )
+    os.write(keeper, b'6,540,2292387,-;sched_ext: BPF scheduler "flash_1.1.4" disabled (unregistered from BPF)\n')
     assert demos.stalled(log) == ()
     os.write(keeper, b'12,541,2292388,-;sched_ext: BPF scheduler "x" disabled (runnable task stall)\n')  # a program's
     assert demos.stalled(log) == ()
