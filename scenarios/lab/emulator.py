@@ -30,6 +30,7 @@ class Clock(StrEnum):
     """How time goes in a guest."""
 
     WALL = "wall"  # the host's time, one thread a virtual CPU: for function
+    STEADY = "steady"  # 4 ns an instruction of any virtual CPU, the host's time while all are idle: to show; never KVM
     ICOUNT = "icount"  # 4 ns an instruction, one thread for all virtual CPUs: for measuring; never KVM
 
 
@@ -44,6 +45,8 @@ class Emulator:
 
     def options(self, clock: Clock) -> tuple[str, ...]:
         """QEMU arguments for a clock, on top of virtme-ng's own."""
+        if clock is Clock.STEADY:
+            return ("-icount", "shift=2,sleep=on")
         if clock is Clock.ICOUNT:
             return ("-icount", "shift=2,sleep=off")
         if self.version < (8, 0, 0) and not self.kvm:

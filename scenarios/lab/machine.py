@@ -116,7 +116,7 @@ def device(emulator: Emulator, clock: Clock) -> str:
 
 
 def _under_kvm(emulator: Emulator, clock: Clock) -> bool:
-    return bool(emulator.kvm) and clock is not Clock.ICOUNT
+    return bool(emulator.kvm) and clock is Clock.WALL
 
 
 def _scripts() -> Path:

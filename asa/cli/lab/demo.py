@@ -90,7 +90,7 @@ def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
         lab = guest.ready(cache, view.note)
         how = "under KVM" if lab.emulator.kvm else "emulated"
         # emulated, a second is the guest's own: what the host gives to others would look like a task that is not run
-        clock = Clock.WALL if lab.emulator.kvm else Clock.ICOUNT
+        clock = Clock.WALL if lab.emulator.kvm else Clock.STEADY
         view.note(f"booting Linux {lab.kernel.version} in the lab, {_CPUS} virtual CPUs, {how}")
         code = 1
         try:

@@ -148,6 +148,7 @@ def test_an_old_qemu_emulates_with_one_thread_and_icount_is_always_emulation():
     assert replace(old, kvm=True).options(Clock.WALL) == ()
     assert QEMU.options(Clock.WALL) == ()
     assert "shift=2,sleep=off" in old.options(Clock.ICOUNT)
+    assert "shift=2,sleep=on" in old.options(Clock.STEADY)
     assert "shift=2,sleep=off" in QEMU.options(Clock.ICOUNT)
 
 
@@ -203,8 +204,8 @@ def test_any_argument_survives_the_runner_script(tmp_path_factory, argv):
     ("options", "what"),
     [
         ({"command": []}, "no command"),
-        ({"cpus": 0}, "1 to 16 CPUs, not 0"),
-        ({"cpus": 17}, "1 to 16 CPUs, not 17"),
+        ({"cpus": 0}, "1 to 64 CPUs, not 0"),
+        ({"cpus": 65}, "1 to 64 CPUs, not 65"),
         ({"out": Path("/var/empty/a,b")}, "cannot be shared"),
         ({"env": {"A B": "1"}}, "'A B' cannot be a variable"),
     ],
