@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Known loads for the overhead benchmark: switches one after another to be timed, or a steady rate of them.
 
-Compiles `pingpong.c`, which lies beside, with the machine's C compiler, and runs it. Interprets no results.
+Compiles `pingpong.c`, which lies beside, and runs it. Interprets no results.
 """
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from asa.core.errors import AsaError
+from calibration.programs import compiled
 
 _SOURCE = Path(__file__).with_name("pingpong.c")
-_COMPILERS = ("cc", "gcc", "clang", "clang-19")
-_COMPILE_LIMIT_S = 60.0
 _END_LIMIT_S = 10.0
 
 
@@ -49,21 +47,7 @@ class PingPong:
 
 def build(folder: Path) -> Path:
     """The compiled program, in `folder`. Raises AsaError without a C compiler."""
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise AsaError(f"{_SOURCE.name}: no C compiler ({', '.join(_COMPILERS)}); run: apt-get install gcc libc6-dev")
-    program = folder / "pingpong"
-    done = subprocess.run(
-        (compiler, "-O2", "-o", str(program), str(_SOURCE)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_COMPILE_LIMIT_S,
-    )
-    if done.returncode != 0:
-        words = " / ".join(done.stderr.splitlines()[-3:])
-        raise AsaError(f"{_SOURCE}: {compiler} fails on it: {words!r}; run: apt-get install gcc libc6-dev")
-    return program
+    return compiled(_SOURCE, folder)
 
 
 @contextmanager

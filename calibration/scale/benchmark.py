@@ -6,8 +6,6 @@ Judges nothing: `calibration.scale.figures`.
 """
 
 import re
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from asa import paths
 from asa.act.forcing import check_startable
 from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
+from calibration import programs
 from calibration.scale import samples as scale_samples
 from calibration.scale.samples import Found, Mode
 from scenarios.lab import guest
@@ -28,9 +27,6 @@ Tell = Callable[[str, float], None]
 
 CPUS = (2, 4, 8, 12)
 _SOURCE = Path(__file__).with_name("scale.c")
-_FLAGS = ("-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror")
-_COMPILERS = ("cc", "gcc", "clang", "clang-19")
-_COMPILE_LIMIT_S = 60.0
 # -P: root imports nothing from the current folder
 _COMMAND = (sys.executable, "-P", "-m", "calibration.scale.guest")
 _MEMORY_MB = 3072
@@ -63,17 +59,8 @@ class Result:
 
 
 def build(folder: Path) -> Path:
-    """The compiled program, in `folder`; static, so that a launch is not the loader's work. Raises AsaError."""
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise AsaError(f"no C compiler ({', '.join(_COMPILERS)}); run: apt-get install gcc libc6-dev")
-    program = folder / _SOURCE.stem
-    command = (compiler, *_FLAGS, "-o", str(program), str(_SOURCE))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMPILE_LIMIT_S)
-    if done.returncode != 0:
-        words = " / ".join(done.stderr.splitlines()[-3:])
-        raise AsaError(f"{_SOURCE}: {compiler} fails on it: {words!r}; run: apt-get install gcc libc6-dev")
-    return program
+    """The compiled program, in `folder`. Raises AsaError."""
+    return programs.compiled(_SOURCE, folder, programs.STATIC)
 
 
 def usable(portfolio: Portfolio, wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ and gives what they wrote. Nothing is judged here.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,28 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asa.core.errors import AsaError
+from calibration.programs import compiled
 from calibration.switch.samples import Swap
 
 _FOLDER = Path(__file__).parent
 _NAMES = ("switch_floor", "switch_probe")
-_COMPILERS = ("cc", "gcc", "clang", "clang-19")
-_COMPILE_LIMIT_S = 60.0
 _END_LIMIT_S = 30.0
 _MAP_TYPE_STRUCT_OPS = "26"  # enum bpf_map_type, include/uapi/linux/bpf.h
 
 
 def build(folder: Path) -> None:
     """All programs, in `folder`. Raises AsaError without a C compiler."""
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise AsaError(f"no C compiler ({', '.join(_COMPILERS)}); run: apt-get install gcc libc6-dev")
     for name in _NAMES:
-        source = _FOLDER / f"{name}.c"
-        command = (compiler, "-O2", "-Wall", "-o", str(folder / name), str(source))
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMPILE_LIMIT_S)
-        if done.returncode != 0:
-            words = " / ".join(done.stderr.splitlines()[-3:])
-            raise AsaError(f"{source}: {compiler} fails on it: {words!r}; run: apt-get install gcc libc6-dev")
+        compiled(_FOLDER / f"{name}.c", folder)
 
 
 def struct_ops_map(pid: int, proc: Path = Path("/proc")) -> int:

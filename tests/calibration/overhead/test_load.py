@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from asa.core.errors import AsaError
-from calibration.overhead import load as overhead_load
 from calibration.overhead.load import build, last_cpu, ping_pong, switches_per_s
 
 RATE = 20_000
@@ -114,17 +113,3 @@ def test_a_cpu_that_is_not_there(program):
     with pytest.raises(AsaError, match=said), switches_per_s(program, 1_000, RATE):
         pass
     assert gone(program)
-
-
-def test_without_a_compiler(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AsaError, match=r"pingpong\.c: no C compiler .*apt-get install gcc"):
-        build(tmp_path)
-
-
-def test_a_source_that_does_not_compile(tmp_path, monkeypatch):
-    broken = tmp_path / "pingpong.c"
-    broken.write_text(overhead_load._SOURCE.read_text().replace("int main(", "int main{"))
-    monkeypatch.setattr(overhead_load, "_SOURCE", broken)
-    with pytest.raises(AsaError, match=r"fails on it: .*error"):
-        build(tmp_path)
