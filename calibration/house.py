@@ -12,15 +12,16 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from asa import paths, wire
+from asa import paths
 from asa.config import Settings
 from asa.core.errors import AsaError
-from calibration.goals import Figure, Named, as_json
+from calibration.goals import Named, as_json
+from calibration.kept import Kept, collect, figures, read, write
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).parent / "results" / "house.json"
@@ -45,14 +46,6 @@ class HouseFigure(Named):
     SPLITTERS = "stat_splitters", "modules", "that split /proc/PID/stat at its last bracket", "<=", 1.0
     RECIPES = "recipes_tested", "recipes", "of CONTRIBUTING.md that a test does: scheduler, metric, load", ">=", 3.0
     TESTS = "test_seconds_warm", "s", "`make test` with warm caches, as it last took", "<=", 2_100.0
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured, as it is kept: values and reasons by name."""
-
-    values: dict[str, float | None]
-    details: dict[str, str]
-    reasons: dict[str, str]
 
 
 def commands(root: Path) -> tuple[float, str]:
@@ -198,52 +191,20 @@ def tests(kept: Path) -> tuple[float, str]:
 def measure(root: Path = ROOT) -> Kept:
     """All figures; one that cannot be counted is unknown, with the reason."""
     files = product(root)
-    made: dict[HouseFigure, Callable[[], tuple[float, str]]] = {
-        HouseFigure.COMMANDS: lambda: commands(root),
-        HouseFigure.SETTINGS: settings,
-        HouseFigure.README: lambda: (float(len((root / "README.md").read_text(encoding="utf-8").split())), ""),
-        HouseFigure.MODULES: lambda: (float(len(files)), ""),
-        HouseFigure.LINES: lambda: lines(files),
-        HouseFigure.HELPER: lambda: helper(root),
-        HouseFigure.WRITES: lambda: atomic_writes(root),
-        HouseFigure.SPLITTERS: lambda: stat_splitters(root),
-        HouseFigure.RECIPES: lambda: recipes(root),
-        HouseFigure.TESTS: lambda: tests(paths.default().cache / "tests" / "last.json"),
-    }
-    values: dict[str, float | None] = {}
-    details, reasons = {}, {}
-    for name, count in made.items():
-        values[name] = None
-        try:
-            values[str(name)], details[str(name)] = count()
-        except (AsaError, OSError, SyntaxError, UnicodeError, subprocess.SubprocessError) as error:
-            reasons[str(name)] = " ".join(str(error).split())
-    return Kept(values=values, details=details, reasons=reasons)
-
-
-def figures(kept: Kept | None) -> list[Figure]:
-    """All of them, in the order of HouseFigure."""
-    none = "not measured; run `make bench-house`"
-    if kept is None:
-        return [Figure(name=name, value=None, reason=none) for name in HouseFigure]
-    return [
-        Figure(
-            name=name,
-            value=value,
-            detail=kept.details.get(name, ""),
-            reason="" if value is not None else kept.reasons.get(name, none),
-        )
-        for name in HouseFigure
-        for value in (kept.values.get(name),)
-    ]
-
-
-def read(path: Path) -> Kept | None:
-    """What is kept, None where nothing is that can be read."""
-    try:
-        return wire.from_json(path.read_bytes(), Kept)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    return collect(
+        {
+            HouseFigure.COMMANDS: lambda: commands(root),
+            HouseFigure.SETTINGS: settings,
+            HouseFigure.README: lambda: (float(len((root / "README.md").read_text(encoding="utf-8").split())), ""),
+            HouseFigure.MODULES: lambda: (float(len(files)), ""),
+            HouseFigure.LINES: lambda: lines(files),
+            HouseFigure.HELPER: lambda: helper(root),
+            HouseFigure.WRITES: lambda: atomic_writes(root),
+            HouseFigure.SPLITTERS: lambda: stat_splitters(root),
+            HouseFigure.RECIPES: lambda: recipes(root),
+            HouseFigure.TESTS: lambda: tests(paths.default().cache / "tests" / "last.json"),
+        }
+    )
 
 
 def _output(words: Sequence[str], root: Path) -> str:
@@ -266,8 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     if given.measure:
-        given.kept.write_bytes(msgspec.json.format(wire.json_bytes(measure()), indent=1) + b"\n")
-    for figure in figures(read(given.kept)):
+        write(measure(), given.kept)
+    for figure in figures(read(given.kept), HouseFigure, "make bench-house"):
         print(as_json(figure))
     return 0
 

@@ -13,6 +13,7 @@ import pytest
 from asa.core.errors import AsaError
 from calibration import house
 from calibration.house import HouseFigure
+from calibration.kept import figures
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITES = """
@@ -177,7 +178,7 @@ def test_what_cannot_be_counted_is_unknown(tmp_path):
             "asa/a.py": "def:",
         },
     )
-    made = {figure.name: figure for figure in house.figures(house.measure(tmp_path))}
+    made = {figure.name: figure for figure in figures(house.measure(tmp_path), HouseFigure, "make bench-house")}
     for name in (HouseFigure.WRITES, HouseFigure.README, HouseFigure.COMMANDS):
         assert made[name].value is None
         assert made[name].reason
