@@ -172,6 +172,32 @@ def download(
     return found
 
 
+def source_versions(package: str, suites: Sequence[str], *, report: Report, cache: Path | None = None) -> list[str]:
+    """Versions of the source package that `suites` list, newest first. Raises SetupError."""
+    options = _source_lists(suites, cache, report)
+    rows = _run("listing source versions", ["apt-cache", *options, "madison", package]).splitlines()
+    found = {row.split("|")[1].strip() for row in rows}
+    return sorted(found, key=functools.cmp_to_key(_compare), reverse=True)
+
+
+def download_source(
+    package: str, version: str, folder: Path, *, suites: Sequence[str], report: Report, cache: Path | None = None
+) -> Path:
+    """The upstream tarball of a source package, in `folder`; without Debian's own part, which mirrors drop earlier.
+
+    Raises SetupError; an interrupted call leaves nothing under the final name.
+    """
+    options = [*_APT_OPTIONS, *_source_lists(suites, cache, report)]
+    wanted = f"{package}={version}"
+    report(f"downloading the source of {wanted}")
+    with _locked(folder), tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
+        flags = ["-qq", "--download-only", "--tar-only"]
+        _run(f"downloading the source of {wanted}", ["apt-get", *options, *flags, "source", wanted], cwd=Path(part))
+        for tarball in Path(part).glob(f"{package}_*.orig.tar.*"):
+            return tarball.rename(folder / tarball.name)
+    raise SetupError(f"downloading the source of {wanted}: apt-get left no tarball in {folder}; try again")
+
+
 def unpack(deb: Path, folder: Path) -> Path:
     """`folder` with the package's files in it; a folder that is there already is whole and stays. Raises SetupError."""
     with _locked(folder.parent):
@@ -233,9 +259,13 @@ def _lists(folder: Path, sources: str, report: Report, *, keep_parts: bool = Fal
     return options
 
 
-def _sources(suites: Sequence[str]) -> str:
+def _source_lists(suites: Sequence[str], cache: Path | None, report: Report) -> list[str]:
+    return _lists(_folder(cache, ["source", *suites]), _sources(suites, "deb-src"), report)
+
+
+def _sources(suites: Sequence[str], kind: str = "deb") -> str:
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.exists() else ""
-    return "".join(f"deb {signed}{_mirror()} {suite} main\n" for suite in suites)
+    return "".join(f"{kind} {signed}{_mirror()} {suite} main\n" for suite in suites)
 
 
 def _install_sources(suites: Sequence[str]) -> str:

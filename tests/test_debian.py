@@ -71,6 +71,26 @@ class Archive:
         head = f"Origin: Debian\nSuite: {suite}\nCodename: {suite}\nArchitectures: {machine.strip()} all\n"
         (dist / "Release").write_text(f"{head}Components: main\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n{sums}")
 
+    def publish_source(self, suite: str, package: str, versions: list[str]) -> None:
+        entries = []
+        for version in versions:
+            files = {
+                f"{package}_{version}.dsc": b"dropped",
+                f"{package}_{version.partition('-')[0]}.orig.tar.xz": f"source of {version}".encode(),
+                f"{package}_{version}.debian.tar.xz": b"dropped",
+            }
+            sums = "".join(f" {hashlib.sha256(body).hexdigest()} {len(body)} {name}\n" for name, body in files.items())
+            entries.append(f"Package: {package}\nVersion: {version}\nDirectory: pool\nChecksums-Sha256:\n{sums}")
+            (orig,) = (name for name in files if ".orig." in name)
+            (self.root / "pool" / orig).write_bytes(files[orig])  # Debian's own part has left the mirror
+        index = "\n".join(entries).encode()
+        dist = self.root / "dists" / suite
+        (dist / "main/source").mkdir(parents=True, exist_ok=True)
+        (dist / "main/source/Sources").write_bytes(index)
+        line = f" {hashlib.sha256(index).hexdigest()} {len(index)} main/source/Sources\n"
+        with (dist / "Release").open("a") as file:
+            file.write(line)
+
 
 @pytest.fixture
 def database(tmp_path, monkeypatch) -> Path:
@@ -226,6 +246,20 @@ def test_a_damaged_download_leaves_nothing(archive, tmp_path, said):
             cache=tmp_path / "cache",
         )
     assert [path.name for path in (tmp_path / "debs").iterdir()] == [".lock"]
+
+
+def test_the_upstream_tarball_is_had_without_debians_own_part(archive, tmp_path, said):
+    archive.publish_source(BACKPORTS, "asa-source", ["1.9-1", "1.10-1~bpo1", "1.11-1"])
+    (archive.root / "pool/asa-source_1.11.orig.tar.xz").unlink()
+    asked = {"suites": (BACKPORTS,), "report": said.append, "cache": tmp_path / "cache"}
+    assert debian.source_versions("asa-source", **asked) == ["1.11-1", "1.10-1~bpo1", "1.9-1"]
+    tarball = debian.download_source("asa-source", "1.10-1~bpo1", tmp_path / "sources", **asked)
+    assert tarball == tmp_path / "sources/asa-source_1.10.orig.tar.xz"
+    assert tarball.read_text() == "source of 1.10-1~bpo1"
+    with pytest.raises(SetupError, match=r"downloading the source of asa-source=1\.11-1"):
+        debian.download_source("asa-source", "1.11-1", tmp_path / "sources", **asked)
+    assert sorted(path.name for path in (tmp_path / "sources").iterdir()) == [".lock", tarball.name]
+    assert debian.source_versions("asa-none", **asked) == []
 
 
 def test_an_unsigned_archive_is_refused(archive, tmp_path, said):

@@ -28,8 +28,10 @@ OF_OTHERS = {  # not from PyPI: a program brings it, or a distribution that is d
 RUN_BY = {  # distributions that are run or built with, and the file that says so
     "editables": "docs/dependencies.md",
     "hatchling": "pyproject.toml",
+    "meson": "scenarios/lab/qemu/build.py",
     "mypy": ".pre-commit-config.yaml",
     "pre-commit": "Makefile",
+    "pycotap": "scenarios/lab/qemu/build.py",
     "ruff": ".pre-commit-config.yaml",
     "types-psutil": "docs/dependencies.md",
     "types-pyyaml": "docs/dependencies.md",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's machine: which QEMU is here, whether KVM can really run a kernel on this host, and the lab's two clocks.
+"""The lab's machine: which QEMU is here, whether KVM can really run a kernel on this host, and the lab's clocks.
 
 Installs what is missing (through `asa.debian`). The answer about KVM is paid for once a boot of the host and kept in
 `CACHE/lab/kvm.json`. Starts no guest itself: the trial boot is passed in.
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from asa import debian, files
 from asa.core.errors import LabError, SetupError
+from scenarios.lab.building import Tell
+from scenarios.lab.qemu import build as qemu
 
 Report = Callable[[str], None]
 
@@ -24,6 +26,11 @@ _BINARY = "qemu-system-x86_64"
 # busybox, kmod, zstd, xz and file make the initramfs; iproute2 and procps are what commands in the guest expect
 _PACKAGES = ("busybox-static", "kmod", "zstd", "xz-utils", "file", "binutils", "iproute2", "procps")
 _BACKPORTS = "bookworm-backports"
+# A request is the host's from the moment on in which the guest makes it: else the clock would jump before it is seen
+_AT_ONCE = ("-global", "virtio-9p-pci.ioeventfd=off", "-global", "virtio-blk-pci.ioeventfd=off")
+
+QUANTUM_NS = 50_000
+"""How far a busy CPU may be ahead of another under the parallel clock."""
 
 
 class Clock(StrEnum):
@@ -32,6 +39,7 @@ class Clock(StrEnum):
     WALL = "wall"  # the host's time, one thread a virtual CPU: for function
     STEADY = "steady"  # 4 ns an instruction of any virtual CPU, the host's time while all are idle: to show; never KVM
     ICOUNT = "icount"  # 4 ns an instruction, one thread for all virtual CPUs: for measuring; never KVM
+    PARALLEL = "parallel"  # 4 ns an instruction of each virtual CPU, all at the same time: for measuring; never KVM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +50,24 @@ class Emulator:
     version: tuple[int, int, int]
     kvm: bool | None
     why: str
+    measuring: Path | None = None  # the lab's own QEMU, which has the parallel clock; None: not built
 
-    def options(self, clock: Clock) -> tuple[str, ...]:
-        """QEMU arguments for a clock, on top of virtme-ng's own."""
+    def runs(self, clock: Clock) -> Path:
+        """The QEMU for a clock. Raises LabError where the lab's own is needed and not there."""
+        if clock is not Clock.PARALLEL:
+            return self.binary
+        if self.measuring is None:
+            raise LabError("the lab's QEMU with the parallel clock is not built; run `asa lab setup --guests`")
+        return self.measuring
+
+    def options(self, clock: Clock, icount: str = "") -> tuple[str, ...]:
+        """QEMU arguments for a clock, on top of virtme-ng's own; `icount` is what a machine's CPUs add to its own.
+
+        Under the parallel clock a later `-icount parallel=NANOSECONDS` sets another quantum.
+        """
+        if clock is Clock.PARALLEL:
+            firmware = (word for folder in qemu.FIRMWARE for word in ("-L", folder))
+            return (*firmware, *_AT_ONCE, "-icount", f"shift=2,sleep=off,parallel={QUANTUM_NS}{icount}")
         if clock is Clock.STEADY:
             return ("-icount", "shift=2,sleep=on")
         if clock is Clock.ICOUNT:
@@ -72,14 +95,19 @@ def found(cache: Path, search: str | None = None) -> Emulator | None:
         raise LabError(f"{binary}: --version said {(done.stdout + done.stderr).strip()[:200]!r}; install it again")
     version = (int(match[1]), int(match[2]), int(match[3]))
     kvm, why = _remembered(cache, version)
-    return Emulator(binary=Path(binary), version=version, kvm=kvm, why=why)
+    return Emulator(binary=Path(binary), version=version, kvm=kvm, why=why, measuring=qemu.found(cache))
 
 
-def ensure(cache: Path, report: Report) -> Emulator:
-    """A QEMU and the tools that virtme-ng needs beside it, installed when missing. Raises SetupError, LabError."""
+def ensure(cache: Path, report: Report, *, measuring: bool = False, tell: Tell | None = None) -> Emulator:
+    """A QEMU and the tools that virtme-ng needs beside it, installed when missing. Raises SetupError, LabError.
+
+    `measuring`: the lab's own, too, built when missing, with its progress for `tell`.
+    """
     debian.install(_PACKAGES, report=report, cache=cache)
     if found(cache) is None:
         _install_qemu(cache, report)
+    if measuring:
+        qemu.ensure(cache, report, tell=tell)
     emulator = found(cache)
     if emulator is None:
         raise LabError(f"{_BINARY} is not on PATH after installing qemu-system-x86; PATH is {os.environ.get('PATH')!r}")

@@ -58,11 +58,14 @@ class GuestResult:
     console: Path
 
 
-def ready(cache: Path, report: Callable[[str], None]) -> Lab:
-    """A lab that can boot: installs and fetches what is missing, tries KVM once. Raises LabError, SetupError."""
+def ready(cache: Path, report: Callable[[str], None], *, measuring: bool = False) -> Lab:
+    """A lab that can boot: installs and fetches what is missing, tries KVM once. Raises LabError, SetupError.
+
+    `measuring`: it can boot under the parallel clock, too; builds the QEMU for it when it is not there.
+    """
     for name in _PACKAGES:  # each process in a guest would compile them anew, emulated: it cannot write here
         compileall.compile_dir(_ROOT / name, quiet=2)
-    emulator = emulators.ensure(cache, report)
+    emulator = emulators.ensure(cache, report, measuring=measuring)
     kernel = kernels.ensure(cache, report)
 
     def trial(candidate: Emulator) -> None:
@@ -191,9 +194,16 @@ class Guest:
         try:
             under = Conditions(clock=clock, tick_hz=250, machine=machine.name if machine is not None else "")
             parts.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
-            append = machine.append() if machine is not None else ()
             qemu = parts.plan(
-                kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock, append=append
+                kernel,
+                emulator,
+                private,
+                out,
+                cpus=cpus,
+                memory_mb=memory_mb,
+                clock=clock,
+                append=machine.append() if machine is not None else (),
+                icount=machine.icount() if machine is not None else "",
             )
             qemu += parts.disk(private, disk_mb) if disk_mb else []
             qemu += [*(machine.smp(parts.device(emulator, clock)) if machine is not None else ()), *qemu_options]

@@ -134,19 +134,23 @@ def plan(
     memory_mb: int,
     clock: Clock,
     append: Sequence[str] = (),
+    icount: str = "",
 ) -> list[str]:
     """QEMU's command line for a guest that runs `private/run`; makes `private/initramfs`. Raises LabError.
 
-    `append` are words for the kernel's command line.
+    `append` are words for the kernel's command line, `icount` what the CPUs add to the parallel clock's options.
     """
     planner = _scripts() / "virtme-run"
     initramfs = private / "initramfs"
-    command = [str(planner), "--kimg", str(kernel.image), "--mods", "auto", "--qemu-bin", str(emulator.binary)]
+    command = [str(planner), "--kimg", str(kernel.image), "--mods", "auto", "--qemu-bin", str(emulator.runs(clock))]
     command += ["--force-9p", "--name", "asa-lab", "--rwdir", str(out), "--overlay-rwdir", "/tmp"]  # noqa: S108
     command += ["--cpus", str(cpus), "--memory", f"{memory_mb}M"]
     if not _under_kvm(emulator, clock):
         command.append("--disable-kvm")
     command += [word for option in append for word in ("--kopt", option)]
+    if clock is Clock.PARALLEL:
+        # the boot-time check would find the quantum between two CPUs, and drop the TSC
+        command += ["--kopt", "tsc=reliable"]
     # panic=-1 and -no-reboot are virtme-ng's: with oops=panic every crash ends the machine at once
     command += ["--kopt", "oops=panic", "--kopt", "loglevel=5", "--script-sh", shlex.join(["sh", f"{private}/run"])]
     command += ["--dry-run", "--show-command", "--show-boot-console", "--save-initramfs", str(initramfs)]
@@ -163,7 +167,7 @@ def plan(
     _cache_root(initramfs)
     seen, kept = "file,id=console,path=/proc/self/fd/2", f"file,id=console,path={private / CONSOLE}"
     planned = [kept if argument == seen else argument for argument in shlex.split(lines[-1])]
-    return [*planned, *emulator.options(clock)]
+    return [*planned, *emulator.options(clock, icount)]
 
 
 def _cache_root(initramfs: Path) -> None:

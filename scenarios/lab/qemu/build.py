@@ -130,7 +130,9 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
         version = (part / "VERSION").read_text(encoding="utf-8").strip()
         tell("configuring QEMU", 0.05)
         (part / "build").mkdir()
-        tools.run(["../configure", f"--python={sys.executable}", *_OPTIONS], inside="build")  # it brings meson along
+        tools.run(
+            ["../configure", f"--python={sys.executable}", *_OPTIONS], inside="build"
+        )  # it brings meson and pycotap
         what = f"compiling QEMU {version}"
         for line in tools.steps(["ninja", BINARY], inside="build", step=_STEP):
             done, whole = map(int, _STEP.match(line).groups())  # type: ignore[union-attr]  # steps() matched it
@@ -149,7 +151,6 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
 
 def _source(folder: Path, cache: Path, report: Report) -> Path:
     """The tarball that is here, else the newest that can be had of a version that the change fits."""
-    folder.mkdir(parents=True, exist_ok=True)
     here = sorted(folder.glob("qemu_*.orig.tar.xz"))
     if here:
         return here[-1]

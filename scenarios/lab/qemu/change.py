@@ -86,7 +86,8 @@ PLACES = (
     Place(
         file=_COMMON,
         old="    icount_sleep = sleep;\n",
-        new="    if (!icount_parallel_configure(opts, errp)) {\n        return false;\n    }\n\n    icount_sleep = sleep;\n",
+        new="    if (!icount_parallel_configure(opts, errp)) {\n        return false;\n    }\n\n"
+        "    icount_sleep = sleep;\n",
     ),
     # a vCPU's turn
     _after(_OPS, '#include "tcg-accel-ops-rr.h"\n', _INCLUDE),
