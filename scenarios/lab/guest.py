@@ -195,15 +195,7 @@ class Guest:
             under = Conditions(clock=clock, tick_hz=250, machine=machine.name if machine is not None else "")
             parts.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
             qemu = parts.plan(
-                kernel,
-                emulator,
-                private,
-                out,
-                cpus=cpus,
-                memory_mb=memory_mb,
-                clock=clock,
-                append=machine.append() if machine is not None else (),
-                icount=machine.icount() if machine is not None else "",
+                kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock, machine=machine
             )
             qemu += parts.disk(private, disk_mb) if disk_mb else []
             qemu += [*(machine.smp(parts.device(emulator, clock)) if machine is not None else ()), *qemu_options]

@@ -17,6 +17,7 @@ from asa import paths
 from asa.core.errors import LabError
 from scenarios.lab.emulator import Clock, Emulator
 from scenarios.lab.kernel import Kernel
+from scenarios.lab.machines import Machine
 
 CONSOLE = "console.log"
 """Name of the console's text, in the private folder while the guest runs."""
@@ -133,13 +134,14 @@ def plan(
     cpus: int,
     memory_mb: int,
     clock: Clock,
-    append: Sequence[str] = (),
-    icount: str = "",
+    machine: Machine | None = None,
 ) -> list[str]:
     """QEMU's command line for a guest that runs `private/run`; makes `private/initramfs`. Raises LabError.
 
-    `append` are words for the kernel's command line, `icount` what the CPUs add to the parallel clock's options.
+    Of `machine` the kernel's command line and the clock are told; its CPUs are not arranged here.
     """
+    append = machine.append() if machine is not None else ()
+    icount = machine.icount() if machine is not None else ""
     planner = _scripts() / "virtme-run"
     initramfs = private / "initramfs"
     command = [str(planner), "--kimg", str(kernel.image), "--mods", "auto", "--qemu-bin", str(emulator.runs(clock))]
