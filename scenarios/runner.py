@@ -77,6 +77,7 @@ class Stage:
     again: int = 2
     proc: Path = Path("/proc")
     told: Told = lambda _windows: {}
+    mark: Callable[[str], None] = lambda _step: None  # told the steps that are done, as they are
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,18 +215,22 @@ def _play(trial: Trial, stage: Stage, found: _Found, stack: ExitStack) -> None:
     scheduler = SchedulerName(trial.scheduler)
     in_force = stack.enter_context(stage.forcing.hold(scheduler))
     found.scheduler_version = stage.forcing.version(scheduler)
+    stage.mark("scheduler")
     before: Scan | None = None
     for phase in found.phases:
         with ExitStack() as playing:
             check = _begin(trial, phase, stage, in_force, playing)
+            stage.mark("applications")
             if before is None:
                 _last(stage.warm_up_s, check)
+                stage.mark("warm-up")
                 before = Scan.take(phase.members(), stage.proc)
             idling, start_ns = Idling.take(stage.proc), time.monotonic_ns()
             _last(stage.seconds, check)
             phase.window_ns = start_ns, time.monotonic_ns()
             phase.energy = energy.between(idling, Idling.take(stage.proc), stage.power)
             found.noise = between(before, Scan.take(phase.members(), stage.proc))
+            stage.mark("window")
 
 
 def _begin(
@@ -272,7 +277,7 @@ def serve(
     attend: Callable[[Trial], None] = lambda _trial: None,
     told: Told = lambda _windows: {},
 ) -> None:
-    """In a guest: play what is ordered; says `begin ID`, and `end ID` once the result lies in its folder.
+    """In a guest: play what is ordered; says `begin ID`, `step NAME`, and `end ID` once the result lies in its folder.
 
     `attend` is called before each trial.
     """
@@ -287,6 +292,7 @@ def serve(
         power=orders.power,
         again=0,
         told=told,
+        mark=lambda step: print(f"step {step}", flush=True),
     )
 
     def begin(trial: Trial, _attempt: int) -> None:

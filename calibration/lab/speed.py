@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest of the lab costs: how long it takes to boot, and guest seconds for each of the host's.
+"""What a guest of the lab costs: to boot, to play a trial, and guest seconds for each of the host's.
 
-`boots` and `pace` start guests; `demos` plays `asa lab demo` until so many runs are kept, and `evictions` counts
+`boots`, `pace` and `spent` start guests. `demos` plays `asa lab demo` until so many runs are kept, `evictions` counts
 in those which schedulers the kernel's watchdog took out. Prints nothing.
 """
 
@@ -16,12 +16,20 @@ import msgspec
 
 from asa import wire
 from asa.core.errors import AsaError, LabError
+from scenarios import runner_folder
+from scenarios.guests import booter
 from scenarios.lab import guest
 from scenarios.lab.emulator import Clock
+from scenarios.lab.machines import Machine
+from scenarios.runner import Orders
+from scenarios.runner_guests import runner_command
+from scenarios.runner_plan import Trial
 
 _IDLE_S, _BUSY_S = 60.0, 5.0  # guest seconds: idle ones cost the host next to nothing
 _BOOT_LIMIT_S, _STEP_LIMIT_S = 60.0, 900.0
 _DEMO_LIMIT_S = 2_400.0
+_TRIAL_LIMIT_S = 1_800.0
+_LOOK_S = 0.02
 # One hog a CPU, pinned: a step is its name, its hogs and its seconds. The host stamps what is printed.
 _SCRIPT = """\
 mark() { read -r now _ < /proc/uptime; echo "$1 $2 $now"; }
@@ -126,6 +134,56 @@ def read_paces(stamps: Sequence[tuple[float, str]], cpus: int, busy: tuple[int, 
 
     idle, half, whole = busy
     return one(idle), one(half), one(whole)
+
+
+def spent(
+    lab: guest.Lab, machine: Machine, trial: Trial, *, out: Path, seconds: float, warm_up_s: float
+) -> dict[str, float]:
+    """Host seconds of each step of one trial in a guest of its own, in turn. Raises LabError.
+
+    Steps: boot, start (of Python), scheduler, applications, warm-up, window, end (programs end, the result is kept).
+    """
+    orders = out / "orders"
+    out.mkdir(parents=True, exist_ok=True)
+    runner_folder.write(orders, Orders(trials=(trial,), seconds=seconds, warm_up_s=warm_up_s, out=str(out)))
+    began_s = time.monotonic()
+    started = booter(lab, machine)(runner_command(orders), out, _TRIAL_LIMIT_S)
+    stamps: list[tuple[float, str]] = []
+    words: list[str] = []
+    try:
+        result = None
+        while result is None:
+            result = started.poll()
+            normal, errors = started.output()
+            stamps += [(time.monotonic(), line) for line in normal]
+            words += errors
+            if result is None:
+                time.sleep(_LOOK_S)
+    finally:
+        started.stop()
+    if result.exit_code:
+        said = words[-1] if words else "no word on stderr"
+        raise LabError(f"the guest's part ended with code {result.exit_code}: {said!r}; see {result.console}")
+    return read_steps(stamps, began_s, began_s + result.boot_s)
+
+
+def read_steps(stamps: Sequence[tuple[float, str]], began_s: float, booted_s: float) -> dict[str, float]:
+    """Host seconds by step, from the runner's lines and the host's time of each."""
+    found = {"boot": booted_s - began_s}
+    last_s = booted_s
+    for host_s, line in stamps:
+        match line.split():
+            case ["begin", _]:
+                step = "start"
+            case ["step", name]:
+                step = name
+            case ["end", _]:
+                step = "end"
+            case _:
+                continue  # a program's own word
+        found[step] = found.get(step, 0.0) + host_s - last_s
+        last_s = host_s
+    return found
 
 
 def demos(folder: Path, count: int, tell: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Trials whose applications change in the middle: planned, played under one scheduler, and told apart afterwards."""
 
+import dataclasses
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -105,8 +106,10 @@ def test_trials_that_were_kept_before_there_were_phases_are_read():
 
 def test_both_phases_are_measured_under_one_scheduler(stage):
     trial = changing(plan())[0]
-    result = play(trial, stage)
+    steps = []
+    result = play(trial, dataclasses.replace(stage, mark=steps.append))
     assert (result.outcome, result.reason) == (Outcome.DONE, "")
+    assert steps == ["scheduler", "applications", "warm-up", "window", "applications", "window"]
     assert stage.forcing.holds == 1
     assert 0 < max(stage.forcing.drivers) <= 2  # what played first has ended before the others start
     assert result.window_s >= 0.5 <= result.then_window_s

@@ -44,6 +44,13 @@ def test_the_guests_program_marks_each_step(tmp_path):
     ]
 
 
+def test_steps_of_a_trial_are_what_passed_since_the_one_before():
+    lines = ["begin 1", "step scheduler", "a program's word", "step applications", "step window", "end 1"]
+    stamps = [(110.0 + 2.0 * number, line) for number, line in enumerate(lines)]
+    steps = speed.read_steps(stamps, 100.0, 106.0)
+    assert steps == {"boot": 6.0, "start": 4.0, "scheduler": 2.0, "applications": 4.0, "window": 2.0, "end": 2.0}
+
+
 def kept(folder, number, **record):
     path = folder / f"run-{number}.json"
     path.write_text(json.dumps({"seed": number, "figures": [], **record}))
