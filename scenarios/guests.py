@@ -15,12 +15,13 @@ from typing import Generic, Protocol, Self, TypeVar
 from asa.core.errors import LabError
 from scenarios.conditions import Conditions
 from scenarios.energy import Core, Power
+from scenarios.lab import guest
 from scenarios.lab.emulator import Clock
 from scenarios.lab.guest import Guest, GuestResult, Lab
 from scenarios.lab.machines import Machine
 
 _LOOK_S = 0.05
-_CLOCK = Clock.ICOUNT
+_CLOCK, _TICK_HZ = Clock.PARALLEL, 250
 _WORDS = 300  # characters at most
 _Work = TypeVar("_Work")
 
@@ -47,13 +48,18 @@ Boot = Callable[[Sequence[str], Path, float], Guesting]
 
 def conditions(machine: Machine) -> Conditions:
     """What guests of `booter` are under."""
-    return Conditions(clock=_CLOCK, tick_hz=250, machine=machine.name)
+    return Conditions(clock=_CLOCK, tick_hz=_TICK_HZ, machine=machine.name)
 
 
 def power(machine: Machine) -> Power:
     """What such a machine draws."""
     cores = tuple(Core(cpus=one.cpus, busy_w=one.kind.watts) for one in machine.cores)
     return Power(idle_w=machine.idle_watts, cores=cores)
+
+
+def ready(cache: Path, report: Callable[[str], None], _machine: Machine) -> Lab:
+    """What guests of `booter` need, made when it is not there: minutes. Raises LabError, SetupError."""
+    return guest.ready(cache, report, measuring=True)
 
 
 def booter(lab: Lab, machine: Machine, disk_mb: int = 0) -> Boot:

@@ -7,7 +7,7 @@ let us listen, `lacking` says why and nothing is heard.
 Events, because waiting for them costs 0.03 s of processor time an hour, and looking at sysfs each 50 ms 25 s. Seen
 after, median and worst in ms, by events and by looks: attached 0.5 and 0.5, 21 and 45; evicted by SysRq-S 65 and 87
 (`remove` comes last), 28 and 50; killed 58 and 357, 27 and 340 (one process took long to die). By
-`asa lab run --clock icount -- python -P -m calibration.switch.external_change 6`.
+`asa lab run --clock parallel -- python -P -m calibration.switch.external_change 6`.
 """
 
 import ctypes

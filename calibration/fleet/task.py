@@ -19,8 +19,7 @@ from calibration.controllers.columns import Given, source
 from calibration.fleet.guest import command
 from scenarios import catalogue, runner_folder
 from scenarios.application import ApplicationError, Tier
-from scenarios.guests import Boot, booter, power
-from scenarios.lab import guest
+from scenarios.guests import Boot, booter, power, ready
 from scenarios.lab.guest import Lab
 from scenarios.lab.machines import Machine
 from scenarios.runner_guests import Guests
@@ -107,8 +106,8 @@ def play(
     )
 
 
-def make_ready(names: tuple[str, ...], places: paths.Places, report: Report) -> Lab:
-    """What guests need on this host: stand-ins of these applications, kernel, QEMU. Raises AsaError."""
+def make_ready(names: tuple[str, ...], machine: Machine, places: paths.Places, report: Report) -> Lab:
+    """What such guests need on this host: stand-ins of these applications, kernel, QEMU. Raises AsaError."""
     for name in names:
         application = catalogue.applications(Tier.LAB)[name]
         report(f"{name} is prepared")
@@ -117,13 +116,13 @@ def make_ready(names: tuple[str, ...], places: paths.Places, report: Report) -> 
         except ApplicationError as error:
             raise AsaError(str(error)) from error
     report("the lab is made ready")
-    return guest.ready(places.cache, report)
+    return ready(places.cache, report, machine)
 
 
 def _boots(places: paths.Places) -> Boots:
     def boots(task: Task) -> Boot:
         names = dict.fromkeys(name for trial in task.trials for name in trial.applications)
-        lab = make_ready(tuple(names), places, lambda _line: None)
+        lab = make_ready(tuple(names), task.machine, places, lambda _line: None)
         return booter(lab, task.machine)
 
     return boots

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The scale benchmark: boots a guest for each core count, and takes back what its turns recorded.
 
-Compiles scale.c on the host, then runs `calibration.scale.guest` under the icount clock in one guest after another.
+Compiles scale.c on the host, then runs `calibration.scale.guest` under the parallel clock in one guest after another.
 Judges nothing: `calibration.scale.figures`.
 """
 
@@ -78,7 +78,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     began_s = time.monotonic()
     wanted = usable(Portfolio.load(paths.manifest(), places.schedulers), options.schedulers)
     tell("the lab is made ready", 0.0)
-    lab = guest.ready(places.cache, lambda line: tell(line, 0.0))
+    lab = guest.ready(places.cache, lambda line: tell(line, 0.0), measuring=True)
     version = ".".join(map(str, lab.emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
     out = places.state / "bench-scale"
@@ -135,7 +135,7 @@ def _in_guest(
         on_error=words.append,
         cpus=cpus,
         memory_mb=_MEMORY_MB,
-        clock=Clock.ICOUNT,
+        clock=Clock.PARALLEL,
         limit_s=_LIMIT_S + turns * (_TURN_LIMIT_S + len(Mode) * options.seconds * _SLOWEST),
     )
     if result.exit_code != 0:

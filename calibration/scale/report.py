@@ -16,11 +16,8 @@ from calibration.scale.figures import Average, better, differs, figures, schedul
 from calibration.scale.samples import METRICS, Metric
 
 _HOW = (
-    "- One guest of the lab (docs/lab.md) for each core count, under the `icount` clock: its time advances with the",
-    "  instructions that it executes, so that the host's load drops out. **All virtual CPUs of a guest share one",
-    "  budget of 250 million instructions a second: more CPUs are slower ones, not more computing power.** Compare",
-    "  schedulers within a core count; a row tells what more queues and more places to choose from do to a scheduler,",
-    "  not how it would speed up on a larger machine. Emulated CPUs have no caches and no frequencies.",
+    "- One guest of the lab (docs/lab.md) for each core count, under the `parallel` clock: each CPU has 250 million",
+    "  instructions of a second, and the host's load drops out. Emulated CPUs have no caches.",
     "- In each guest the schedulers take turns, in a new random order each round. A turn brings the scheduler into",
     "  force, waits a second and runs every mode of `calibration/scale/scale.c` once. A turn in which the",
     "  scheduler did not stay in force counts for nothing and is named above.",

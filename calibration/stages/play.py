@@ -30,8 +30,7 @@ from calibration.stages.ranking import LIVE, SHADOW, plain
 from calibration.stages.record import SUFFIX, Recorder
 from scenarios import catalogue, runner, runner_folder
 from scenarios.application import Tier
-from scenarios.guests import Boot, booter, power
-from scenarios.lab import guest
+from scenarios.guests import Boot, booter, power, ready
 from scenarios.lab.machines import Machine
 from scenarios.runner_folder import Folder
 from scenarios.runner_guests import Guests
@@ -215,7 +214,7 @@ class InLab:
 
     def _booter(self) -> Boot:
         self.tell("the lab is made ready", 0.0)
-        lab = guest.ready(self.places.cache, lambda line: self.tell(line, 0.0))
+        lab = ready(self.places.cache, lambda line: self.tell(line, 0.0), self.machine)
         return booter(lab, self.machine)
 
     def _take(self, shared: Path, result: Result) -> None:

@@ -3,7 +3,7 @@
 
 Starts scx_simple by hand, has the kernel evict it (SysRq-S) or kills it, and measures until each way shows it, and what
 waiting costs either way. Needs root and sched_ext with nothing attached: run it in the lab,
-`asa lab run --clock icount -- python -P -m calibration.switch.external_change 20`.
+`asa lab run --clock parallel -- python -P -m calibration.switch.external_change 20`.
 """
 
 import json

@@ -20,7 +20,7 @@ _KINDS = {Kind.PLAIN: "stop-then-start", Kind.GATED: "gated", Kind.STANDBY: "fro
 
 def as_json(figure: ClockedFigure) -> str:
     """One line. Under the wall clock the name has `_wall` at its end; goal and ok are null where there is no goal."""
-    name = figure.name if figure.clock is Clock.ICOUNT else f"{figure.name}_{figure.clock}"
+    name = figure.name if figure.clock is Clock.PARALLEL else f"{figure.name}_{figure.clock}"
     return goals.as_json(figure, "at_least", name=name, clock=figure.clock)
 
 
@@ -65,7 +65,7 @@ def document(result: Result, machine: Host, *, image: str) -> str:
 
 
 _HOW = (
-    "- Guests of 2 virtual CPUs, one for each clock (docs/lab.md): `icount` counts instructions, so that the host's",
+    "- Guests of 2 virtual CPUs, one for each clock (docs/lab.md): `parallel` counts instructions, so that the host's",
     "  load drops out of its times; `wall` is the host's time. Within a guest the kinds of switch take turns, round",
     "  by round, over the same ring of schedulers; a round's first scheduler comes from the kernel's own and is not",
     "  counted.",
@@ -92,7 +92,8 @@ def _when(result: Result, machine: Host) -> Iterator[str]:
     yield f"- when: {when}, for {result.took_s / 60.0:.1f} minutes"
     yield f"- machine: {machine.cpu}, {machine.cpus} CPUs, Linux {machine.kernel}; {result.emulator}"
     for clock, found in result.found.items():
-        yield f"- guest ({clock}): {found.cpus} CPUs, Linux {found.kernel}; {', '.join(found.rota)}"
+        tick = f"{result.tick_hz} Hz, " if result.tick_hz is not None else ""
+        yield f"- guest ({clock}): {found.cpus} CPUs, {tick}Linux {found.kernel}; {', '.join(found.rota)}"
     yield f"- asa {machine.version}, `{machine.command}`"
 
 

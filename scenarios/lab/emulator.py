@@ -38,7 +38,6 @@ class Clock(StrEnum):
 
     WALL = "wall"  # the host's time, one thread a virtual CPU: for function
     STEADY = "steady"  # 4 ns an instruction of any virtual CPU, the host's time while all are idle: to show; never KVM
-    ICOUNT = "icount"  # 4 ns an instruction, one thread for all virtual CPUs: for measuring; never KVM
     PARALLEL = "parallel"  # 4 ns an instruction of each virtual CPU, all at the same time: for measuring; never KVM
 
 
@@ -70,8 +69,6 @@ class Emulator:
             return (*firmware, *_AT_ONCE, "-icount", f"shift=2,sleep=off,parallel={QUANTUM_NS}{icount}")
         if clock is Clock.STEADY:
             return ("-icount", "shift=2,sleep=on")
-        if clock is Clock.ICOUNT:
-            return ("-icount", "shift=2,sleep=off")
         if self.version < (8, 0, 0) and not self.kvm:
             # 7.2 with one thread a CPU: int3 Oops while sched_ext flips static branches
             return ("-accel", "tcg,thread=single")

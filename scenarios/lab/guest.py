@@ -50,7 +50,7 @@ class Lab:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestResult:
-    """How a command in a guest ended. Times are the host's, also under the icount clock."""
+    """How a command in a guest ended. Times are the host's, also under a clock that counts instructions."""
 
     exit_code: int  # as a shell gives it: 126 and 127 for a command that cannot be run, 128 + n for signal n
     boot_s: float  # from starting QEMU to the command's start

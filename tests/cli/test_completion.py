@@ -16,8 +16,8 @@ CASES = [
     (f"resu{TAB}", ["resume"]),
     (f"resume scx_p2dq:perf{TAB}", ["resume", "scx_p2dq:performance"]),
     (f"resume scx_fl{ALL}", ["resume", "scx_flash", "scx_flash:performance", "scx_flash:powersave"]),
-    (f"lab ru{TAB} --cl{TAB}ic{TAB}", ["lab", "run", "--clock", "icount"]),
-    (f"lab run --clock=ic{TAB}", ["lab", "run", "--clock", "icount"]),
+    (f"lab ru{TAB} --cl{TAB}pa{TAB}", ["lab", "run", "--clock", "parallel"]),
+    (f"lab run --clock=pa{TAB}", ["lab", "run", "--clock", "parallel"]),
     (f"lab run --memory 3072 --out fol{TAB}", ["lab", "run", "--memory", "3072", "--out", "folder"]),
     (f"lab run --limit 9 -- ls fi{TAB}", ["lab", "run", "--limit", "9", "--", "ls", "first.yaml"]),
     (f"run --config fi{TAB}", ["run", "--config", "first.yaml"]),
@@ -51,7 +51,7 @@ def shell(request, tmp_path, folder):
 
 
 def apart(words):
-    """`--clock=icount` is `--clock icount`, `folder/` is `folder`: shells have their own taste."""
+    """`--clock=parallel` is `--clock parallel`, `folder/` is `folder`: shells have their own taste."""
     split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     return [word.rstrip("/") for word in split if word]
 
@@ -76,7 +76,7 @@ FISH = [
     ("run --conf", {"--config"}),
     ("run --config fi", {"first.yaml"}),
     ("run --config=fi", {"--config=first.yaml"}),
-    ("lab run --memory 3072 --clock i", {"icount"}),
+    ("lab run --memory 3072 --clock p", {"parallel"}),
     ("lab run --out fo", {"folder/"}),
     ("lab run -- ls fi", {"first.yaml"}),
     ("run --ebpf b", {"bcc"}),

@@ -261,7 +261,8 @@ def _make_ready(request: "Request", places: Any, report: Any) -> None:
             *((one.then.interactive, one.then.background) if one.then else ()),
         )
     ]
-    fleet_task.make_ready(tuple(dict.fromkeys(filter(None, names))), places, report)
+    for machine in {one.tick_hz: one for one in request.machines}.values():
+        fleet_task.make_ready(tuple(dict.fromkeys(filter(None, names))), machine, places, report)
 
 
 class _Steps:

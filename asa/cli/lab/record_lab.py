@@ -23,8 +23,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     from asa.act.portfolio import Portfolio
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests
-    from scenarios.guests import booter, conditions
-    from scenarios.lab import guest
+    from scenarios.guests import booter, conditions, ready
     from scenarios.lab.machines import alike
     from scenarios.recorder_guests import Guests
 
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     if parts:
         check_startable(schedulers, Portfolio.load(paths.manifest(), places.schedulers))
         _prepare(labels, places.cache)
-        lab = guest.ready(places.cache, _tell)
+        lab = ready(places.cache, _tell, machine)
         guests = Guests(
             boot=booter(lab, machine, disk_mb=_DISK_MB),
             command=lambda part, packed: _command(arguments, part, packed, seconds),

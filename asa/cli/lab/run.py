@@ -43,7 +43,7 @@ files:
 examples:
   asa lab run -- cat /sys/kernel/sched_ext/state
       One command.
-  asa lab run --cpus 4 --clock icount --out results -- ./measure
+  asa lab run --cpus 4 --clock parallel --out results -- ./measure
       With a clock that counts instructions, and a folder to write to.
   asa lab run --machine laptop-hybrid -- lscpu --extended
       In a guest with fast and slow cores.
@@ -56,7 +56,12 @@ def register(commands: "Commands") -> None:
         "run", help="run a command as root in a virtual machine with sched_ext", description=_TEXT, epilog=_MORE
     )
     run.add_argument("--cpus", type=int, metavar="N", help=f"virtual CPUs, 1 to 64 (default {_CPUS})")
-    run.add_argument("--clock", choices=("wall", "icount"), default="wall", help="icount measures, wall is faster")
+    run.add_argument(
+        "--clock",
+        choices=("wall", "parallel"),
+        default="wall",
+        help="parallel measures, wall is faster (default: wall)",
+    )
     run.add_argument("--memory", type=int, metavar="MB", help=f"of the guest (default {_MEMORY_MB})")
     run.add_argument(
         "--machine", metavar="NAME|FILE", help="in place of both: of `asa lab fleet list`, or a YAML file (docs/lab.md)"
@@ -68,11 +73,11 @@ def register(commands: "Commands") -> None:
     run.set_defaults(run=_run)
 
 
-def prepare(cache: Path) -> "Lab":
+def prepare(cache: Path, *, measuring: bool = False) -> "Lab":
     """Everything a guest needs, with progress on stderr; nothing to do takes no time. Raises LabError, SetupError."""
     from scenarios.lab import guest  # the agent never pays for the lab
 
-    return guest.ready(cache, _progress)
+    return guest.ready(cache, _progress, measuring=measuring)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -82,7 +87,8 @@ def _run(arguments: argparse.Namespace) -> int:
     places = paths.default()
     try:
         machine = _machine(arguments)
-        lab = prepare(places.cache)
+        clock = Clock(arguments.clock)
+        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL)
         result = guest.run(
             arguments.argv,
             lab=lab,
@@ -92,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
             cpus=_CPUS if arguments.cpus is None else arguments.cpus,
             memory_mb=_MEMORY_MB if arguments.memory is None else arguments.memory,
             machine=machine,
-            clock=Clock(arguments.clock),
+            clock=clock,
             disk_mb=arguments.disk,
             limit_s=arguments.limit,
         )

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.guests:
         from asa.cli.lab import run as lab_run
 
-        lab = lab_run.prepare(paths.default().cache)
+        lab = lab_run.prepare(paths.default().cache, measuring=True)
         print(f"kernel {lab.kernel.version}, QEMU {'.'.join(map(str, lab.emulator.version))}: {lab.emulator.why}")
         return 0
     if arguments.tests:

@@ -21,18 +21,19 @@ enum {
 	MOST_CPUS = 1024,
 	CHUNK = 20000,		/* steps between two looks at the clock while measuring */
 	MEASURE_MS = 60,
+	NEAR_PERCENT = 5,	/* more than full speed, by which a measurement may be wrong */
 };
 
 /*
- * An emulated guest under QEMU's `-icount shift=2` has 4 ns an instruction, shared by its CPUs: there the speed is known,
- * and taking the known one instead of a measured one that is near makes runs repeatable.
+ * Under the lab's parallel clock a CPU of full speed takes 4 ns an instruction; slower cores, and threads that share one,
+ * get whole percents of that on average. Taking the percent that is nearest to what was measured makes runs repeatable.
  */
 #if defined(__x86_64__)
 #define STEP_INSTRUCTIONS 4	/* imul, add, sub, jne */
 #else
 #define STEP_INSTRUCTIONS 3	/* madd, subs, b.ne */
 #endif
-#define ICOUNT_STEPS_A_MS (MS / 4 / STEP_INSTRUCTIONS)
+#define FULL_STEPS_A_MS (MS / 4 / STEP_INSTRUCTIONS)
 
 static u64 steps_a_ms;
 
@@ -144,7 +145,7 @@ void measure_speed(void)
 {
 	static struct measuring measuring[MOST_CPUS];
 	cpu_set_t allowed;
-	u64 count = 0, cpu_ns = 0, known;
+	u64 count = 0, cpu_ns = 0, percent;
 	int cpus = 0;
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed))
@@ -162,9 +163,9 @@ void measure_speed(void)
 		cpu_ns += measuring[i].cpu_ns;
 	}
 	steps_a_ms = (u64)((double)count * MS / (double)cpu_ns);
-	known = ICOUNT_STEPS_A_MS / (u64)cpus;
-	if (steps_a_ms > known - known / 4 && steps_a_ms < known + known / 4)
-		steps_a_ms = known;
+	percent = (100 * steps_a_ms + FULL_STEPS_A_MS / 2) / FULL_STEPS_A_MS;
+	if (percent > 0 && percent <= 100 + NEAR_PERCENT)
+		steps_a_ms = FULL_STEPS_A_MS * (percent > 100 ? 100 : percent) / 100;
 }
 
 void *shared(size_t bytes)

@@ -195,7 +195,7 @@ def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, monkeypat
         return found(cpus)
 
     emulator = SimpleNamespace(version=(10, 0))
-    monkeypatch.setattr(scale.guest, "ready", lambda *_: SimpleNamespace(emulator=emulator))
+    monkeypatch.setattr(scale.guest, "ready", lambda *_, **_options: SimpleNamespace(emulator=emulator))
     monkeypatch.setattr(scale, "_in_guest", guest)
     made = scale.measure(Options(cpus=(2, 4, 8)), paths.Places(cache=tmp_path, state=tmp_path), lambda *_: None)
     assert [one.cpus for one in made.found] == [2, 8]

@@ -71,7 +71,7 @@ def found(**changes):
     return Found(**(whole | changes))
 
 
-def values(of, clock=Clock.ICOUNT):
+def values(of, clock=Clock.PARALLEL):
     return {figure.name: figure for figure in figures(of, clock)}
 
 
@@ -112,14 +112,14 @@ def test_goals_are_bounds_from_the_right_side():
     }
 
     def judged(name, value):
-        return ClockedFigure(name=name, clock=Clock.ICOUNT, value=value).ok
+        return ClockedFigure(name=name, clock=Clock.PARALLEL, value=value).ok
 
     assert (judged(SwitchFigure.GAP_MEDIAN, 200.0), judged(SwitchFigure.GAP_MEDIAN, 199.9)) == (True, False)
     assert (judged(SwitchFigure.STANDBY_P99, 20.0), judged(SwitchFigure.STANDBY_P99, 20.1)) == (True, False)
     assert judged(SwitchFigure.STANDBY_P99, None) is False
 
 
-def test_the_time_of_a_switch_has_its_goal_under_icount_alone():
+def test_the_time_of_a_switch_has_its_goal_under_the_parallel_clock_alone():
     wall = values(found(), Clock.WALL)[SwitchFigure.STANDBY_P99]
     assert (wall.value, wall.goal.bound, wall.ok) == (12.0, None, None)
     line = json.loads(as_json(wall))
@@ -164,7 +164,7 @@ MACHINE = Host(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa 
 
 def result(**changes):
     one = found(**changes)
-    return Result(began_s=0.0, switches=2, emulator="QEMU 10.0.0", found={Clock.ICOUNT: one, Clock.WALL: one})
+    return Result(began_s=0.0, switches=2, emulator="QEMU 10.0.0", found={Clock.PARALLEL: one, Clock.WALL: one})
 
 
 def test_the_document_has_every_figure_and_what_lies_behind_it():
@@ -189,7 +189,7 @@ def test_the_document_of_a_run_that_found_nothing_is_written_all_the_same():
         result(switches=(), floor=(), kernels=(), parked=(), lateness=(), external=()), MACHINE, image="figures.svg"
     )
     assert (
-        "| gap_ratio_median | icount | unknown | >= 200 times | no | gaps of plain switches: none was measured |"
+        "| gap_ratio_median | parallel | unknown | >= 200 times | no | gaps of plain switches: none was measured |"
         in text
     )
 
@@ -198,8 +198,8 @@ def test_troubles_and_missing_switches_are_warned_of():
     assert warnings(result()) == []
     kept = tuple(one for one in found().switches if one.kind is not Kind.GATED)
     told = warnings(result(switches=kept, troubles=("gated: scx_a did not load",)))
-    assert told[0] == "icount: gated: scx_a did not load"
-    assert "icount: 0 of 2 switches (gated)" in told
+    assert told[0] == "parallel: gated: scx_a did not load"
+    assert "parallel: 0 of 2 switches (gated)" in told
     assert "**Doubtful**: wall: 0 of 2 switches (gated)." in document(result(switches=kept), MACHINE, image="x")
 
 
@@ -211,7 +211,7 @@ def test_cells_show_the_side_of_the_goal():
 
 
 def test_the_picture_has_a_dot_for_each_switch():
-    text = picture({Clock.ICOUNT: found()})
+    text = picture({Clock.PARALLEL: found()})
     assert text.startswith("<svg ")
     assert text.count("<circle ") == 2 * 6 + 4  # six timed switches and their gaps, four exchanges of the kernel
     assert picture({Clock.WALL: found(switches=(), floor=(), kernels=())}).count("<circle ") == 0

@@ -228,7 +228,7 @@ def test_a_guest_may_be_a_machine_of_the_fleet(command, tmp_path, monkeypatch):
     assert command("adapt", *WORDS, "--machine", "vm124", "--minutes", "3", "--json") == 0
     (found,) = (tmp_path / "state/calibration").rglob("table.yaml")
     assert table.read(found).machine.name.startswith("lab guest vm124, Toy CPU")
-    monkeypatch.setattr(stages_play.guest, "ready", lambda cache, report: None)
+    monkeypatch.setattr(stages_play, "ready", lambda cache, report, machine: None)
     monkeypatch.setattr(stages_play, "booter", lambda lab, machine: played.append(machine))
     options = {"campaign": tmp_path, "options": None, "jobs": 1, "tell": lambda what, share: None}
     InLab(places=paths.default(), machine=load("vm124"), **options)._booter()

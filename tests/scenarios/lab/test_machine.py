@@ -142,14 +142,12 @@ def test_qemu_is_found_with_its_version(tmp_path):
         emulator.found(tmp_path, str(tmp_path))
 
 
-def test_an_old_qemu_emulates_with_one_thread_and_icount_is_always_emulation():
+def test_an_old_qemu_emulates_with_one_thread_and_steady_is_always_emulation():
     old = replace(QEMU, version=(7, 2, 19), kvm=False)
     assert "tcg,thread=single" in old.options(Clock.WALL)
     assert replace(old, kvm=True).options(Clock.WALL) == ()
     assert QEMU.options(Clock.WALL) == ()
-    assert "shift=2,sleep=off" in old.options(Clock.ICOUNT)
     assert "shift=2,sleep=on" in old.options(Clock.STEADY)
-    assert "shift=2,sleep=off" in QEMU.options(Clock.ICOUNT)
 
 
 def test_kvm_is_tried_once_and_the_answer_kept_for_this_qemu_only(monkeypatch, tmp_path):

@@ -254,8 +254,7 @@ def _play_in_guests(
     from asa.act.forcing import check_startable
     from asa.act.portfolio import Portfolio
     from scenarios import catalogue
-    from scenarios.guests import booter, power
-    from scenarios.lab import guest
+    from scenarios.guests import booter, power, ready
     from scenarios.runner_guests import Guests
     from scenarios.session import place_for, prepare
 
@@ -265,7 +264,7 @@ def _play_in_guests(
         application = catalogue.applications(asked.tier)[name]
         prepare(application, place_for(application, cache=places.cache, tier=asked.tier), lambda line: tell(line, 0.0))
     tell("the lab is made ready", 0.0)
-    lab = guest.ready(places.cache, lambda line: tell(line, 0.0))
+    lab = ready(places.cache, lambda line: tell(line, 0.0), machine)
     steps = _Steps(tell, len(left))
     with Guests(
         boot=booter(lab, machine),

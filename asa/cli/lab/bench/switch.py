@@ -26,7 +26,7 @@ def register(benches: "Commands") -> None:
         "--switches", type=bounds.number(1, _MOST_SWITCHES), default=20, metavar="N", help="of each kind (default: 20)"
     )
     switch.add_argument(
-        "--clock", choices=("icount", "wall", _BOTH), default=_BOTH, help="of the guests (default: %(default)s)"
+        "--clock", choices=("parallel", "wall", _BOTH), default=_BOTH, help="of the guests (default: %(default)s)"
     )
     switch.add_argument(
         "--out",
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from calibration.switch.benchmark import Options, measure
     from scenarios.lab.emulator import Clock
 
-    clocks = (Clock.ICOUNT, Clock.WALL) if arguments.clock == _BOTH else (Clock(arguments.clock),)
+    clocks = (Clock.PARALLEL, Clock.WALL) if arguments.clock == _BOTH else (Clock(arguments.clock),)
     options = Options(clocks=clocks, switches=arguments.switches)
     out = arguments.out
     if out is None and len(clocks) > 1 and arguments.switches >= _FEWEST_FOR_A_DOCUMENT:

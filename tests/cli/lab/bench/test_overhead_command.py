@@ -96,7 +96,7 @@ def test_some_figures_only(tmp_path, monkeypatch, capfd):
 @pytest.mark.slow
 def test_one_switch_of_each_kind_in_the_lab(tmp_path):
     out = tmp_path / "switching.md"
-    words = ("--switches", "1", "--clock", "icount", "--json", "--out", str(out))
+    words = ("--switches", "1", "--clock", "parallel", "--json", "--out", str(out))
     command = [sys.executable, "-m", "asa.cli", "lab", "bench", "switch", *words]
     env = os.environ | {"XDG_STATE_HOME": str(tmp_path)}  # the console of a guest that fails is kept there
     for _ in range(2):  # an emulated kernel's watchdog takes a scheduler out now and then: told, and played once more
@@ -121,7 +121,7 @@ def test_one_switch_of_each_kind_in_the_lab(tmp_path):
     seen = [float(cell) for cell in _told_and_seen(out.read_text(), "standby")]
     assert -2.0 < seen[0] - seen[1] < 15.0  # told from before the detach, seen from when it shows
     assert out.with_suffix(".svg").read_text().startswith("<svg ")
-    assert "icount: round 1 of 1: standby" in printed.stderr
+    assert "parallel: round 1 of 1: standby" in printed.stderr
 
 
 def _told_and_seen(text, kind):
