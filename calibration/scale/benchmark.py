@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The scale benchmark: boots a guest for each core count, and takes back what its turns recorded.
+"""The scale benchmark: boots guests, two at a time, and takes back what their turns recorded.
 
-Compiles scale.c on the host, then runs `calibration.scale.guest` under the parallel clock in one guest after another.
-Judges nothing: `calibration.scale.figures`.
+Compiles scale.c on the host, then runs `calibration.scale.guest` under the measuring clock in a guest for each machine.
+What a guest has recorded stays beside its folder until all are done: an interrupted run goes on from there. Judges
+nothing: `calibration.scale.figures`.
 """
 
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from asa import paths
 from asa.act.forcing import check_startable
@@ -18,32 +21,52 @@ from asa.act.portfolio import Available, Portfolio
 from asa.core.errors import AsaError
 from calibration import programs
 from calibration.scale import samples as scale_samples
-from calibration.scale.samples import Found, Mode
-from scenarios.lab import guest
-from scenarios.lab.emulator import Clock
+from calibration.scale.samples import USUAL_HZ, Found, Mode
+from scenarios import guests
+from scenarios.guests import AtWork, Boot
+from scenarios.lab import guest, machines
+from scenarios.lab.guest import GuestResult, Lab
+from scenarios.lab.machines import Machine
 
 Tell = Callable[[str, float], None]
 """Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
 
-CPUS = (2, 4, 8, 12)
+CPUS = (2, 4, 8, 12, 16)
+MACHINES = ("laptop-hybrid",)
+SECOND_HZ = 250
+SECOND_CPUS = (2, 4, 8)  # at the second tick
+AT_ONCE = 2
 _SOURCE = Path(__file__).with_name("scale.c")
 # -P: root imports nothing from the current folder
 _COMMAND = (sys.executable, "-P", "-m", "calibration.scale.guest")
-_MEMORY_MB = 3072
 _LIMIT_S = 600.0  # of one guest, beyond its turns
 _TURN_LIMIT_S = 150.0  # of a turn, beyond its modes' own time: a scheduler comes and goes
-_SLOWEST = 10.0  # times slower than its clock, on a host that others use; 1.2 alone
+_SLOWEST = 60.0  # times slower than its clock: 16 busy CPUs on a host of two that others use
 _TURN = re.compile(r"round (\d+) of (\d+): ")
+_TURNS = "turns.json"
+
+
+def planned() -> tuple[Machine, ...]:
+    """The guests of a whole run: CPUs alike, described machines, and fewer CPUs at the second tick."""
+    first = [*(machines.alike(cpus) for cpus in CPUS), *(machines.load(name) for name in MACHINES)]
+    return (*(ticking(one, USUAL_HZ) for one in first), *(ticking(machines.alike(n), SECOND_HZ) for n in SECOND_CPUS))
+
+
+def ticking(machine: Machine, tick_hz: int) -> Machine:
+    """The same with another tick."""
+    return msgspec.structs.replace(machine, tick_hz=tick_hz)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which core counts and schedulers, how many turns of each, and the seconds of each mode."""
+    """Which guests and schedulers, how often each comes into force and plays then, and the seconds of each mode."""
 
-    cpus: tuple[int, ...] = CPUS
+    machines: tuple[Machine, ...] = field(default_factory=planned)
     schedulers: tuple[str, ...] = ()  # none: all that can be used here
-    repeats: int = 5
-    seconds: float = 2.0
+    repeats: int = 2
+    plays: int = 2
+    seconds: float = 0.5
+    at_once: int = AT_ONCE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,71 +97,85 @@ def usable(portfolio: Portfolio, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
-    """Boot a guest for each core count; one that gives nothing is a trouble, all of them AsaError."""
+    """Boot a guest for each machine; one that gives nothing is a trouble, all of them AsaError."""
     began_s = time.monotonic()
     wanted = usable(Portfolio.load(paths.manifest(), places.schedulers), options.schedulers)
     tell("the lab is made ready", 0.0)
-    lab = guest.ready(places.cache, lambda line: tell(line, 0.0), measuring=True)
-    version = ".".join(map(str, lab.emulator.version))
+    ticks: list[int] = sorted({one.tick_hz for one in options.machines})
+    labs = {tick: guest.ready(places.cache, lambda line: tell(line, 0.0), tick_hz=tick) for tick in ticks}
+    version = ".".join(map(str, labs[ticks[0]].emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
-    out = places.state / "bench-scale"
-    out.mkdir(parents=True, exist_ok=True)
-    build(out)
-    for number, cpus in enumerate(options.cpus):
-        steps = _Steps(tell, cpus, len(wanted), number, len(options.cpus))
+    with _Guests(labs, wanted, options, places.state / "bench-scale", tell) as running:
+        running.play()
+    for one in options.machines:
         try:
-            result.found.append(_in_guest(lab, cpus, wanted, options, out, steps))
+            result.found.append(scale_samples.read(running.folder(one) / _TURNS))
         except AsaError as error:  # the hour of the others is not lost
-            result.troubles.append(f"{cpus} CPUs: {error}")
+            result.troubles.append(f"{one.name}, {one.tick_hz} Hz: {running.troubles.get(_key(one), str(error))}")
+        else:
+            result.troubles += [f"{one.name}: {words}" for words in [running.troubles.get(_key(one))] if words]
     if not result.found:
         raise AsaError("; ".join(result.troubles))
     result.took_s = time.monotonic() - began_s
     return result
 
 
-class _Steps:
-    """What a guest says, as progress."""
+def forget(places: paths.Places) -> None:
+    """What guests recorded: the next run measures anew."""
+    shutil.rmtree(places.state / "bench-scale", ignore_errors=True)
 
-    def __init__(self, tell: Tell, cpus: int, schedulers: int, number: int, guests: int) -> None:
+
+def _key(machine: Machine) -> str:
+    return f"{machine.name}-{machine.tick_hz}"
+
+
+class _Guests(guests.Loop[Machine]):
+    """All guests of a run."""
+
+    def __init__(self, labs: dict[int, Lab], wanted: Sequence[str], options: Options, out: Path, tell: Tell) -> None:
+        super().__init__()
+        self.troubles: dict[str, str] = {}
+        self._boots: dict[str, Boot] = {_key(one): guests.booter(labs[one.tick_hz], one) for one in options.machines}
+        self._wanted = wanted
+        self._options = options
+        self._out = out
         self._tell = tell
-        self._cpus = cpus
-        self._schedulers = schedulers
-        self._base, self._part = number / guests, 1.0 / guests
-        self._turns, self._share = 0, 0.0
+        self._turns = 0
+        self._queue.extend(reversed(options.machines))  # the largest first: none is waited for at the end alone
 
-    def said(self, line: str) -> None:
-        match = _TURN.search(line)
-        if match:
-            self._share = self._turns / (self._schedulers * int(match[2]))
-            self._turns += 1
-        self._tell(f"{self._cpus} CPUs: {line}", self._base + self._part * self._share)
+    def play(self) -> None:
+        """Until all have ended."""
+        self.follow(self._options.at_once)
 
+    def folder(self, machine: Machine) -> Path:
+        """Of a guest."""
+        return self._out / _key(machine)
 
-def _in_guest(
-    lab: guest.Lab, cpus: int, schedulers: tuple[str, ...], options: Options, out: Path, steps: _Steps
-) -> Found:
-    path = out / f"turns-{cpus}.json"
-    path.unlink(missing_ok=True)
-    words: list[str] = []
-    turns = len(schedulers) * options.repeats
-    command = (
-        *(*_COMMAND, "--program", str(out / _SOURCE.stem), "--json", str(path)),
-        *("--scheduler", ",".join(schedulers), "--repeat", str(options.repeats)),
-        *("--seconds", f"{options.seconds:g}"),
-    )
-    steps.said("the guest boots")
-    result = guest.run(
-        command,
-        lab=lab,
-        out=out,
-        on_output=steps.said,
-        on_error=words.append,
-        cpus=cpus,
-        memory_mb=_MEMORY_MB,
-        clock=Clock.PARALLEL,
-        limit_s=_LIMIT_S + turns * (_TURN_LIMIT_S + len(Mode) * options.seconds * _SLOWEST),
-    )
-    if result.exit_code != 0:
-        said = words[-1] if words else "no word on stderr"
-        raise AsaError(f"the guest's part ended with code {result.exit_code}: {said!r}; see {result.console}")
-    return scale_samples.read(path)
+    def _start(self, work: Machine) -> AtWork[Machine]:
+        out = self.folder(work)
+        out.mkdir(parents=True, exist_ok=True)
+        options = self._options
+        command = (
+            *(*_COMMAND, "--program", str(build(out)), "--json", str(out / _TURNS)),
+            *("--scheduler", ",".join(self._wanted), "--repeat", str(options.repeats)),
+            *("--plays", str(options.plays), "--seconds", f"{options.seconds:g}"),
+        )
+        played_s = options.plays * len(Mode) * options.seconds * _SLOWEST
+        limit_s = _LIMIT_S + len(self._wanted) * options.repeats * (_TURN_LIMIT_S + played_s)
+        self._say(work, "the guest boots")
+        return AtWork(guest=self._boots[_key(work)](command, out, limit_s), work=work, out=out)
+
+    def _hear(self, one: AtWork[Machine], line: str) -> None:
+        self._turns += _TURN.search(line) is not None
+        self._say(one.work, line)
+
+    def _ended(self, one: AtWork[Machine], result: GuestResult | None, trouble: str) -> None:
+        if result is not None and result.exit_code == 0:
+            return
+        said = trouble or f"the guest's part ended with code {result.exit_code if result else '?'}: {one.words!r}"
+        self.troubles[_key(one.work)] = f"{said}; see {one.out}"
+        self._say(one.work, said)
+
+    def _say(self, machine: Machine, line: str) -> None:
+        whole = len(self._options.machines) * len(self._wanted) * self._options.repeats
+        self._tell(f"{machine.name}, {machine.tick_hz} Hz: {line}", min(1.0, self._turns / whole))

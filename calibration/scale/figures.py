@@ -20,6 +20,7 @@ class Average:
     """A metric of one scheduler in one guest, in the metric's base unit. None is unknown."""
 
     metric: Metric
+    guest: str  # its label
     cpus: int
     scheduler: str
     value: float | None  # mean of the turns
@@ -57,7 +58,15 @@ def _figure(metric: Metric, found: Found, scheduler: str) -> Average:
     readings = [turn.readings.get(metric.mode, {}) for turn in found.turns if turn.scheduler == scheduler]
     values = [value for reading in readings if (value := metric.value(reading)) is not None]
     value, error = mean(values)
-    return Average(metric=metric, cpus=found.cpus, scheduler=scheduler, value=value, error=error, turns=len(values))
+    return Average(
+        metric=metric,
+        guest=found.label,
+        cpus=found.cpus,
+        scheduler=scheduler,
+        value=value,
+        error=error,
+        turns=len(values),
+    )
 
 
 def differs(one: Average, other: Average) -> bool:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The part of the scale benchmark that runs in a guest, as root: `python -m calibration.scale.guest`.
 
-Has the schedulers take turns, in a new random order each round, and runs every mode of scale.c under each. Writes one
-JSON file; judges nothing. A turn that cannot be finished is noted with its reason, and the next one follows. Leaves the
-kernel on its own scheduler.
+Has the schedulers take turns, in a new random order each round, and runs every mode of scale.c some times under each.
+Writes one JSON file, anew after each turn: a run that was interrupted goes on from it. Judges nothing. A turn that
+cannot be finished is noted with its reason, and the next one follows. Leaves the kernel on its own scheduler.
 """
 
 import argparse
+import hashlib
 import os
 import random
 import shutil
@@ -14,14 +15,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from asa import host, paths
 from asa.act.forcing import Forcing
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
-from calibration.scale.samples import Found, Mode, Turn, write
+from calibration.scale.samples import Found, Mode, Turn, read, write
+from scenarios import conditions
 
 _CALM_S = 1.0  # after a scheduler has come into force
 _WARM_S = 0.1  # each mode once before the first turn: the program's pages come from the host
@@ -60,41 +65,69 @@ def mode_run(program: Path, mode: Mode, seconds: float) -> dict[str, int]:
         raise AsaError(f"{mode} said {said!r}") from None
 
 
-def turn(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int, seconds: float) -> Turn:
-    """Every mode under one scheduler. Raises AsaError, also when it was not in force until the end."""
-    readings = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How often each scheduler is brought into force, how often it plays all modes then, and the seconds of a mode."""
+
+    schedulers: Sequence[str]
+    repeats: int = 1
+    plays: int = 1
+    seconds: float = 1.0
+
+
+def turns(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int, plan: Plan) -> Iterator[Turn]:
+    """Every mode, `plan.plays` times, under one scheduler that is brought into force once.
+
+    Raises AsaError, also when it was not in force until the end.
+    """
     with forcing.hold(scheduler) as check:
         time.sleep(_CALM_S)
-        for mode in Mode:
-            readings[mode] = mode_run(program, mode, seconds)
-            check()
-    return Turn(scheduler=scheduler, round=number, readings=readings)
+        for play in range(1, plan.plays + 1):
+            readings = {}
+            for mode in Mode:
+                readings[mode] = mode_run(program, mode, plan.seconds)
+                check()
+            yield Turn(scheduler=scheduler, round=number, play=play, readings=readings)
 
 
-def measure(forcing: Forcing, program: Path, schedulers: Sequence[str], repeats: int, seconds: float) -> Found:
-    """All rounds. Raises AsaError when not even a scheduler's name is good."""
-    names = [SchedulerName(name) for name in schedulers]
-    versions = {str(name): forcing.version(name) for name in names}
+def measure(forcing: Forcing, program: Path, plan: Plan, begun: Found | None, keep: Callable[[Found], None]) -> Found:
+    """All rounds that `begun` does not have. Raises AsaError when not even a scheduler's name is good."""
+    names = [SchedulerName(name) for name in plan.schedulers]
+    found = Found(
+        kernel=os.uname().release,
+        cpus=host.cpus(),
+        under=conditions.here(),
+        program=hashlib.sha256(program.read_bytes()).hexdigest(),
+        seconds=plan.seconds,
+        versions={str(name): forcing.version(name) for name in names},
+    )
+    if begun is not None and begun.continues(found):
+        found = msgspec.structs.replace(found, turns=begun.turns)
     say("warming up")
     for mode in Mode:
         mode_run(program, mode, _WARM_S)
     order = random.Random(f"{host.cpus()} CPUs")  # noqa: S311  # the same each time, and another one for each count
-    turns, troubles = [], []
-    for number in range(1, repeats + 1):
+    for number in range(1, plan.repeats + 1):
         for scheduler in order.sample(names, len(names)):
-            say(f"round {number} of {repeats}: {scheduler}")
+            say(f"round {number} of {plan.repeats}: {scheduler}")
+            if any((one.scheduler, one.round) == (scheduler, number) for one in found.turns):
+                continue
             try:
-                turns.append(turn(forcing, program, scheduler, number, seconds))
+                made = (*found.turns, *turns(forcing, program, scheduler, number, plan))
+                found = msgspec.structs.replace(found, turns=made)
             except AsaError as error:
                 say(f"failed: {error}")
-                troubles.append(f"round {number}: {scheduler}: {error}")
-    return Found(
-        kernel=os.uname().release,
-        cpus=host.cpus(),
-        versions=versions,
-        turns=tuple(turns),
-        troubles=tuple(troubles),
-    )
+                words = f"round {number}: {scheduler}: {error}"
+                found = msgspec.structs.replace(found, troubles=(*found.troubles, words))
+            keep(found)
+    return found
+
+
+def _begun(path: Path) -> Found | None:
+    try:
+        return read(path)
+    except AsaError:  # none yet, or of another version
+        return None
 
 
 def main(words: list[str]) -> int:
@@ -104,6 +137,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--json", type=Path, required=True, help="file to write")
     parser.add_argument("--scheduler", default=str(EEVDF), help="names, with commas between")
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--plays", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
     arguments = parser.parse_args(words)
     places = paths.default()
@@ -114,8 +148,14 @@ def main(words: list[str]) -> int:
             shutil.copy(arguments.program, places.run / "scale")
         )  # launched often: not from the host's files
         with Forcing(places, owners=[owner]) as forcing:
-            schedulers = arguments.scheduler.split(",")
-            write(measure(forcing, program, schedulers, arguments.repeat, arguments.seconds), arguments.json)
+            plan = Plan(
+                schedulers=arguments.scheduler.split(","),
+                repeats=arguments.repeat,
+                plays=arguments.plays,
+                seconds=arguments.seconds,
+            )
+            begun = _begun(arguments.json)
+            measure(forcing, program, plan, begun, lambda found: write(found, arguments.json))
     except AsaError as error:
         print(f"scale_guest: {error}", file=sys.stderr)
         return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A picture of a scale benchmark as SVG: a panel for each metric, schedulers side by side at each core count.
+"""A picture of a scale benchmark as SVG: a panel for each metric, schedulers side by side in each guest.
 
 Dots are means, bars their confidence intervals. Times have a logarithmic scale, all else one that begins at 0. Takes
 figures, makes text; it reads and writes no file.
@@ -12,14 +12,14 @@ from html import escape
 from calibration.scale.figures import Average
 from calibration.scale.samples import METRICS, Metric
 
-_COLUMNS, _WIDTH, _HEIGHT = 2, 440, 220  # a panel's, in pixels
+_COLUMNS, _WIDTH, _HEIGHT = 2, 760, 220  # a panel's, in pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 10, 34, 30
 _INK, _GRID = "#333", "#ddd"
 _COLOURS = ("#333333", "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#17becf", "#8c564b", "#e377c2")
 _FONT = f'font-family="sans-serif" font-size="11" fill="{_INK}"'
 _LEGEND = 20  # a line's height
 _PER_LINE = 5  # schedulers
-_SPREAD = 0.7  # of a core count's width that its schedulers take
+_SPREAD = 0.7  # of the width that a guest has that its schedulers take
 
 
 def picture(made: Sequence[Average]) -> str:
@@ -44,7 +44,7 @@ def picture(made: Sequence[Average]) -> str:
 
 def _panel(metric: Metric, made: Sequence[Average], names: Sequence[str], left: int, top: int) -> Iterator[str]:
     known = [figure for figure in made if figure.value is not None]
-    counts = sorted({figure.cpus for figure in made})
+    counts = list(dict.fromkeys(figure.guest for figure in made))
     begin, end, floor = left + _LEFT, left + _WIDTH - _RIGHT, top + _HEIGHT - _BOTTOM
     at_y, ticks = _scale(metric, known, top + _TOP, floor)
     yield f'<g><text x="{left + 8}" y="{top + 20}" font-size="13">{metric.name}, {metric.unit}</text>'
@@ -53,13 +53,13 @@ def _panel(metric: Metric, made: Sequence[Average], names: Sequence[str], left: 
         yield f'<line x1="{begin}" x2="{end}" y1="{y}" y2="{y}" stroke="{_GRID}"/>'
         yield f'<text x="{begin - 6}" y="{y + 4}" text-anchor="end">{tick:g}</text>'
     wide = (end - begin) / max(1, len(counts))
-    for number, cpus in enumerate(counts):
+    for number, label in enumerate(counts):
         x = round(begin + wide * (number + 0.5), 1)
-        yield f'<text x="{x}" y="{floor + 16}" text-anchor="middle">{cpus} CPUs</text>'
+        yield f'<text x="{x}" y="{floor + 16}" text-anchor="middle">{escape(label)}</text>'
     for figure in known:
         assert figure.value is not None  # noqa: S101  # see above
         place = names.index(figure.scheduler)
-        middle = begin + wide * (counts.index(figure.cpus) + 0.5)
+        middle = begin + wide * (counts.index(figure.guest) + 0.5)
         x = round(middle + wide * _SPREAD * ((place + 0.5) / len(names) - 0.5), 1)
         value, error = figure.value * metric.factor, (figure.error or 0.0) * metric.factor
         high, low = at_y(value + error), at_y(value - error)

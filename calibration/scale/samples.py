@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from asa import wire
+from asa import files, wire
 from asa.core.errors import AsaError
+from scenarios.conditions import Conditions
 
 Reading = Mapping[str, int]
 """What one mode of scale.c printed: names and values, which end in their units."""
@@ -28,6 +29,8 @@ class Mode(StrEnum):
     PIPE = "pipe"
     FUTEX = "futex"
     LAUNCH = "launch"
+    MESSAGING = "messaging"
+    REQUESTS = "requests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class Metric:
     more_is_better: bool
     what: str
     value: Callable[[Reading], float | None]
+    before: str = ""  # what the same was called in the kept figures of the serial clock; "": not measured there
 
     @property
     def shown(self) -> str:
@@ -50,10 +54,11 @@ class Metric:
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler's turn: every mode once."""
+    """Every mode once, under one scheduler."""
 
     scheduler: str
-    round: int  # from 1
+    round: int  # from 1: it was brought into force once a round
+    play: int = 1  # within the round
     readings: dict[Mode, dict[str, int]]
 
 
@@ -62,14 +67,38 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     kernel: str
     cpus: int
+    under: Conditions
+    program: str  # scale.c's hash, compiled
+    seconds: float  # of each mode
     versions: dict[str, str]  # by scheduler
-    turns: tuple[Turn, ...]
-    troubles: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def alike(self) -> bool:
+        """CPUs of one kind, in one cluster, without a description."""
+        return self.under.machine in {"", f"alike-{self.cpus}"}
+
+    @property
+    def label(self) -> str:
+        """`8 CPUs`, `laptop-hybrid`, `8 CPUs, 250 Hz`."""
+        name = f"{self.cpus} CPUs" if self.alike else self.under.machine
+        return name if self.under.tick_hz == USUAL_HZ else f"{name}, {self.under.tick_hz} Hz"
+
+    def continues(self, other: "Found") -> bool:
+        """Is it the same measurement, which `other` began?"""
+        return msgspec.structs.replace(self, turns=(), troubles=()) == msgspec.structs.replace(
+            other, turns=(), troubles=()
+        )
+
+
+USUAL_HZ = 1000
+"""The tick that goes without saying."""
 
 
 def write(found: Found, path: Path) -> None:
     """One file, whole."""
-    path.write_bytes(wire.json_bytes(found))
+    files.replace(path, wire.json_bytes(found))
 
 
 def read(path: Path) -> Found:
@@ -88,12 +117,7 @@ def _share(part: str, whole: str) -> Callable[[Reading], float | None]:
     return lambda reading: reading[part] / reading[whole] if reading.get(whole) and part in reading else None
 
 
-def _jobs_per_second(reading: Reading) -> float | None:
-    per_ns = _share("jobs", "elapsed_ns")(reading)
-    return None if per_ns is None else per_ns * 1e9
-
-
-def _latency(name: str, mode: Mode, key: str, what: str) -> Metric:
+def _latency(name: str, mode: Mode, key: str, what: str, before: str = "") -> Metric:
     return Metric(
         name=name,
         mode=mode,
@@ -103,10 +127,21 @@ def _latency(name: str, mode: Mode, key: str, what: str) -> Metric:
         more_is_better=False,
         what=what,
         value=_seconds(key),
+        before=before,
     )
 
 
-_WAKEUP = "lateness of a wakeup that is due each 2.3 ms, beside one hog for each CPU"
+def _per_second(what: str) -> Callable[[Reading], float | None]:
+    def value(reading: Reading) -> float | None:
+        per_ns = _share(what, "elapsed_ns")(reading)
+        return None if per_ns is None else per_ns * 1e9
+
+    return value
+
+
+_WAKEUP = "time from a timer to the running of the task that it wakes up, beside one hog for each CPU"
+_LATE = "lateness of periods of 2.3 ms, each that a task slept through by its own due time, beside the hogs"
+_REQUEST = "two workers for each CPU, of a request with a pause of 0.1 ms and some computing"
 _TRIP = "round trip of a byte through pipes between two processes, beside the hogs"
 _TURN = "round trip of a turn by futex between two threads, beside the hogs"
 _LAUNCH = "time of fork, exec, exit and wait of a small static program, beside the hogs"
@@ -119,11 +154,21 @@ METRICS = (
         factor=1.0,
         more_is_better=True,
         what="small jobs that end, one more at a time than CPUs, as in a build",
-        value=_jobs_per_second,
+        value=_per_second("jobs"),
+        before="throughput",
     ),
     _latency("wakeup_p50", Mode.WAKEUP, "p50_ns", f"median {_WAKEUP}"),
     _latency("wakeup_p99", Mode.WAKEUP, "p99_ns", f"99th percentile of the {_WAKEUP}"),
+    _latency("late_p50", Mode.WAKEUP, "late_p50_ns", f"median {_LATE}", "wakeup_p50"),
+    _latency("late_p99", Mode.WAKEUP, "late_p99_ns", f"99th percentile of the {_LATE}", "wakeup_p99"),
     _latency("burst_p99", Mode.BURST, "p99_ns", f"99th percentile of the {_WAKEUP} and storms of fork and exec"),
+    _latency(
+        "burst_late_p99",
+        Mode.BURST,
+        "late_p99_ns",
+        f"99th percentile of the {_LATE} and storms of fork and exec",
+        "burst_p99",
+    ),
     Metric(
         name="deadlines_missed",
         mode=Mode.DEADLINES,
@@ -133,11 +178,39 @@ METRICS = (
         more_is_better=False,
         what="periods of 16.7 ms that ended before their work, of four threads beside the hogs",
         value=_share("missed", "periods"),
+        before="deadlines_missed",
     ),
-    _latency("pipe_p50", Mode.PIPE, "p50_ns", f"median {_TRIP}"),
-    _latency("pipe_p99", Mode.PIPE, "p99_ns", f"99th percentile of the {_TRIP}"),
-    _latency("futex_p50", Mode.FUTEX, "p50_ns", f"median {_TURN}"),
-    _latency("futex_p99", Mode.FUTEX, "p99_ns", f"99th percentile of the {_TURN}"),
-    _latency("launch_p50", Mode.LAUNCH, "p50_ns", f"median {_LAUNCH}"),
-    _latency("launch_p99", Mode.LAUNCH, "p99_ns", f"99th percentile of the {_LAUNCH}"),
+    _latency("pipe_p50", Mode.PIPE, "p50_ns", f"median {_TRIP}", "pipe_p50"),
+    _latency("pipe_p99", Mode.PIPE, "p99_ns", f"99th percentile of the {_TRIP}", "pipe_p99"),
+    _latency("futex_p50", Mode.FUTEX, "p50_ns", f"median {_TURN}", "futex_p50"),
+    _latency("futex_p99", Mode.FUTEX, "p99_ns", f"99th percentile of the {_TURN}", "futex_p99"),
+    _latency("launch_p50", Mode.LAUNCH, "p50_ns", f"median {_LAUNCH}", "launch_p50"),
+    _latency("launch_p99", Mode.LAUNCH, "p99_ns", f"99th percentile of the {_LAUNCH}", "launch_p99"),
+    Metric(
+        name="messages",
+        mode=Mode.MESSAGING,
+        base="messages_per_second",
+        unit="messages_per_s",
+        factor=1.0,
+        more_is_better=True,
+        what="messages through sockets, in groups of five senders that each send to five receivers, five threads a CPU",
+        value=_per_second("messages"),
+    ),
+    Metric(
+        name="requests",
+        mode=Mode.REQUESTS,
+        base="requests_per_second",
+        unit="requests_per_s",
+        factor=1.0,
+        more_is_better=True,
+        what=f"requests served by {_REQUEST}",
+        value=_per_second("served"),
+    ),
+    _latency("request_p99", Mode.REQUESTS, "p99_ns", f"99th percentile of the time of {_REQUEST}"),
+    _latency(
+        "request_wakeup_p99",
+        Mode.REQUESTS,
+        "wakeup_p99_ns",
+        "99th percentile of the time from a message thread's wakeup to its worker's running",
+    ),
 )

@@ -3,16 +3,20 @@
  * Measures one thing for SECONDS and prints it as lines "NAME VALUE"; what it started has ended then.
  *
  *   scale throughput SECONDS	small jobs (exec, page faults, some computing), one more at a time than CPUs: how many end
- *   scale wakeup SECONDS	lateness of a task that wants to wake up each 2.3 ms
+ *   scale wakeup SECONDS	service latency and lateness of a task that wants to wake up each 2.3 ms
  *   scale burst SECONDS	the same beside storms of four jobs for each CPU
  *   scale deadlines SECONDS	four threads with work for each 16.7 ms: how many periods end before it is done
  *   scale pipe SECONDS		a byte through a pipe to another process and back
  *   scale futex SECONDS	a turn to another thread by futex and back
  *   scale launch SECONDS	fork, exec of this program, exit, wait
+ *   scale messaging SECONDS	groups of five threads that each send to five others: how many messages arrive
+ *   scale requests SECONDS	two workers a CPU that message threads wake, each request with a pause and some computing
  *
- * All but throughput run beside one hog for each CPU: an ordinary task that only computes. Wakeups and periods are due
- * at absolute times, and those that were slept through count with their own lateness: no coordinated omission. Times are
- * of CLOCK_MONOTONIC. Ends with code 1 and one line on stderr when something is not allowed.
+ * All but throughput, messaging and requests run beside one hog for each CPU: an ordinary task that only computes.
+ * A wakeup's service latency is the time from its timer to the task's running. Its lateness is that of each period which
+ * it slept through, by that period's own due time: no coordinated omission. The next wakeup is due at the next period
+ * that is still to come, and a frame that follows a late one has its whole period: nothing is late because of what was
+ * late before. Times are of CLOCK_MONOTONIC. Ends with code 1 and one line on stderr when something is not allowed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,10 +49,21 @@ enum {
 	STORM_PAUSE_NS = 50000000,
 	LAUNCH_PAUSE_NS = 10000000,
 	SETTLE_NS = 200000000,	/* hogs have been spread over the CPUs by then */
+	SIDE = 5,		/* senders, and receivers, of a group */
+	GROUP_CPUS = 2,		/* for each group: five threads a CPU */
+	MESSAGE_BYTES = 100,
+	CPU_WORKERS = 2,
+	MESSENGER_CPUS = 4,	/* for each message thread */
+	REQUEST_LOOPS = 25000,	/* 1 ms */
+	REQUEST_PAUSE_NS = 100000,
+	STACK_BYTES = 1 << 16,
 };
 
-static long long samples[MOST];
-static int taken;
+static struct samples {
+	long long values[MOST];
+	int taken;
+} first, second;
+
 static int cpus;
 static volatile unsigned long sink;
 
@@ -142,24 +158,41 @@ static int by_size(const void *one, const void *other)
 	return (a > b) - (a < b);
 }
 
-static void take(long long value_ns)
+/* By any thread. */
+static void take(struct samples *of, long long value_ns)
 {
-	if (taken < MOST)
-		samples[taken++] = value_ns;
+	int place = __atomic_fetch_add(&of->taken, 1, __ATOMIC_RELAXED);
+
+	if (place < MOST)
+		of->values[place] = value_ns;
+	else
+		of->taken = MOST;
 }
 
 /* The least sample that so many per cent do not exceed. */
-static long long percentile(int pct)
+static long long percentile(const struct samples *of, int pct)
 {
-	return samples[(taken * (long long)pct + 99) / 100 - 1];
+	return of->values[(of->taken * (long long)pct + 99) / 100 - 1];
 }
 
-static void tell_samples(void)
+static void tell(struct samples *of, const char *before)
 {
-	qsort(samples, taken, sizeof(*samples), by_size);
-	printf("samples %d\n", taken);
-	if (taken)
-		printf("p50_ns %lld\np99_ns %lld\nworst_ns %lld\n", percentile(50), percentile(99), samples[taken - 1]);
+	qsort(of->values, of->taken, sizeof(*of->values), by_size);
+	printf("%ssamples %d\n", before, of->taken);
+	if (of->taken)
+		printf("%sp50_ns %lld\n%sp99_ns %lld\n%sworst_ns %lld\n", before, percentile(of, 50), before,
+		       percentile(of, 99), before, of->values[of->taken - 1]);
+}
+
+static void start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+	pthread_attr_t small;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, STACK_BYTES);
+	errno = pthread_create(thread, &small, run, argument);
+	if (errno)
+		fail("thread");
 }
 
 static void throughput(long long end_ns)
@@ -182,11 +215,17 @@ static void throughput(long long end_ns)
 
 static void wakeup(long long end_ns)
 {
-	for (long long due_ns = now_ns() + WAKE_NS; due_ns < end_ns; due_ns += WAKE_NS) {
+	long long due_ns = now_ns() + WAKE_NS, at_ns;
+
+	while (due_ns < end_ns) {
 		sleep_until(due_ns);
-		take(now_ns() - due_ns);
+		at_ns = now_ns();
+		take(&first, at_ns - due_ns);
+		for (; due_ns <= at_ns && due_ns < end_ns; due_ns += WAKE_NS)
+			take(&second, at_ns - due_ns);
 	}
-	tell_samples();
+	tell(&first, "");
+	tell(&second, "late_");
 }
 
 static void storm(void)
@@ -225,12 +264,18 @@ static void *draw(void *argument)
 {
 	struct frames *my = argument;
 
-	for (long long due_ns = my->start_ns; due_ns + FRAME_NS <= my->end_ns; due_ns += FRAME_NS) {
+	long long due_ns = my->start_ns, at_ns;
+
+	while (due_ns + FRAME_NS <= my->end_ns) {
 		sleep_until(due_ns);
-		if (now_ns() < my->end_ns)	/* else the rest would never end, and is missed anyway */
-			compute(FRAME_LOOPS);
+		compute(FRAME_LOOPS);
+		at_ns = now_ns();
 		my->periods++;
-		my->missed += now_ns() > due_ns + FRAME_NS;
+		due_ns += FRAME_NS;
+		if (at_ns > due_ns) {
+			my->missed++;
+			due_ns = at_ns;
+		}
 	}
 	return NULL;
 }
@@ -243,9 +288,7 @@ static void deadlines(long long end_ns)
 
 	for (int i = 0; i < FRAME_THREADS; i++) {
 		all[i] = (struct frames){.start_ns = start_ns + i * (FRAME_NS / FRAME_THREADS), .end_ns = end_ns};
-		errno = pthread_create(&all[i].thread, NULL, draw, &all[i]);
-		if (errno)
-			fail("thread");
+		start_thread(&all[i].thread, draw, &all[i]);
 	}
 	for (int i = 0; i < FRAME_THREADS; i++) {
 		pthread_join(all[i].thread, NULL);
@@ -270,15 +313,15 @@ static void pipes(long long end_ns)
 			;
 		_exit(1);
 	}
-	for (at_ns = now_ns(); at_ns < end_ns && taken < MOST; at_ns = next_ns) {
+	for (at_ns = now_ns(); at_ns < end_ns && first.taken < MOST; at_ns = next_ns) {
 		if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
 			fail("pipe");
 		next_ns = now_ns();
-		take(next_ns - at_ns);
+		take(&first, next_ns - at_ns);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	tell_samples();
+	tell(&first, "");
 }
 
 enum { OURS, THEIRS, OVER };
@@ -312,18 +355,16 @@ static void futexes(long long end_ns)
 	long long at_ns, next_ns;
 	pthread_t partner;
 
-	errno = pthread_create(&partner, NULL, answer, NULL);
-	if (errno)
-		fail("thread");
-	for (at_ns = now_ns(); at_ns < end_ns && taken < MOST; at_ns = next_ns) {
+	start_thread(&partner, answer, NULL);
+	for (at_ns = now_ns(); at_ns < end_ns && first.taken < MOST; at_ns = next_ns) {
 		give(THEIRS);
 		wait_while(THEIRS);
 		next_ns = now_ns();
-		take(next_ns - at_ns);
+		take(&first, next_ns - at_ns);
 	}
 	give(OVER);
 	pthread_join(partner, NULL);
-	tell_samples();
+	tell(&first, "");
 }
 
 static void launch(long long end_ns)
@@ -338,10 +379,194 @@ static void launch(long long end_ns)
 			fprintf(stderr, "scale: what was launched ended with status %d\n", status);
 			exit(1);
 		}
-		take(now_ns() - at_ns);
+		take(&first, now_ns() - at_ns);
 		sleep_until(now_ns() + LAUNCH_PAUSE_NS);
 	}
-	tell_samples();
+	tell(&first, "");
+}
+
+static int over;
+
+static int is_over(void)
+{
+	return __atomic_load_n(&over, __ATOMIC_RELAXED);
+}
+
+struct group {
+	pthread_t senders[SIDE], receivers[SIDE];
+	int ends[SIDE][2];
+	long received[SIDE];
+};
+
+static void *send_all(void *argument)
+{
+	struct group *my = argument;
+	char message[MESSAGE_BYTES] = {0};
+
+	while (!is_over())
+		for (int i = 0; i < SIDE; i++)
+			if (write(my->ends[i][1], message, sizeof(message)) != sizeof(message))
+				fail("message");
+	return NULL;
+}
+
+struct receiver {
+	struct group *group;
+	int place;
+};
+
+static void *receive_all(void *argument)
+{
+	struct receiver my = *(struct receiver *)argument;
+	char message[MESSAGE_BYTES];
+
+	while (read(my.group->ends[my.place][0], message, sizeof(message)) == sizeof(message))
+		__atomic_fetch_add(&my.group->received[my.place], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void messaging(long long end_ns)
+{
+	int count = (cpus + GROUP_CPUS - 1) / GROUP_CPUS;
+	struct group *all = calloc(count, sizeof(*all));
+	struct receiver *who = calloc(count * SIDE, sizeof(*who));
+	long long start_ns = now_ns(), at_ns;
+	long messages = 0;
+
+	if (!all || !who)
+		fail("memory");
+	for (int i = 0; i < count * SIDE; i++) {
+		who[i] = (struct receiver){.group = &all[i / SIDE], .place = i % SIDE};
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, who[i].group->ends[who[i].place]))
+			fail("socketpair");
+		start_thread(&who[i].group->receivers[who[i].place], receive_all, &who[i]);
+	}
+	for (int i = 0; i < count * SIDE; i++)
+		start_thread(&all[i / SIDE].senders[i % SIDE], send_all, &all[i / SIDE]);
+	sleep_until(end_ns);
+	for (int i = 0; i < count * SIDE; i++)
+		messages += __atomic_load_n(&all[i / SIDE].received[i % SIDE], __ATOMIC_RELAXED);
+	at_ns = now_ns();
+	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < count * SIDE; i++)
+		pthread_join(all[i / SIDE].senders[i % SIDE], NULL);
+	for (int i = 0; i < count * SIDE; i++) {
+		close(all[i / SIDE].ends[i % SIDE][1]);
+		pthread_join(all[i / SIDE].receivers[i % SIDE], NULL);
+	}
+	printf("messages %ld\nelapsed_ns %lld\n", messages, at_ns - start_ns);
+}
+
+enum { WORKING, WAITING, POSTED };
+
+struct worker {
+	pthread_t thread;
+	struct messenger *messenger;
+	int state;
+	long long posted_ns;
+};
+
+static struct messenger {
+	pthread_t thread;
+	struct worker *workers;
+	int count, calls;
+} *messengers;
+
+static void wait_while_equal(int *word, int value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_one(int *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void call(struct messenger *whom)
+{
+	__atomic_fetch_add(&whom->calls, 1, __ATOMIC_SEQ_CST);
+	wake_one(&whom->calls);
+}
+
+static void *post(void *argument)
+{
+	struct messenger *my = argument;
+
+	while (!is_over()) {
+		int calls = __atomic_load_n(&my->calls, __ATOMIC_SEQ_CST), found = 0;
+
+		for (struct worker *one = my->workers; one < my->workers + my->count; one++) {
+			if (__atomic_load_n(&one->state, __ATOMIC_SEQ_CST) != WAITING)
+				continue;
+			one->posted_ns = now_ns();
+			__atomic_store_n(&one->state, POSTED, __ATOMIC_SEQ_CST);
+			wake_one(&one->state);
+			found = 1;
+		}
+		if (!found)
+			wait_while_equal(&my->calls, calls);
+	}
+	return NULL;
+}
+
+static void *serve(void *argument)
+{
+	struct worker *my = argument;
+	long long at_ns;
+
+	for (;;) {
+		__atomic_store_n(&my->state, WAITING, __ATOMIC_SEQ_CST);
+		call(my->messenger);
+		while (__atomic_load_n(&my->state, __ATOMIC_SEQ_CST) == WAITING && !is_over())
+			wait_while_equal(&my->state, WAITING);
+		if (is_over())
+			return NULL;
+		at_ns = now_ns();
+		take(&second, at_ns - my->posted_ns);
+		sleep_until(at_ns + REQUEST_PAUSE_NS);
+		compute(REQUEST_LOOPS);
+		if (!is_over())
+			take(&first, now_ns() - at_ns);
+	}
+}
+
+static void requests(long long end_ns)
+{
+	int count = (cpus + MESSENGER_CPUS - 1) / MESSENGER_CPUS, each = CPU_WORKERS * cpus / count;
+	struct worker *workers = calloc(count * each, sizeof(*workers));
+	long long start_ns = now_ns(), at_ns;
+	int served;
+
+	messengers = calloc(count, sizeof(*messengers));
+	if (!workers || !messengers)
+		fail("memory");
+	for (int i = 0; i < count; i++) {
+		messengers[i] = (struct messenger){.workers = workers + i * each, .count = each};
+		start_thread(&messengers[i].thread, post, &messengers[i]);
+	}
+	for (int i = 0; i < count * each; i++) {
+		workers[i].messenger = &messengers[i / each];
+		start_thread(&workers[i].thread, serve, &workers[i]);
+	}
+	sleep_until(end_ns);
+	served = __atomic_load_n(&first.taken, __ATOMIC_RELAXED);
+	at_ns = now_ns();
+	__atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < count * each; i++) {
+		int waiting = WAITING;
+
+		__atomic_compare_exchange_n(&workers[i].state, &waiting, POSTED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		wake_one(&workers[i].state);
+	}
+	for (int i = 0; i < count * each; i++)
+		pthread_join(workers[i].thread, NULL);
+	for (int i = 0; i < count; i++) {
+		call(&messengers[i]);
+		pthread_join(messengers[i].thread, NULL);
+	}
+	printf("served %d\nelapsed_ns %lld\n", served, at_ns - start_ns);
+	tell(&first, "");
+	tell(&second, "wakeup_");
 }
 
 static const struct mode {
@@ -350,7 +575,8 @@ static const struct mode {
 	int beside_hogs;
 } modes[] = {
 	{"throughput", throughput, 0}, {"wakeup", wakeup, 1}, {"burst", burst, 1}, {"deadlines", deadlines, 1},
-	{"pipe", pipes, 1},	       {"futex", futexes, 1}, {"launch", launch, 1},
+	{"pipe", pipes, 1},	       {"futex", futexes, 1}, {"launch", launch, 1}, {"messaging", messaging, 0},
+	{"requests", requests, 0},
 };
 
 static void start_hogs(pid_t *hogs)
@@ -370,7 +596,8 @@ static void run(const struct mode *mode, double seconds)
 
 	if (mode->beside_hogs)
 		start_hogs(hogs);
-	memset(samples, 1, sizeof(samples));	/* after the forks: no page faults later */
+	memset(first.values, 1, sizeof(first.values));	/* after the forks: no page faults later */
+	memset(second.values, 1, sizeof(second.values));
 	mode->run(now_ns() + (long long)(seconds * 1e9));
 	for (int i = 0; mode->beside_hogs && i < cpus; i++) {
 		kill(hogs[i], SIGKILL);
@@ -392,7 +619,9 @@ int main(int count, char **words)
 			run(&modes[i], seconds);
 			return 0;
 		}
-	fprintf(stderr, "usage: scale throughput|wakeup|burst|deadlines|pipe|futex|launch SECONDS (at most %d)\n",
-		LONGEST_S);
+	fprintf(stderr, "usage: scale ");
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		fprintf(stderr, "%s%s", i ? "|" : "", modes[i].name);
+	fprintf(stderr, " SECONDS (at most %d)\n", LONGEST_S);
 	return 1;
 }

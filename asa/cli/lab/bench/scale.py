@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab bench scale`: latency and throughput of schedulers against core counts, in the lab; writes docs/scale.md."""
+"""`asa lab bench scale`: latency and throughput of schedulers on several machines, in the lab; writes docs/scale.md."""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.goals import Host
     from calibration.scale.benchmark import Options, Result
+    from scenarios.lab.machines import Machine
 
 _FEWEST_FOR_A_DOCUMENT = 3  # turns: an interval of two is wider than what it is of
 _MOST_TURNS = 100
@@ -21,31 +22,58 @@ _SHORTEST_S, _LONGEST_S = 0.2, 60.0  # the program's own limit
 
 def register(benches: "Commands") -> None:
     """Add the parser."""
-    scale = benches.add_parser("scale", help="schedulers against core counts (in the lab)")
-    scale.add_argument("--cpus", type=_cpus, metavar="N,...", help="of the guests (default: 2,4,8,12)")
+    scale = benches.add_parser("scale", help="schedulers against numbers of CPUs, on machines of the lab")
+    scale.add_argument("--cpus", type=_cpus, default=(), metavar="N,...", help="guests of so many CPUs alike")
+    scale.add_argument("--machine", default="", metavar="NAME,...", help="guests of the lab's machines, or of files")
+    scale.add_argument(
+        "--tick",
+        type=int,
+        choices=(250, 1000),
+        help="of their kernels, in Hz (default: 1000; without --cpus and --machine: 2, 4, 8, 12, 16 CPUs and "
+        "laptop-hybrid at 1000, and 2, 4, 8 CPUs at 250)",
+    )
     scale.add_argument(
         "--scheduler", type=_names, default=(), metavar="NAME,...", help="these alone (default: all that are installed)"
     )
     scale.add_argument(
         "--repeat",
         type=bounds.number(1, _MOST_TURNS),
-        default=5,
+        default=2,
         metavar="N",
-        help="turns of each scheduler in each guest (default: 5)",
+        help="how often each scheduler is brought into force in each guest (default: 2)",
+    )
+    scale.add_argument(
+        "--plays",
+        type=bounds.number(1, _MOST_TURNS),
+        default=2,
+        metavar="N",
+        help="how often it plays all modes then (default: 2)",
     )
     scale.add_argument(
         "--seconds",
         type=bounds.time(_SHORTEST_S, _LONGEST_S),
-        default=2.0,
+        default=0.5,
         metavar="S",
-        help="of each of 7 modes (default: 2)",
+        help="of each of 9 modes (default: 0.5)",
+    )
+    scale.add_argument(
+        "--at-once", type=bounds.number(1, _MOST_TURNS), default=2, metavar="N", help="guests (default: 2)"
     )
     scale.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
         help="document to write, its picture (.svg) and its gauges for Prometheus (.prom) beside it (default: "
-        f"docs/scale.md, by a run of all core counts and schedulers with {_FEWEST_FOR_A_DOCUMENT} turns or more)",
+        f"docs/scale.md, by a run of all guests and schedulers with {_FEWEST_FOR_A_DOCUMENT} plays or more)",
+    )
+    scale.add_argument(
+        "--before", type=Path, metavar="FILE", help="gauges of the serial clock (default: docs/scale-serial.prom)"
+    )
+    scale.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="where a whole run's records are kept, for `asa lab evaluate outside` (default: the package's)",
     )
     scale.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scale.set_defaults(run=run)
@@ -56,16 +84,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     from asa import paths
     from calibration.goals import Host
-    from calibration.scale.benchmark import CPUS, Options, measure
+    from calibration.scale.benchmark import Options, forget, measure, planned
 
     options = Options(
-        cpus=arguments.cpus or CPUS,
+        machines=_machines(arguments) or planned(),
         schedulers=arguments.scheduler,
         repeats=arguments.repeat,
+        plays=arguments.plays,
         seconds=arguments.seconds,
+        at_once=arguments.at_once,
     )
     out = arguments.out
-    whole = options.cpus == CPUS and not options.schedulers and options.repeats >= _FEWEST_FOR_A_DOCUMENT
+    plays = options.repeats * options.plays
+    whole = options.machines == planned() and not options.schedulers and plays >= _FEWEST_FOR_A_DOCUMENT
     if out is None and whole:
         out = Path("docs/scale.md")
     if out is not None:
@@ -75,9 +106,36 @@ def run(arguments: argparse.Namespace) -> int:
     with bench_output.progress() as tell:
         result = measure(options, paths.default(), tell)
     if out is not None:
-        _write(result, machine, out)
+        _write(result, machine, out, arguments.before or out.with_name("scale-serial.prom"))
+    if whole or arguments.keep is not None:
+        _keep(result, arguments.keep)
+    if not result.troubles:
+        forget(paths.default())
     _print(result, as_json=arguments.json)
     return 0
+
+
+def _machines(arguments: argparse.Namespace) -> "tuple[Machine, ...]":
+    """Those that were asked for; none where none was. Raises InputError."""
+    from calibration.scale.benchmark import planned, ticking
+    from calibration.scale.samples import USUAL_HZ
+    from scenarios.lab import machines
+
+    found = [*map(machines.alike, arguments.cpus), *(machines.find(arguments.machine) if arguments.machine else ())]
+    if not found and arguments.tick is None:
+        return ()
+    tick = arguments.tick or USUAL_HZ
+    return tuple(ticking(one, tick) for one in found) or tuple(one for one in planned() if one.tick_hz == tick)
+
+
+def _keep(result: "Result", folder: Path | None) -> None:
+    import calibration
+    from calibration.scale.samples import write
+
+    place = folder or Path(calibration.__file__).parent / "results" / "scale"
+    place.mkdir(parents=True, exist_ok=True)
+    for found in result.found:
+        write(found, place / f"{found.under.machine}-{found.under.tick_hz}.json")
 
 
 def _files(out: Path) -> tuple[Path, Path, Path]:
@@ -85,18 +143,19 @@ def _files(out: Path) -> tuple[Path, Path, Path]:
     return out, out.with_suffix(".svg"), out.with_suffix(".prom")
 
 
-def _write(result: "Result", machine: "Host", out: Path) -> None:
+def _write(result: "Result", machine: "Host", out: Path, serial: Path) -> None:
     from asa.core.errors import AsaError
     from calibration.scale.figures import figures
     from calibration.scale.plot import picture
-    from calibration.scale.report import document, prometheus
+    from calibration.scale.report import document, kept_before, prometheus
 
     made = figures(result.found)
     _, image, gauges = _files(out)
+    before = kept_before(serial) if serial.exists() else {}
     try:
         bench_output.put(image, picture(made))
         bench_output.put(gauges, prometheus(made))
-        bench_output.put(out, document(result, machine, image=image.name, gauges=gauges.name))
+        bench_output.put(out, document(result, machine, image=image.name, gauges=gauges.name, before=before))
     except OSError as error:
         raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
     print(f"wrote {out}", file=sys.stderr)
@@ -111,24 +170,27 @@ def _print(result: "Result", *, as_json: bool) -> None:
         print(f"asa: {text}", file=sys.stderr)
     made = figures(result.found)
     if not as_json:
-        bench_output.table(("metric", "cpus", "scheduler", "value", ""), [cells(figure) for figure in made])
+        bench_output.table(("metric", "guest", "scheduler", "value", ""), [cells(figure) for figure in made])
     for figure in made:
         print(line(figure))
     print(failures_as_json(result))
 
 
 def _command(arguments: argparse.Namespace, options: "Options") -> str:
-    words = ["asa", "lab", "bench", "scale", "--cpus", ",".join(map(str, options.cpus))]
+    words = ["asa", "lab", "bench", "scale"]
+    words += ["--cpus", ",".join(map(str, arguments.cpus))] if arguments.cpus else []
+    words += ["--machine", arguments.machine] if arguments.machine else []
+    words += ["--tick", str(arguments.tick)] if arguments.tick else []
     words += ["--scheduler", ",".join(options.schedulers)] if options.schedulers else []
-    words += ["--repeat", str(options.repeats), "--seconds", f"{options.seconds:g}"]
+    words += ["--repeat", str(options.repeats), "--plays", str(options.plays), "--seconds", f"{options.seconds:g}"]
     words += ["--out", str(arguments.out)] if arguments.out is not None else []
     return " ".join(words)
 
 
 def _cpus(text: str) -> tuple[int, ...]:
     values = tuple(int(word) for word in text.split(","))
-    if len(set(values)) < len(values) or not all(1 <= value <= 16 for value in values):
-        raise argparse.ArgumentTypeError(f"{text} is not a list of different numbers from 1 to 16")
+    if len(set(values)) < len(values) or not all(1 <= value <= 64 for value in values):
+        raise argparse.ArgumentTypeError(f"{text} is not a list of different numbers from 1 to 64")
     return values
 
 
