@@ -69,6 +69,9 @@ __all__ = [  # what a table is made of is found here too
 NAME = "table.yaml"
 """Of a machine's own table, in the folder of the agent's state."""
 
+EVIDENCE = "evidence.yaml"
+"""Published figures, which lie beside the shipped tables and are none."""
+
 _OWN = "the kernel's own: on battery saver it comes before those that are not for it"
 _HASH_DIGITS = 64
 _LEAST_DIGITS = 12  # of a hash, to name a file by
@@ -324,13 +327,18 @@ def own(places: paths.Places) -> Path:
     return _everybodys() if places.shared is not None and os.geteuid() == 0 else places.state / NAME
 
 
+def shipped(folder: Path) -> list[Path]:
+    """The tables in `folder`, by name."""
+    return [path for path in sorted(folder.glob("*.yaml")) if path.name != EVIDENCE]
+
+
 def choose(folder: Path, here: host.Facts) -> Path:
     """The table in `folder` whose machine is nearest to `here`, else `default.yaml`.
 
     Raises InputError for a damaged table, also when another one would have been chosen: it would surprise later.
     """
-    shipped = ((read(path).machine, path) for path in sorted(folder.glob("*.yaml")))
-    return fingerprint.nearest(shipped, here) or folder / "default.yaml"
+    tables = ((read(path).machine, path) for path in shipped(folder))
+    return fingerprint.nearest(tables, here) or folder / "default.yaml"
 
 
 def _is_there(path: Path) -> bool:

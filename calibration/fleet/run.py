@@ -22,6 +22,7 @@ import msgspec
 from asa import paths, wire
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
+from asa.decide.table import shipped as shipped_tables
 from calibration.controllers import agent as controllers_agent
 from calibration.controllers import columns as controllers
 from calibration.controllers.columns import Given
@@ -311,7 +312,7 @@ def _content(files: Mapping[str, Path], machine: Machine) -> bytes:
 def _shipped(*, given_model: bool) -> dict[str, str]:
     """What the agent has behind or instead of what it is given, by hashes."""
     tables = hashlib.sha256()
-    for path in sorted(paths.mapping_tables().glob("*.yaml")):
+    for path in shipped_tables(paths.mapping_tables()):
         tables.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     model = {} if given_model else {"shipped_model": hashlib.sha256(paths.base_model().read_bytes()).hexdigest()}
     return {_SHIPPED: tables.hexdigest(), **model}

@@ -51,7 +51,7 @@ def test_all_that_is_learnt_from_was_recorded_with_ebpf():
 
 def test_every_class_has_a_ranking_in_every_table():
     classes = artefact.load(paths.base_model()).header.classes
-    for path in sorted(paths.mapping_tables().glob("*.yaml")):
+    for path in table.shipped(paths.mapping_tables()):
         modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
         mapping = table.load(path, modes)
         assert [name for name in classes if not mapping.ranking(name)] == [], path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab evaluate`: what benchmark, recognition, voting and agent are worth, by kept results and recordings."""
+"""`asa lab evaluate`: what benchmark, recognition, voting, agent and lab are worth, by kept results and recordings."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.extras import need
-from asa.cli.lab import evaluate_fleet, evaluate_model, evaluate_voting
+from asa.cli.lab import evaluate_fleet, evaluate_model, evaluate_outside, evaluate_voting
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _TEXT = """\
 Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
 is none and one where there is, and whether results and recordings are complete; `model` says what recognition is
-worth on what it has not learnt from, `voting` what the filters after it are, and `fleet` what the agent is worth
-beside single schedulers and other rules.
+worth on what it has not learnt from, `voting` what the filters after it are, `fleet` what the agent is worth beside
+single schedulers and other rules, and `outside` whether the lab agrees with published figures.
 """
 _MORE = """\
 exit status:
@@ -59,6 +59,7 @@ def register(commands: "Commands") -> None:
     evaluate_model.register(actions)
     evaluate_voting.register(actions)
     evaluate_fleet.register(actions)
+    evaluate_outside.register(actions)
 
 
 def _scenarios(arguments: argparse.Namespace) -> int:
