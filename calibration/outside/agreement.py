@@ -111,7 +111,8 @@ def tau_b(one: Floats, others: Floats) -> Floats:
     ours = np.sign(one[first] - one[second])
     theirs = np.sign(others[:, first] - others[:, second])
     size = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1))
-    return np.divide(theirs @ ours, size, out=np.full(len(others), np.nan), where=size > 0.0)
+    found: Floats = np.divide(theirs @ ours, size, out=np.full(len(others), np.nan), where=size > 0.0)
+    return found
 
 
 def _one(row: Row, at: At, guests: Sequence[Found]) -> Agreement | None:

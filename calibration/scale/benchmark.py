@@ -23,9 +23,10 @@ from calibration import programs
 from calibration.scale import samples as scale_samples
 from calibration.scale.samples import USUAL_HZ, Found, Mode
 from scenarios import guests
-from scenarios.guests import AtWork, Boot
+from scenarios.guests import AtWork
 from scenarios.lab import guest, machines
-from scenarios.lab.guest import GuestResult, Lab
+from scenarios.lab.emulator import Clock
+from scenarios.lab.guest import Guest, GuestResult, Lab
 from scenarios.lab.machines import Machine
 
 Tell = Callable[[str, float], None]
@@ -102,7 +103,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     wanted = usable(Portfolio.load(paths.manifest(), places.schedulers), options.schedulers)
     tell("the lab is made ready", 0.0)
     ticks: list[int] = sorted({one.tick_hz for one in options.machines})
-    labs = {tick: guest.ready(places.cache, lambda line: tell(line, 0.0), tick_hz=tick) for tick in ticks}
+    labs = {tick: guest.ready(places.cache, lambda line: tell(line, 0.0), measuring=True) for tick in ticks}
     version = ".".join(map(str, labs[ticks[0]].emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
     with _Guests(labs, wanted, options, places.state / "bench-scale", tell) as running:
@@ -135,7 +136,7 @@ class _Guests(guests.Loop[Machine]):
     def __init__(self, labs: dict[int, Lab], wanted: Sequence[str], options: Options, out: Path, tell: Tell) -> None:
         super().__init__()
         self.troubles: dict[str, str] = {}
-        self._boots: dict[str, Boot] = {_key(one): guests.booter(labs[one.tick_hz], one) for one in options.machines}
+        self._labs = labs
         self._wanted = wanted
         self._options = options
         self._out = out
@@ -163,7 +164,17 @@ class _Guests(guests.Loop[Machine]):
         played_s = options.plays * len(Mode) * options.seconds * _SLOWEST
         limit_s = _LIMIT_S + len(self._wanted) * options.repeats * (_TURN_LIMIT_S + played_s)
         self._say(work, "the guest boots")
-        return AtWork(guest=self._boots[_key(work)](command, out, limit_s), work=work, out=out)
+        lab = self._labs[work.tick_hz]
+        started = Guest.start(
+            command,
+            kernel=lab.kernel,
+            emulator=lab.emulator,
+            out=out,
+            clock=Clock.PARALLEL,
+            limit_s=limit_s,
+            machine=work,
+        )
+        return AtWork(guest=started, work=work, out=out)
 
     def _hear(self, one: AtWork[Machine], line: str) -> None:
         self._turns += _TURN.search(line) is not None
