@@ -7,6 +7,7 @@ nothing: `calibration.scale.figures`.
 """
 
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
