@@ -42,7 +42,8 @@ def test_a_turn_whose_scheduler_ends_counts_for_nothing_and_is_named(monkeypatch
     monkeypatch.setattr(scale_guest, "mode_run", one_that_kills)
     places = paths.default()
     with Forcing(places, owners=[OWNER]) as forcing:
-        found = scale_guest.measure(forcing, Path("not run"), [SIMPLE, "eevdf"], 1, 1.0)
+        plan = scale_guest.Plan(schedulers=[SIMPLE, "eevdf"])
+        found = scale_guest.measure(forcing, Path("/proc/self/exe"), plan, None, lambda _found: None)
     assert len(killed) == 1
     assert [turn.scheduler for turn in found.turns] == ["eevdf"]
     assert set(found.turns[0].readings) == set(Mode)

@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import re
+from contextlib import contextmanager
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -17,22 +18,30 @@ from asa.cli.lab.bench import scale as bench_scale
 from asa.core.errors import AsaError
 from calibration.goals import Host
 from calibration.scale import benchmark as scale
+from calibration.scale import guest as scale_guest
 from calibration.scale.benchmark import Options, Result, usable
 from calibration.scale.figures import better, differs, figures, mean
+from calibration.scale.guest import Plan
 from calibration.scale.plot import picture
-from calibration.scale.report import as_json, cells, document, failures_as_json, prometheus, warnings
+from calibration.scale.report import as_json, cells, document, failures_as_json, kept_before, prometheus, warnings
 from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
+from scenarios.conditions import Conditions
+from scenarios.lab import machines
 
 MS = 1_000_000
+BEFORE = {("asa_scale_wakeup_p99_seconds", "scx_a", 2): 0.007}
 MACHINE = Host(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa lab bench scale")
 
 
 def turn(scheduler, number, wakeup_ms, jobs=200, missed=0):
     late = {"samples": 500, "p50_ns": MS, "p99_ns": round(wakeup_ms * MS), "worst_ns": 90 * MS}
+    late |= {"late_p50_ns": 3 * MS, "late_p99_ns": 4 * MS, "wakeup_p99_ns": 5 * MS}
     readings = dict.fromkeys(Mode, late)
     readings |= {
         Mode.THROUGHPUT: {"jobs": jobs, "elapsed_ns": 2_000 * MS},
         Mode.DEADLINES: {"periods": 240, "missed": missed},
+        Mode.MESSAGING: {"messages": 5_000, "elapsed_ns": 500 * MS},
+        Mode.REQUESTS: late | {"served": 300, "elapsed_ns": 500 * MS},
     }
     return Turn(scheduler=scheduler, round=number, readings=readings)
 
@@ -41,6 +50,9 @@ def found(cpus=4, **changes):
     whole = {
         "kernel": "6.18",
         "cpus": cpus,
+        "under": Conditions(clock="parallel", tick_hz=1000, machine=f"alike-{cpus}"),
+        "program": "a hash",
+        "seconds": 1.0,
         "versions": {"eevdf": "6.18", "scx_a": "1.0"},
         "turns": (
             *(turn("scx_a", number, late, missed=24) for number, late in enumerate((1.0, 2.0, 3.0), 1)),
@@ -52,7 +64,7 @@ def found(cpus=4, **changes):
 
 
 def result(*guests, troubles=()):
-    options = Options(repeats=3)
+    options = Options(repeats=3, machines=())
     return Result(began_s=0.0, options=options, emulator="QEMU 10.0", found=list(guests), troubles=list(troubles))
 
 
@@ -70,6 +82,10 @@ def test_figures_are_what_a_hand_makes_of_the_turns():
     assert made["throughput", 4, "scx_a"].value == pytest.approx(100.0)
     assert made["deadlines_missed", 4, "scx_a"].value == pytest.approx(0.1)
     assert made["deadlines_missed", 4, "eevdf"].value == 0.0
+    assert made["late_p99", 4, "scx_a"].value == pytest.approx(0.004)
+    assert made["messages", 4, "scx_a"].value == pytest.approx(10_000.0)
+    assert made["requests", 4, "scx_a"].value == pytest.approx(600.0)
+    assert made["request_wakeup_p99", 4, "scx_a"].value == pytest.approx(0.005)
 
 
 def test_the_interval_is_students():
@@ -103,18 +119,20 @@ def test_schedulers_differ_when_their_intervals_lie_apart_and_the_metric_says_wh
 
 
 def test_the_document_has_each_metric_and_marks_what_differs():
-    text = document(result(found(2), found(4)), MACHINE, image="x.svg", gauges="x.prom")
+    text = document(result(found(2), found(4)), MACHINE, image="x.svg", gauges="x.prom", before=BEFORE)
     assert all(f"## {metric.name}, {metric.unit}" in text for metric in METRICS)
     assert "| scx_a | **2.00 ± 2.48** | **2.00 ± 2.48** |" in text
     assert "| scx_a | _10.0 ± 0.0_ | _10.0 ± 0.0_ |" in text
     assert "| eevdf | 20.0 ± 2.5 | 20.0 ± 2.5 |" in text
-    assert "![Each metric against the core count](x.svg)" in text
+    assert "![Each metric in each guest](x.svg)" in text
     assert "[x.prom](x.prom)" in text
     assert "Doubtful" not in text
+    assert "Before:\n\n| scheduler | 2 CPUs |\n|---|---:|\n| scx_a | 7.00 |\n" in text.partition("## late_p99, ms")[2]
+    assert text.count("Before:\n") == 1
     troubled = result(found(2, turns=(), troubles=("round 1: scx_a: it fell",)))
     assert warnings(troubled) == ["2 CPUs: round 1: scx_a: it fell"]
     assert warnings(result(found(2), troubles=("8 CPUs: no boot",))) == ["8 CPUs: no boot"]
-    text = document(troubled, MACHINE, image="x.svg", gauges="x.prom")
+    text = document(troubled, MACHINE, image="x.svg", gauges="x.prom", before=BEFORE)
     assert "**Doubtful**: 2 CPUs: round 1: scx_a: it fell." in text
     assert "| scx_a | unknown |" in text
 
@@ -154,13 +172,21 @@ def exposition(text):
     return families
 
 
+def labels(cpus, scheduler):
+    return (f'cpus="{cpus}"', f'guest="{cpus} CPUs"', f'scheduler="{scheduler}"')
+
+
 def test_the_gauges_are_prometheus_text_in_base_units():
     families = exposition(prometheus(figures([found(2), found(4)])))
     assert len(families) == 2 * len(METRICS)
-    assert families["asa_scale_wakeup_p99_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.002)
-    assert families["asa_scale_wakeup_p99_error_seconds"]['cpus="4"', 'scheduler="scx_a"'] == pytest.approx(0.00248414)
-    assert families["asa_scale_throughput_jobs_per_second"]['cpus="2"', 'scheduler="eevdf"'] == 100.0
-    assert families["asa_scale_deadlines_missed_ratio"]['cpus="2"', 'scheduler="scx_a"'] == pytest.approx(0.1)
+    assert families["asa_scale_wakeup_p99_seconds"][labels(4, "scx_a")] == pytest.approx(0.002)
+    assert families["asa_scale_wakeup_p99_error_seconds"][
+        'cpus="4"', 'guest="4 CPUs"', 'scheduler="scx_a"'
+    ] == pytest.approx(0.00248414)
+    assert families["asa_scale_throughput_jobs_per_second"][labels(2, "eevdf")] == 100.0
+    assert families["asa_scale_deadlines_missed_ratio"][
+        'cpus="2"', 'guest="2 CPUs"', 'scheduler="scx_a"'
+    ] == pytest.approx(0.1)
     one = exposition(prometheus(figures([found(turns=(turn("eevdf", 1, 5.0),))])))
     assert not [name for name in one if "_error_" in name]  # of one turn there is none
     assert prometheus(figures([found(turns=())])) == ""
@@ -188,20 +214,126 @@ def test_records_survive_their_file(tmp_path):
         read(path)
 
 
-def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, monkeypatch):
-    def guest(lab, cpus, *_):
-        if cpus == 4:
-            raise AsaError("no boot")
-        return found(cpus)
+def test_a_guest_is_named_by_what_it_is():
+    assert found(8).label == "8 CPUs"
+    assert found(8, under=Conditions(clock="parallel", tick_hz=250, machine="alike-8")).label == "8 CPUs, 250 Hz"
+    hybrid = found(8, under=Conditions(clock="parallel", tick_hz=1000, machine="laptop-hybrid"))
+    assert (hybrid.label, hybrid.alike) == ("laptop-hybrid", False)
+    line = json.loads(as_json(figures([hybrid])[0]))
+    assert (line["name"], line["guest"]) == ("scale_throughput_jobs_per_s_eevdf_laptop_hybrid", "laptop-hybrid")
+
+
+def test_the_page_does_not_mix_clocks():
+    serial = found(2, under=Conditions())
+    with pytest.raises(AsaError, match="was measured under clock parallel"):
+        document(result(serial, found(4)), MACHINE, image="x.svg", gauges="x.prom", before={})
+
+
+def test_kept_gauges_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / "old.prom"
+    path.write_text('# HELP a B.\nasa_scale_wakeup_p99_seconds{scheduler="scx_a",cpus="2"} 0.007\n')
+    assert kept_before(path) == BEFORE
+    with pytest.raises(AsaError, match="no gauges of an earlier run"):
+        kept_before(tmp_path / "none.prom")
+
+
+class Played:
+    """A guest that has ended at once; it left a record, or nothing."""
+
+    def __init__(self, command, out, record, code):
+        self._code = code
+        if record is not None:
+            write(record, out / "turns.json")
+        self.command = command
+
+    def poll(self):
+        return SimpleNamespace(exit_code=self._code)
+
+    def output(self):
+        return (["round 1 of 1: eevdf"], ["its last word"])
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def lab(monkeypatch):
+    """Guests of 4 CPUs fail; gives the machines that were started."""
+    started = []
+
+    def start(command, *, out, machine, **_):
+        started.append((machine.name, machine.tick_hz))
+        fails = machine.cpus == 4
+        return Played(command, out, None if fails else found(machine.cpus), 1 if fails else 0)
 
     emulator = SimpleNamespace(version=(10, 0))
-    monkeypatch.setattr(scale.guest, "ready", lambda *_, **_options: SimpleNamespace(emulator=emulator))
-    monkeypatch.setattr(scale, "_in_guest", guest)
-    made = scale.measure(Options(cpus=(2, 4, 8)), paths.Places(cache=tmp_path, state=tmp_path), lambda *_: None)
+    monkeypatch.setattr(scale.guest, "ready", lambda *_, **__: SimpleNamespace(emulator=emulator, kernel=None))
+    monkeypatch.setattr(scale.Guest, "start", start)
+    monkeypatch.setattr(scale, "build", lambda folder: folder / "scale")
+    return started
+
+
+def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, lab):
+    places = paths.Places(cache=tmp_path, state=tmp_path)
+    options = Options(machines=tuple(machines.alike(cpus) for cpus in (2, 4, 8)), at_once=2)
+    made = scale.measure(options, places, lambda *_: None)
     assert [one.cpus for one in made.found] == [2, 8]
-    assert made.troubles == ["4 CPUs: no boot"]
-    with pytest.raises(AsaError, match="4 CPUs: no boot"):
-        scale.measure(Options(cpus=(4,)), paths.Places(cache=tmp_path, state=tmp_path), lambda *_: None)
+    (trouble,) = made.troubles
+    assert trouble.startswith("alike-4, 1000 Hz: the guest's part ended with code 1: 'its last word'")
+    assert lab == [("alike-8", 1000), ("alike-4", 1000), ("alike-2", 1000)]
+    scale.forget(places)
+    assert not (tmp_path / "bench-scale").exists()
+    with pytest.raises(AsaError, match="its last word"):
+        scale.measure(Options(machines=(machines.alike(4),)), places, lambda *_: None)
+
+
+def test_the_whole_run_has_all_guests_and_fewer_at_the_second_tick():
+    names = [(one.name, one.tick_hz) for one in scale.planned()]
+    assert names[:6] == [*((f"alike-{cpus}", 1000) for cpus in (2, 4, 8, 12, 16)), ("laptop-hybrid", 1000)]
+    assert names[6:] == [(f"alike-{cpus}", 250) for cpus in (2, 4, 8)]
+
+
+class NoForcing:
+    """Every scheduler comes into force, but those of `bad`."""
+
+    def __init__(self, bad=()):
+        self.bad = set(bad)
+        self.held = []
+
+    def version(self, scheduler):
+        return "1.0"
+
+    @contextmanager
+    def hold(self, scheduler):
+        self.held.append(str(scheduler))
+        if scheduler in self.bad:
+            raise AsaError("it fell")
+        yield lambda: None
+
+
+def test_an_interrupted_guest_goes_on_with_what_is_missing(tmp_path, monkeypatch):
+    program = tmp_path / "scale"
+    program.write_bytes(b"x")
+    monkeypatch.setattr(scale_guest, "mode_run", lambda *_: {})
+    monkeypatch.setattr(scale_guest, "_CALM_S", 0.0)
+    plan = Plan(schedulers=("eevdf", "scx_a"), repeats=2, plays=3, seconds=0.1)
+    kept = []
+    first = NoForcing(bad=("scx_a",))
+    begun = scale_guest.measure(first, program, plan, None, kept.append)
+    assert [(one.scheduler, one.round, one.play) for one in begun.turns] == [
+        ("eevdf", number, play) for number in (1, 2) for play in (1, 2, 3)
+    ]
+    assert len(begun.troubles) == 2
+    assert len(kept) == len(first.held) == 4
+    again = NoForcing()
+    whole = scale_guest.measure(again, program, plan, begun, kept.append)
+    assert again.held == ["scx_a", "scx_a"]
+    assert len(whole.turns) == 12
+    assert not whole.troubles
+    program.write_bytes(b"another program")
+    anew = NoForcing()
+    scale_guest.measure(anew, program, plan, whole, kept.append)
+    assert len(anew.held) == 4
 
 
 def test_schedulers_are_checked_before_a_guest_boots(tmp_path):
@@ -220,7 +352,7 @@ def test_schedulers_are_checked_before_a_guest_boots(tmp_path):
     "words",
     [
         ("--cpus", "2,2"),
-        ("--cpus", "17"),
+        ("--cpus", "65"),
         ("--cpus", "x"),
         ("--repeat", "0"),
         ("--seconds", "nan"),

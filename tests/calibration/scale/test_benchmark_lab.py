@@ -40,7 +40,7 @@ def test_two_schedulers_in_the_lab(tmp_path, monkeypatch, capsys):
     assert "Doubtful" not in text
     assert out.with_suffix(".svg").read_text().startswith("<svg ")
     assert 'asa_scale_wakeup_p99_seconds{scheduler="scx_simple",cpus="2"} ' in out.with_suffix(".prom").read_text()
-    assert "2 CPUs: round 1 of 1: scx_simple" in printed.err
+    assert "alike-2, 1000 Hz: round 1 of 1: scx_simple" in printed.err
 
 
 def test_a_document_that_cannot_be_written_is_said_before_a_guest_boots(tmp_path):

@@ -51,7 +51,7 @@ def test_each_mode_gives_all_of_its_metrics(program, mode):
         assert reading["p50_ns"] <= reading["p99_ns"] <= reading["worst_ns"]
 
 
-def test_wakeups_that_were_slept_through_count_each(program):
+def test_periods_that_were_slept_through_count_as_late_and_as_one_wakeup(program):
     command = [str(program), "wakeup", "3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         status = Path(f"/proc/{process.pid}/status")
@@ -64,8 +64,25 @@ def test_wakeups_that_were_slept_through_count_each(program):
         time.sleep(STALL_S)
         process.send_signal(signal.SIGCONT)
         reading = scale_guest.parsed(process.communicate(timeout=60)[0])
-    assert reading["samples"] > 1080  # of 1297: a probe that leaves out what it slept through has 865
-    assert reading["p99_ns"] > 0.9 * STALL_S * 1e9
+    assert reading["late_samples"] > 1080  # of 1298
+    assert reading["late_p99_ns"] > 0.9 * STALL_S * 1e9
+    slept = STALL_S * 1e9 / 2_311_000
+    assert reading["samples"] < reading["late_samples"] - 0.9 * slept
+    assert reading["worst_ns"] > 0.9 * STALL_S * 1e9
+    assert reading["p50_ns"] < 0.1 * STALL_S * 1e9
+
+
+def test_a_late_frame_makes_no_other_one_late(program):
+    command = [str(program), "deadlines", "3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        time.sleep(1.0)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(STALL_S)
+        process.send_signal(signal.SIGCONT)
+        reading = scale_guest.parsed(process.communicate(timeout=60)[0])
+    slept = 4 * STALL_S * 1e9 / 16_666_667
+    assert reading["periods"] < 4 * 3e9 / 16_666_667 - 0.8 * slept
+    assert reading["missed"] >= 4
 
 
 def test_hogs_end_with_a_program_that_is_killed(program):
