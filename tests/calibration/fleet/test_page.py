@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from fleet_runs import machine, result
 
-from asa.cli.lab import evaluate, evaluate_fleet
+from asa.cli.lab import evaluate
+from asa.cli.lab.evaluate import fleet as evaluate_fleet
 from asa.core.errors import AsaError
 from calibration.fleet import page as fleet_page
 from calibration.fleet.figures.goals import FleetFigure

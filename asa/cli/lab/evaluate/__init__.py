@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.extras import need
-from asa.cli.lab import evaluate_fleet, evaluate_model, evaluate_outside, evaluate_voting
+from asa.cli.lab.evaluate import fleet, model, outside, voting
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -56,10 +56,10 @@ def register(commands: "Commands") -> None:
     scenarios.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparisons (.svg, .png)")
     scenarios.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scenarios.set_defaults(run=_scenarios)
-    evaluate_model.register(actions)
-    evaluate_voting.register(actions)
-    evaluate_fleet.register(actions)
-    evaluate_outside.register(actions)
+    model.register(actions)
+    voting.register(actions)
+    fleet.register(actions)
+    outside.register(actions)
 
 
 def _scenarios(arguments: argparse.Namespace) -> int:

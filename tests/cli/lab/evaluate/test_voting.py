@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from asa.cli.lab import evaluate_voting
+from asa.cli.lab.evaluate import voting as evaluate_voting
 from asa.core.errors import AsaError, ModelError
 from calibration.voting import sweep as voting_sweep
 from calibration.voting.filters import Method
