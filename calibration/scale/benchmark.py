@@ -25,9 +25,8 @@ from calibration.scale import samples as scale_samples
 from calibration.scale.samples import USUAL_HZ, Found, Mode
 from scenarios import guests
 from scenarios.guests import AtWork
-from scenarios.lab import guest, machines
-from scenarios.lab.emulator import Clock
-from scenarios.lab.guest import Guest, GuestResult, Lab
+from scenarios.lab import machines
+from scenarios.lab.guest import GuestResult, Lab
 from scenarios.lab.machines import Machine
 
 Tell = Callable[[str, float], None]
@@ -103,9 +102,11 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     began_s = time.monotonic()
     wanted = usable(Portfolio.load(paths.manifest(), places.schedulers), options.schedulers)
     tell("the lab is made ready", 0.0)
-    ticks: list[int] = sorted({one.tick_hz for one in options.machines})
-    labs = {tick: guest.ready(places.cache, lambda line: tell(line, 0.0), measuring=True) for tick in ticks}
-    version = ".".join(map(str, labs[ticks[0]].emulator.version))
+    by_tick = {one.tick_hz: one for one in options.machines}
+    labs: dict[int, Lab] = {
+        tick: guests.ready(places.cache, lambda line: tell(line, 0.0), one) for tick, one in by_tick.items()
+    }
+    version = ".".join(map(str, next(iter(labs.values())).emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
     with _Guests(labs, wanted, options, places.state / "bench-scale", tell) as running:
         running.play()
@@ -165,17 +166,8 @@ class _Guests(guests.Loop[Machine]):
         played_s = options.plays * len(Mode) * options.seconds * _SLOWEST
         limit_s = _LIMIT_S + len(self._wanted) * options.repeats * (_TURN_LIMIT_S + played_s)
         self._say(work, "the guest boots")
-        lab = self._labs[work.tick_hz]
-        started = Guest.start(
-            command,
-            kernel=lab.kernel,
-            emulator=lab.emulator,
-            out=out,
-            clock=Clock.PARALLEL,
-            limit_s=limit_s,
-            machine=work,
-        )
-        return AtWork(guest=started, work=work, out=out)
+        boot = guests.booter(self._labs[work.tick_hz], work)
+        return AtWork(guest=boot(command, out, limit_s), work=work, out=out)
 
     def _hear(self, one: AtWork[Machine], line: str) -> None:
         self._turns += _TURN.search(line) is not None

@@ -261,14 +261,17 @@ def lab(monkeypatch):
     """Guests of 4 CPUs fail; gives the machines that were started."""
     started = []
 
-    def start(command, *, out, machine, **_):
-        started.append((machine.name, machine.tick_hz))
-        fails = machine.cpus == 4
-        return Played(command, out, None if fails else found(machine.cpus), 1 if fails else 0)
+    def booter(_lab, machine):
+        def boot(command, out, _limit_s):
+            started.append((machine.name, machine.tick_hz))
+            fails = machine.cpus == 4
+            return Played(command, out, None if fails else found(machine.cpus), 1 if fails else 0)
+
+        return boot
 
     emulator = SimpleNamespace(version=(10, 0))
-    monkeypatch.setattr(scale.guest, "ready", lambda *_, **__: SimpleNamespace(emulator=emulator, kernel=None))
-    monkeypatch.setattr(scale.Guest, "start", start)
+    monkeypatch.setattr(scale.guests, "ready", lambda *_: SimpleNamespace(emulator=emulator, kernel=None))
+    monkeypatch.setattr(scale.guests, "booter", booter)
     monkeypatch.setattr(scale, "build", lambda folder: folder / "scale")
     return started
 
