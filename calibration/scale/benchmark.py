@@ -6,6 +6,7 @@ What a guest has recorded stays beside its folder until all are done: an interru
 nothing: `calibration.scale.figures`.
 """
 
+import hashlib
 import re
 import shutil
 import sys
@@ -144,7 +145,8 @@ class _Guests(guests.Loop[Machine]):
         self._out = out
         self._tell = tell
         self._turns = 0
-        self._queue.extend(reversed(options.machines))  # the largest first: none is waited for at the end alone
+        # the largest first: none is waited for at the end alone
+        self._queue.extend(one for one in reversed(options.machines) if not self._recorded(one))
 
     def play(self) -> None:
         """Until all have ended."""
@@ -153,6 +155,18 @@ class _Guests(guests.Loop[Machine]):
     def folder(self, machine: Machine) -> Path:
         """Of a guest."""
         return self._out / _key(machine)
+
+    def _recorded(self, machine: Machine) -> bool:
+        """Has an interrupted run recorded all of it?"""
+        folder = self.folder(machine)
+        try:
+            found = scale_samples.read(folder / _TURNS)
+        except AsaError:
+            return False
+        program = hashlib.sha256(build(folder).read_bytes()).hexdigest()
+        wanted = self._options.plays * self._options.repeats * len(self._wanted)
+        same = (program, self._options.seconds, guests.conditions(machine), set(self._wanted))
+        return len(found.turns) == wanted and same == (found.program, found.seconds, found.under, set(found.versions))
 
     def _start(self, work: Machine) -> AtWork[Machine]:
         out = self.folder(work)

@@ -2,6 +2,7 @@
 """Figures of the scale benchmark come out of hand-made turns as by hand; its texts are what their formats want."""
 
 import argparse
+import hashlib
 import json
 import math
 import re
@@ -288,6 +289,23 @@ def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, lab):
     assert not (tmp_path / "bench-scale").exists()
     with pytest.raises(AsaError, match="its last word"):
         scale.measure(Options(machines=(machines.alike(4),)), places, lambda *_: None)
+
+
+def test_a_guest_that_has_recorded_all_is_not_booted_again(tmp_path, lab, monkeypatch):
+    monkeypatch.setattr(scale, "usable", lambda *_: ("eevdf", "scx_a"))
+    monkeypatch.setattr(scale, "build", lambda folder: paths.manifest())
+    program = hashlib.sha256(paths.manifest().read_bytes()).hexdigest()
+    machine = machines.alike(8)
+    options = Options(machines=(machine,), repeats=3, plays=1, seconds=1.0)
+    folder = tmp_path / "bench-scale/alike-8-1000"
+    folder.mkdir(parents=True)
+    places = paths.Places(cache=tmp_path, state=tmp_path)
+    write(found(8, program=program, under=scale.guests.conditions(machine)), folder / "turns.json")
+    scale.measure(options, places, lambda *_: None)
+    assert not lab
+    write(found(8, program=program, under=Conditions()), folder / "turns.json")
+    scale.measure(options, places, lambda *_: None)
+    assert len(lab) == 1
 
 
 def test_the_whole_run_has_all_guests_and_fewer_at_the_second_tick():

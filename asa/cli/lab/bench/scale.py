@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write(result, machine, out, arguments.before or out.with_name("scale-serial.prom"))
     if whole or arguments.keep is not None:
         _keep(result, arguments.keep)
-    if not result.troubles:
+    if out is not None and not result.troubles:
         forget(paths.default())
     _print(result, as_json=arguments.json)
     return 0
