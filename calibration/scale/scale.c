@@ -48,7 +48,7 @@ enum {
 	STORM_JOBS = 4,		/* for each CPU */
 	STORM_PAUSE_NS = 50000000,
 	LAUNCH_PAUSE_NS = 10000000,
-	SETTLE_NS = 200000000,	/* hogs have been spread over the CPUs by then */
+	SETTLE_NS = 100000000,	/* hogs have been spread over the CPUs by then */
 	SIDE = 5,		/* senders, and receivers, of a group */
 	GROUP_CPUS = 2,		/* for each group: five threads a CPU */
 	MESSAGE_BYTES = 100,
