@@ -80,7 +80,7 @@ class Result:
     emulator: str
     found: list[Found] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)  # guests that gave nothing
-    took_s: float = 0.0
+    took_s: float | None = None  # None: it was not one run
 
 
 def build(folder: Path) -> Path:
@@ -122,6 +122,29 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
         raise AsaError("; ".join(result.troubles))
     result.took_s = time.monotonic() - began_s
     return result
+
+
+def of_kept(folder: Path) -> Result:
+    """What earlier runs recorded. Raises AsaError where they cannot be one run, or there are none."""
+    found = scale_samples.kept(folder)
+    for one in found:
+        if (one.program, one.seconds, set(one.versions)) != (
+            found[0].program,
+            found[0].seconds,
+            set(found[0].versions),
+        ):
+            raise AsaError(
+                f"{folder}: {one.label} and {found[0].label} were not measured alike; measure one of them anew"
+            )
+    turns = [turn for one in found for turn in one.turns]
+    options = Options(
+        machines=(),
+        repeats=max((turn.round for turn in turns), default=0),
+        plays=max((turn.play for turn in turns), default=0),
+        seconds=found[0].seconds,
+    )
+    began_s = max(path.stat().st_mtime for path in folder.glob("*.json"))
+    return Result(began_s=began_s, options=options, emulator="QEMU, emulation", found=found)
 
 
 def forget(places: paths.Places) -> None:

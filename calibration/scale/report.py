@@ -146,7 +146,8 @@ def document(result: Result, machine: Host, *, image: str, gauges: str, before: 
 def _when(result: Result, machine: Host) -> Iterator[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     options = result.options
-    yield f"- when: {when}, for {result.took_s / 60.0:.1f} minutes"
+    took = "" if result.took_s is None else f", for {result.took_s / 60.0:.1f} minutes"
+    yield f"- when: {when}{took}"
     yield f"- machine: {machine.cpu}, {machine.cpus} CPUs, Linux {machine.kernel}; {result.emulator}"
     yield f"- guests: {'; '.join(found.label for found in result.found)}"
     yield f"- Linux {', '.join(sorted({found.kernel for found in result.found}))}; clock {result.found[0].under.clock}"

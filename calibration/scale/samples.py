@@ -109,6 +109,14 @@ def read(path: Path) -> Found:
         raise AsaError(f"{path}: no samples of the scale benchmark: {error}") from error
 
 
+def kept(folder: Path) -> list[Found]:
+    """All records in a folder: the usual tick first, then CPUs alike before other machines. Raises AsaError."""
+    found = [read(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise AsaError(f"{folder}: no records of the scale benchmark; run `asa lab bench scale`, or name a folder")
+    return sorted(found, key=lambda one: (one.under.tick_hz != USUAL_HZ, not one.alike, one.cpus))
+
+
 def _seconds(key: str) -> Callable[[Reading], float | None]:
     return lambda reading: None if key not in reading else reading[key] / 1e9
 

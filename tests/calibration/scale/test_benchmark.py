@@ -308,6 +308,21 @@ def test_a_guest_that_has_recorded_all_is_not_booted_again(tmp_path, lab, monkey
     assert len(lab) == 1
 
 
+def test_a_page_is_made_of_kept_records(tmp_path, capsys):
+    write(found(4), tmp_path / "alike-4-1000.json")
+    write(found(2), tmp_path / "alike-2-1000.json")
+    parser = argparse.ArgumentParser()
+    bench_scale.register(parser.add_subparsers())
+    out = tmp_path / "scale.md"
+    arguments = parser.parse_args(["scale", "--from", str(tmp_path), "--out", str(out), "--json"])
+    assert arguments.run(arguments) == 0
+    assert "| scheduler | 2 CPUs | 4 CPUs |" in out.read_text()
+    assert "scale_wakeup_p99_ms_scx_a_4_cpus" in capsys.readouterr().out
+    write(found(8, seconds=2.0), tmp_path / "alike-8-1000.json")
+    with pytest.raises(AsaError, match="8 CPUs and 2 CPUs were not measured alike"):
+        arguments.run(arguments)
+
+
 def test_the_whole_run_has_all_guests_and_fewer_at_the_second_tick():
     names = [(one.name, one.tick_hz) for one in scale.planned()]
     assert names[:6] == [*((f"alike-{cpus}", 1000) for cpus in (2, 4, 8, 12, 16)), ("laptop-hybrid", 1000)]

@@ -75,6 +75,9 @@ def register(benches: "Commands") -> None:
         metavar="DIR",
         help="where a whole run's records are kept, for `asa lab evaluate outside` (default: the package's)",
     )
+    scale.add_argument(
+        "--from", dest="kept", type=Path, metavar="DIR", help="measure nothing; write --out of the records kept there"
+    )
     scale.add_argument("--json", action="store_true", help="the figures' JSON lines alone")
     scale.set_defaults(run=run)
 
@@ -86,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     from calibration.goals import Host
     from calibration.scale.benchmark import Options, forget, measure, planned
 
+    if arguments.kept is not None:
+        return _again(arguments)
     options = Options(
         machines=_machines(arguments) or planned(),
         schedulers=arguments.scheduler,
@@ -111,6 +116,22 @@ def run(arguments: argparse.Namespace) -> int:
         _keep(result, arguments.keep)
     if out is not None and not result.troubles:
         forget(paths.default())
+    _print(result, as_json=arguments.json)
+    return 0
+
+
+def _again(arguments: argparse.Namespace) -> int:
+    """Figures and document of kept records."""
+    from calibration.goals import Host
+    from calibration.scale.benchmark import of_kept
+
+    result = of_kept(arguments.kept)
+    out = arguments.out
+    if out is not None:
+        for path in _files(out):
+            bench_output.writable(path)
+        machine = Host.here(f"asa lab bench scale --from {arguments.kept} --out {out}")
+        _write(result, machine, out, arguments.before or out.with_name("scale-serial.prom"))
     _print(result, as_json=arguments.json)
     return 0
 

@@ -59,9 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     from calibration.goals import as_json
     from calibration.outside import agreement, page
     from calibration.outside.evidence import read
+    from calibration.scale.samples import kept
 
     evidence = read(arguments.evidence or paths.mapping_tables() / table.EVIDENCE)
-    found = _kept(arguments.folder or Path(calibration.__file__).parent / "results" / "scale")
+    found = kept(arguments.folder or Path(calibration.__file__).parent / "results" / "scale")
     agreements = agreement.compare(evidence, found)
     if arguments.page is not None:
         _write(arguments, evidence, agreement.usable(found), agreements)
@@ -75,16 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
     for figure in page.figures(agreements):
         print(as_json(figure, "sign", "what", "low", "high"))
     return 0
-
-
-def _kept(folder: Path) -> "list[Found]":
-    from asa.core.errors import AsaError
-    from calibration.scale.samples import read
-
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise AsaError(f"{folder}: no records of the scale benchmark; run `asa lab bench scale`, or name a folder")
-    return [read(path) for path in paths]
 
 
 def _write(
