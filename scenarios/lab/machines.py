@@ -121,11 +121,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return tuple(core.kind.speed_pct for core in self.cores for _ in core.cpus)
 
     @property
-    def watts(self) -> tuple[float, ...]:
-        """Of the core that a CPU belongs to, by Linux CPU."""
-        return tuple(core.kind.watts for core in self.cores for _ in core.cpus)
-
-    @property
     def caches(self) -> tuple[frozenset[int], ...]:
         """Linux CPUs that share a last-level cache, a set a cluster."""
         return tuple(

@@ -58,7 +58,6 @@ def test_a_machine_by_linux_cpus(tmp_path):
     machine = read(described(tmp_path))
     assert (machine.name, machine.cpus, machine.tick_hz) == ("mine", 7, 1000)
     assert machine.speeds == (100, 100, 100, 100, 50, 100, 100)
-    assert machine.watts == (10, 10, 10, 10, 2.5, 10, 10)
     assert [core.cpus for core in machine.cores] == [(0, 1), (2, 3), (4,), (5, 6)]
     assert machine.caches == (frozenset(range(5)), frozenset({5, 6}))
     facts = machine.facts

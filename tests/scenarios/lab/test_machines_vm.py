@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A described machine as guests see it: exactly these CPUs, threads, caches and speeds. What schedulers make of it."""
+
+import json
+import sys
+
+import machine_shown
+import pytest
+
+from asa import paths
+from scenarios.lab import guest, machines
+from scenarios.lab.emulator import Clock
+
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
+
+MIXED = """
+note: all that a machine may differ in
+memory_mb: 1536
+kinds:
+  fast: {speed_pct: 100, watts: 10}
+  slow: {speed_pct: 50, watts: 3}
+clusters:
+  - [{kind: fast, cores: 1, threads: 2}, {kind: slow, cores: 1}]
+  - [{kind: fast, cores: 1}]
+shared_pct: 60
+idle_watts: 3
+sources: [a test]
+"""
+FAST, SLOW = range(4), range(4, 8)  # of laptop-hybrid
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return guest.ready(paths.default().cache, print, measuring=True)
+
+
+def played(lab, machine, out, *words):
+    """What `machine_shown` writes."""
+    said = []
+    command = [sys.executable, "-P", machine_shown.__file__, words[0], str(out / "said.json"), *words[1:]]
+    result = guest.run(
+        command,
+        lab=lab,
+        out=out,
+        on_output=said.append,
+        machine=machine,
+        clock=Clock.PARALLEL,
+        limit_s=480,
+    )
+    assert result.exit_code == 0, said[-5:]
+    return json.loads((out / "said.json").read_text())
+
+
+def test_a_guest_is_what_its_file_describes(lab, tmp_path):
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED)
+    mixed = machines.read(path)
+    said = played(lab, mixed, tmp_path, "shown", "[[0, 2, 3], [0, 1, 2, 3]]")
+    assert said["possible"] == "0-3"  # no CPU that a scheduler would keep a place for
+    assert [cpu["siblings"] for cpu in said["cpus"]] == ["0-1", "0-1", "2", "3"]
+    assert [cpu["cache"] for cpu in said["cpus"]] == ["0-2", "0-2", "0-2", "3"]
+    assert len({cpu["core"] for cpu in said["cpus"]}) == len(mixed.cores)
+    alone, together = said["turns"]
+    full = alone[2]
+    assert [turns / full for turns in alone] == pytest.approx([1.0, 0.5, 1.0], rel=0.02)
+    assert [turns / full for turns in together] == pytest.approx([0.6, 0.6, 0.5, 1.0], rel=0.02)
+
+
+def shares(lab, out, cpus, *words):
+    """Of the time at work that these CPUs had under each scheduler."""
+    machine = machines.load("laptop-hybrid")
+    fastest = max(machine.speeds)
+    capacities = [str(1024 * speed // fastest) for speed in machine.speeds]
+    tasks, share, *commands = words
+    found = played(lab, machine, out, "placed", tasks, share, json.dumps(capacities), json.dumps(commands))
+    return [sum(one[cpu] for cpu in some) / sum(one) for one, some in zip(found, cpus, strict=True)]
+
+
+def test_bpflands_primary_domain_is_of_the_right_cores(lab, tmp_path):
+    """Two tasks that never sleep: fewer than there are cores of either kind."""
+    bpfland = [str(paths.default().schedulers / "scx_bpfland"), "--primary-domain"]
+    found = shares(lab, tmp_path, (FAST, SLOW), "2", "1.0", [*bpfland, "performance"], [*bpfland, "powersave"])
+    assert min(found) >= 0.85
+
+
+def test_lavds_compaction_keeps_little_work_on_the_right_cores(lab, tmp_path):
+    lavd = str(paths.default().schedulers / "scx_lavd")
+    found = shares(lab, tmp_path, (SLOW, FAST), "2", "0.2", [lavd, "--powersave"], [lavd, "--performance"])
+    assert min(found) >= 0.85

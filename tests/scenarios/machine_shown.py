@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Played in a guest: what it shows of its CPUs, how fast each counts, and on which a scheduler leaves work.
+
+`python machine_shown.py shown|placed OUT ...`; writes JSON to OUT. See `main`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+CPU = Path("/sys/devices/system/cpu")
+STATE = Path("/sys/kernel/sched_ext/state")
+COUNT_S = 1.0
+SETTLE_S, WATCH_S = 2.0, 2.0
+LOAD_S = 200.0  # scx_lavd took more than 60 s of an emulated CPU to load
+
+
+def word(path):
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def facts():
+    found = [
+        {
+            "core": f"{word(cpu / 'topology/physical_package_id')}-{word(cpu / 'topology/core_id')}",
+            "siblings": word(cpu / "topology/thread_siblings_list"),
+            "cache": word(cpu / "cache/index3/shared_cpu_list"),
+            "capacity": word(cpu / "cpu_capacity"),
+            "max_khz": word(cpu / "cpufreq/cpuinfo_max_freq"),
+        }
+        for cpu in (CPU / f"cpu{number}" for number in range(os.cpu_count()))
+    ]
+    return {
+        "possible": word(CPU / "possible"),
+        "itmt": word(Path("/proc/sys/kernel/sched_itmt_enabled")),
+        "cpus": found,
+    }
+
+
+def count(cpu, begin_s):
+    """Turns of an empty loop in COUNT_S from a moment on."""
+    os.sched_setaffinity(0, {cpu})
+    while time.monotonic() < begin_s:
+        pass
+    turns = 0
+    while time.monotonic() < begin_s + COUNT_S:
+        for _ in range(500):
+            pass
+        turns += 1
+    return turns
+
+
+def speeds(groups):
+    """Of each group of CPUs, counted at the same time."""
+    found = []
+    for group in groups:
+        begin_s = time.monotonic() + 0.5
+        pipes = []
+        for cpu in group:
+            ours, theirs = os.pipe()
+            if os.fork() == 0:
+                os.write(theirs, str(count(cpu, begin_s)).encode())
+                os._exit(0)
+            os.close(theirs)
+            pipes.append(ours)
+        turns = []
+        for ours in pipes:
+            turns.append(int(os.read(ours, 32)))
+            os.close(ours)
+            os.wait()
+        found.append(turns)
+    return found
+
+
+def told(capacities, folder):
+    """Environment of a scheduler that has to see these capacities: the kernel's own where it shows them, as that of the
+    lab does, else copies of its files, which scx_utils reads below SCX_SYSFS_PREFIX.
+    """
+    if [word(CPU / f"cpu{number}/cpu_capacity") for number in range(len(capacities))] == capacities:
+        return os.environ
+    for name in ("cpu", "node"):  # files of sysfs have no size, and some of these cannot be read
+        there = Path("/sys/devices/system", name)
+        subprocess.run(["cp", "-r", "--parents", str(there), str(folder)], stderr=subprocess.DEVNULL, check=False)
+    for number, capacity in enumerate(capacities):
+        Path(f"{folder}{CPU}", f"cpu{number}/cpu_capacity").write_text(f"{capacity}\n")
+    return os.environ | {"SCX_SYSFS_PREFIX": str(folder)}
+
+
+@contextmanager
+def in_force(command, environment):
+    """A scheduler; its text comes to our standard error."""
+    process = subprocess.Popen(command, stdout=sys.stderr, env=environment)
+    try:
+        until_s = time.monotonic() + LOAD_S
+        while word(STATE) != "enabled":
+            if process.poll() is not None or time.monotonic() > until_s:
+                raise SystemExit(f"{command}: not in force, {process.poll()}")
+            time.sleep(0.05)
+        yield
+        if process.poll() is not None:
+            raise SystemExit(f"{command}: ended with {process.poll()}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def work(busy_share):
+    """Never ends: busy for a share of each 10 ms."""
+    while True:
+        begin_s = time.monotonic()
+        while time.monotonic() < begin_s + 0.01 * busy_share:
+            pass
+        if busy_share < 1.0:
+            time.sleep(0.01 * (1.0 - busy_share))
+
+
+def busy():
+    """Ticks that each CPU was at work, since boot."""
+    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")]
+    return [sum(map(int, line[1:4])) + sum(map(int, line[6:8])) for line in lines[1:]]
+
+
+def placed(tasks, busy_share):
+    """Ticks at work by CPU, while so many tasks run."""
+    workers = []
+    for _ in range(tasks):
+        child = os.fork()
+        if child == 0:
+            work(busy_share)
+        workers.append(child)
+    time.sleep(SETTLE_S)
+    before = busy()
+    time.sleep(WATCH_S)
+    after = busy()
+    for child in workers:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return [late - early for early, late in zip(before, after, strict=True)]
+
+
+def main():
+    """`shown OUT [[0, 1], [0]]`, or `placed OUT TASKS SHARE CAPACITIES [[scheduler, option], ...]`."""
+    what, out, *words = sys.argv[1:]
+    if what == "shown":
+        said = facts() | {"turns": speeds(json.loads(words[0]))}
+    else:
+        said = []
+        environment = told(json.loads(words[2]), Path(tempfile.mkdtemp()))
+        for command in json.loads(words[3]):
+            with in_force(command, environment):
+                said.append(placed(int(words[0]), float(words[1])))
+                print(command, said[-1], flush=True)  # what is known when it goes wrong later
+    Path(out).write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
