@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's kernel: a Debian kernel with sched_ext, unpacked below the cache, never installed.
+"""The lab's kernels, unpacked below the cache, never installed: Debian's with sched_ext, and ours by tick rate.
 
 Reads the machine's apt sources (through `asa.debian`) and makes `CACHE/kernels/VERSION` with boot/, lib/modules and
-usr/lib/modules, depmod done. Does not touch /boot or /lib/modules of this machine.
+usr/lib/modules, depmod done; `kernel_build` builds. Does not touch /boot or /lib/modules of this machine.
 """
 
 import fcntl
@@ -15,13 +15,18 @@ from pathlib import Path
 
 from asa import debian, files
 from asa.core.errors import LabError
+from scenarios.lab import kernel_build
 
 Report = Callable[[str], None]
+Tell = kernel_build.Tell
+_SUITES = kernel_build.SUITES
+
+DEBIAN_HZ = 250
+"""Ticks of Debian's own kernel."""
 
 KNOWN = "6.18.15+deb13-amd64"
 """The version that every scheduler of the portfolio was seen to load on."""
 
-_SUITES = ("trixie-backports",)
 # Newer ones are left out on purpose: the BTF of 7.2 makes every scheduler of 1.1.4 refuse to load (KF_IMPLICIT_ARGS).
 _PLAIN = re.compile(r"linux-image-(6\.1[89]\.\d+(?:\+[a-z0-9.+]+)?-amd64)")
 _OPTIONS = ("CONFIG_SCHED_CLASS_EXT=y", "CONFIG_DEBUG_INFO_BTF=y")
@@ -34,6 +39,7 @@ class Kernel:
     version: str
     image: Path
     modules: Path
+    tick_hz: int
 
     @property
     def root(self) -> Path:
@@ -41,29 +47,63 @@ class Kernel:
         return self.modules.parents[2]
 
 
-def found(cache: Path) -> Kernel | None:
-    """The best kernel that is below `cache` already: the known one, else the newest; None when there is none."""
-    versions = [path.name for path in (cache / "kernels").glob("6.1[89].*-amd64") if _whole(path)]
+def found(cache: Path, tick_hz: int | None = None) -> Kernel | None:
+    """The best kernel that is below `cache` already: the known version, else the newest; None when there is none.
+
+    `tick_hz` asks for one of ours, built with the present options and driver; None for Debian's.
+    """
+    kernels = cache / "kernels"
+    if tick_hz is not None:
+        upstreams = _upstreams(kernels)
+        there = [kernels / kernel_build.release(upstream, tick_hz) for upstream in upstreams]
+        return next((_kernel(folder, tick_hz) for folder in there if _whole(folder)), None)
+    versions = [path.name for path in kernels.glob("6.1[89].*-amd64") if _whole(path)]
     best = preferred(versions)
-    return _kernel(cache / "kernels" / best) if best else None
+    return _kernel(kernels / best, DEBIAN_HZ) if best else None
 
 
-def ensure(cache: Path, report: Report) -> Kernel:
-    """The kernel below `cache`; fetched and unpacked when none is there. Safe to interrupt and to run twice at once.
+def ensure(cache: Path, report: Report, tick_hz: int | None = None, *, tell: Tell | None = None) -> Kernel:
+    """The kernel below `cache`; made when none is there. Safe to interrupt and to run twice at once.
 
-    Raises LabError on a machine other than x86_64, when the mirror has no kernel that will do, or when what it has
-    lacks sched_ext or BTF; SetupError when apt fails.
+    `tick_hz` as in `found`: one of `kernel_build.TICKS_HZ` is built (some minutes), None is fetched. `tell` gets the
+    progress of a build, else `report` gets its steps. Raises LabError on a machine other than x86_64, when the mirror
+    has no kernel or source that will do, or when what it has lacks sched_ext or BTF; SetupError when apt fails.
     """
     if platform.machine() != "x86_64":
         raise LabError(f"the lab needs an x86_64 host, this is {platform.machine()!r}; run asa on the host itself")
+    if tick_hz is not None and tick_hz not in kernel_build.TICKS_HZ:
+        raise LabError(f"the lab has no kernel of {tick_hz!r} Hz; take {' or '.join(map(str, kernel_build.TICKS_HZ))}")
     kernels = cache / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
-    with (kernels / ".ensure").open("w", encoding="utf-8") as lock:
+    with (kernels / (f".ensure-{tick_hz}" if tick_hz else ".ensure")).open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kernel = found(cache)
-        if kernel is None:
-            kernel = _fetch(kernels, cache, report)
-    return kernel
+        kernel = found(cache, tick_hz)
+        if kernel is not None:
+            return kernel
+        if tick_hz is None:
+            return _fetch(kernels, cache, report)
+        tell = tell or _steps(report)
+        built = kernel_build.build(kernels, tick_hz, _upstreams(kernels), cache=cache, report=report, tell=tell)
+        return _kernel(built, tick_hz)
+
+
+def _steps(report: Report) -> Tell:
+    told: list[str] = []
+
+    def tell(what: str, _: float) -> None:
+        if told[-1:] != [what]:
+            told.append(what)
+            report(what)
+
+    return tell
+
+
+def _upstreams(kernels: Path) -> list[str]:
+    """Upstream versions in the order to take them: Debian's kernel that is here, then the known one, what was built."""
+    fetched = preferred([path.name for path in kernels.glob("6.1[89].*-amd64") if _whole(path)])
+    built = [path.name.partition("-")[0] for path in kernels.glob("6.1[89].*-asa-*hz-*")]
+    order = [fetched or KNOWN, KNOWN, *sorted(built, key=_numbers, reverse=True)]
+    return list(dict.fromkeys(version.partition("+")[0] for version in order))
 
 
 def preferred(versions: Iterable[str]) -> str | None:
@@ -93,7 +133,7 @@ def _fetch(kernels: Path, cache: Path, report: Report) -> Kernel:
     deb = debian.download(f"linux-image-{version}", kernels, suites=_SUITES, report=report, cache=cache)
     report(f"unpacking kernel {version}")
     debian.unpack(deb, staged)
-    _both_layouts(staged)
+    kernel_build.both_layouts(staged)
     _check(staged / f"boot/config-{version}")
     command = ["depmod", "-b", str(staged), version]
     try:
@@ -104,19 +144,10 @@ def _fetch(kernels: Path, cache: Path, report: Report) -> Kernel:
         raise LabError(f"depmod of {staged} ended with {done.returncode}: {done.stderr.strip()[-300:]!r}")
     files.move(staged, kernels / version)
     deb.unlink(missing_ok=True)
-    return _kernel(kernels / version)
+    return _kernel(kernels / version, DEBIAN_HZ)
 
 
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"  # depmod is in sbin, which users lack
-
-
-def _both_layouts(root: Path) -> None:
-    # kmod before 34 looks below lib/modules, later ones below usr/lib/modules; a package has one of the two
-    if (root / "usr/lib/modules").is_dir() and not (root / "lib").exists():
-        (root / "lib").symlink_to("usr/lib")
-    elif (root / "lib/modules").is_dir() and not (root / "usr/lib").exists():
-        (root / "usr").mkdir(exist_ok=True)
-        (root / "usr/lib").symlink_to("../lib")
 
 
 def _check(config: Path) -> None:
@@ -129,16 +160,17 @@ def _check(config: Path) -> None:
         raise LabError(f"{config}: {' and '.join(lacking)} not set; the lab needs a kernel with sched_ext and BTF")
 
 
-def _kernel(folder: Path) -> Kernel:
+def _kernel(folder: Path, tick_hz: int) -> Kernel:
     return Kernel(
         version=folder.name,
         image=folder / f"boot/vmlinuz-{folder.name}",
         modules=folder / "lib/modules" / folder.name,
+        tick_hz=tick_hz,
     )
 
 
 def _whole(folder: Path) -> bool:
-    kernel = _kernel(folder)
+    kernel = _kernel(folder, DEBIAN_HZ)
     return kernel.image.is_file() and (kernel.modules / "modules.dep").is_file()
 
 

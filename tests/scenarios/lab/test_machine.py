@@ -187,7 +187,7 @@ def test_without_a_usable_device_kvm_is_not_tried(monkeypatch, tmp_path):
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=5))
 def test_any_argument_survives_the_runner_script(tmp_path_factory, argv):
     folder = tmp_path_factory.mktemp("runner")
-    fake = kernel.Kernel(version="6.18", image=Path("/k"), modules=Path("/k/lib/modules/6.18"))
+    fake = kernel.Kernel(version="6.18", image=Path("/k"), modules=Path("/k/lib/modules/6.18"), tick_hz=250)
     show = ["sh", "-c", 'printf "%s\\0" "$SOME" "$@"', "sh"]
     machine.write_runner([*show, *argv], folder, fake, {"SOME": argv[0]}, disk=False)
     text = (folder / "run").read_bytes().decode("utf-8")
@@ -210,7 +210,8 @@ def test_any_argument_survives_the_runner_script(tmp_path_factory, argv):
 )
 def test_what_cannot_be_booted_is_refused_and_leaves_nothing(tmp_path, options, what):
     asked = {"command": ["true"], "out": tmp_path} | options
-    fake = kernel.Kernel(version="6.18", image=tmp_path / "none", modules=tmp_path / "lib/modules/6.18")
+    modules = tmp_path / "lib/modules/6.18"
+    fake = kernel.Kernel(version="6.18", image=tmp_path / "none", modules=modules, tick_hz=250)
     with pytest.raises(LabError, match=what):
         guest.Guest.start(asked.pop("command"), kernel=fake, emulator=QEMU, **asked)
     assert list(tmp_path.iterdir()) == []

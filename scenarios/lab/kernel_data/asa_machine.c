@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The machine that an emulated guest stands for: fast and slow CPUs, told by the kernel's own interfaces.
+ *
+ * The emulator makes the speeds; this driver only tells them. With `asa_machine.speeds=100,100,50,50` on the kernel's
+ * command line (percent of full speed, by Linux CPU number) it does what intel_pstate does on a hybrid processor:
+ *
+ * - a cpufreq policy for each CPU: its largest frequency is its speed's share of 4 GHz, its smallest 0.4 GHz or that.
+ *   The governors run and their choice is kept, but no choice changes how fast a CPU goes;
+ * - cpuN/cpu_capacity in sysfs, the fastest CPU is 1024, as on ARM;
+ * - where speeds differ and no core has two threads: capacities for the scheduler (asym capacity);
+ * - where speeds differ and cores have threads: priorities of ITMT (asym packing), since the capacity of a thread
+ *   depends on its sibling.
+ *
+ * Without the option it does nothing. A list that does not fit the CPUs is refused with one line.
+ */
+#define pr_fmt(fmt) "asa_machine: " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpu_smt.h>
+#include <linux/cpufreq.h>
+#include <linux/cpuset.h>
+#include <linux/init.h>
+#include <linux/moduleparam.h>
+#include <linux/sched.h>
+#include <asm/topology.h>
+
+#define FULL_KHZ 4000000U /* of 100 percent */
+#define LEAST_KHZ 400000U
+#define LARGEST_PCT 400U
+#define LATENCY_NS 20000U /* both as intel_pstate has them with HWP */
+#define DELAY_US 5000U
+
+static unsigned int speeds[NR_CPUS];
+static unsigned int speeds_given;
+module_param_array(speeds, uint, &speeds_given, 0444);
+MODULE_PARM_DESC(speeds, "speed of each CPU in percent");
+
+static unsigned int fastest_pct;
+
+static unsigned int largest_khz(unsigned int cpu)
+{
+	return FULL_KHZ / 100U * speeds[cpu];
+}
+
+static int machine_verify(struct cpufreq_policy_data *policy)
+{
+	cpufreq_verify_within_cpu_limits(policy);
+	return 0;
+}
+
+static unsigned int machine_fast_switch(struct cpufreq_policy *policy, unsigned int khz)
+{
+	return clamp(khz, policy->min, policy->max);
+}
+
+static int machine_target(struct cpufreq_policy *policy, unsigned int khz, unsigned int relation)
+{
+	struct cpufreq_freqs change = { .old = policy->cur, .new = khz };
+
+	cpufreq_freq_transition_begin(policy, &change);
+	cpufreq_freq_transition_end(policy, &change, 0);
+	return 0;
+}
+
+static int machine_init(struct cpufreq_policy *policy)
+{
+	if (policy->cpu >= speeds_given)
+		return -ENODEV;
+	policy->cpuinfo.max_freq = largest_khz(policy->cpu);
+	policy->cpuinfo.min_freq = min(LEAST_KHZ, policy->cpuinfo.max_freq);
+	policy->cpuinfo.transition_latency = LATENCY_NS;
+	policy->transition_delay_us = DELAY_US;
+	policy->min = policy->cpuinfo.min_freq;
+	policy->max = policy->cpuinfo.max_freq;
+	policy->cur = policy->max;
+	policy->fast_switch_possible = true; /* no thread of a governor takes time from what is measured */
+	return 0;
+}
+
+static struct cpufreq_driver machine_driver = {
+	.name = "asa_machine",
+	.flags = CPUFREQ_CONST_LOOPS,
+	.init = machine_init,
+	.verify = machine_verify,
+	.target = machine_target,
+	.fast_switch = machine_fast_switch,
+};
+
+static ssize_t cpu_capacity_show(struct device *device, struct device_attribute *attribute, char *text)
+{
+	return sysfs_emit(text, "%u\n", speeds[device->id] * 1024U / fastest_pct);
+}
+static DEVICE_ATTR_RO(cpu_capacity);
+
+static bool __init fits(void)
+{
+	unsigned int slowest_pct = LARGEST_PCT, cpu;
+
+	if (speeds_given != num_present_cpus()) {
+		pr_err("%u speeds for %u CPUs; give one for each\n", speeds_given, num_present_cpus());
+		return false;
+	}
+	for_each_present_cpu(cpu) {
+		if (cpu >= speeds_given) {
+			pr_err("CPU %u has no speed; CPUs must be numbered without gaps\n", cpu);
+			return false;
+		}
+		fastest_pct = max(fastest_pct, speeds[cpu]);
+		slowest_pct = min(slowest_pct, speeds[cpu]);
+	}
+	if (!slowest_pct || fastest_pct > LARGEST_PCT) {
+		pr_err("a speed is not in 1..%u percent\n", LARGEST_PCT);
+		return false;
+	}
+	return true;
+}
+
+/* What intel_pstate does for hybrid processors; see hybrid_init_cpu_capacity_scaling() there. */
+static void __init tell_scheduler(void)
+{
+	unsigned int cpu;
+
+	if (cpu_smt_possible()) {
+		for_each_present_cpu(cpu)
+			sched_set_itmt_core_prio(speeds[cpu], cpu);
+		if (sched_set_itmt_support())
+			pr_err("the kernel takes no priorities\n");
+		return;
+	}
+	if (!arch_enable_hybrid_capacity_scale()) {
+		pr_err("the kernel takes no capacities\n");
+		return;
+	}
+	for_each_present_cpu(cpu)
+		arch_set_cpu_capacity(cpu, speeds[cpu], fastest_pct, largest_khz(cpu), largest_khz(cpu));
+	x86_topology_update = true;
+	rebuild_sched_domains();
+}
+
+static int __init machine_start(void)
+{
+	bool differ = false;
+	unsigned int cpu;
+
+	if (!speeds_given)
+		return 0;
+	if (!fits())
+		return -EINVAL;
+	for_each_present_cpu(cpu) {
+		differ |= speeds[cpu] != fastest_pct;
+		if (device_create_file(get_cpu_device(cpu), &dev_attr_cpu_capacity))
+			pr_err("CPU %u gets no cpu_capacity\n", cpu);
+	}
+	if (cpufreq_register_driver(&machine_driver))
+		pr_err("the kernel takes no frequencies\n");
+	if (differ)
+		tell_scheduler();
+	return 0;
+}
+late_initcall(machine_start);
