@@ -58,15 +58,14 @@ class GuestResult:
     console: Path
 
 
-def ready(cache: Path, report: Callable[[str], None], *, measuring: bool = False) -> Lab:
-    """A lab that can boot: installs and fetches what is missing, tries KVM once. Raises LabError, SetupError.
+def ready(
+    cache: Path, report: Callable[[str], None], *, measuring: bool = False, tick_hz: int | None = None
+) -> Lab:
+    """A lab that can boot: installs, fetches or builds what is missing, tries KVM once. Raises LabError, SetupError.
 
-    `measuring`: it can boot under the parallel clock, too; builds the QEMU for it when it is not there.
+    `measuring`: it can boot under the parallel clock, too; builds the QEMU for it when it is not there. `tick_hz`
+    chooses the kernel, as in `kernel.ensure`.
     """
-    for name in _PACKAGES:  # each process in a guest would compile them anew, emulated: it cannot write here
-        compileall.compile_dir(_ROOT / name, quiet=2)
-    emulator = emulators.ensure(cache, report, measuring=measuring)
-    kernel = kernels.ensure(cache, report)
 
     def trial(candidate: Emulator) -> None:
         out = cache / "lab/kvm-trial"

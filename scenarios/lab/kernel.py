@@ -24,6 +24,9 @@ _SUITES = kernel_build.SUITES
 DEBIAN_HZ = 250
 """Ticks of Debian's own kernel."""
 
+MEASURING_HZ = 1000
+"""Ticks of the kernel that the lab measures with where a machine names no other."""
+
 KNOWN = "6.18.15+deb13-amd64"
 """The version that every scheduler of the portfolio was seen to load on."""
 

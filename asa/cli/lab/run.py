@@ -66,6 +66,9 @@ def register(commands: "Commands") -> None:
     run.add_argument(
         "--machine", metavar="NAME|FILE", help="in place of both: of `asa lab fleet list`, or a YAML file (docs/lab.md)"
     )
+    run.add_argument(
+        "--tick-hz", type=int, choices=(250, 1000), help="the kernel built with this tick rate (default: Debian's own)"
+    )
     run.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for the command (default 600)")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder shared read-write (default: below asa's state)")
     run.add_argument("--disk", type=int, default=0, metavar="MB", help="an empty disk, named by ASA_LAB_DISK")
@@ -73,11 +76,11 @@ def register(commands: "Commands") -> None:
     run.set_defaults(run=_run)
 
 
-def prepare(cache: Path, *, measuring: bool = False) -> "Lab":
+def prepare(cache: Path, *, measuring: bool = False, tick_hz: int | None = None) -> "Lab":
     """Everything a guest needs, with progress on stderr; nothing to do takes no time. Raises LabError, SetupError."""
     from scenarios.lab import guest  # the agent never pays for the lab
 
-    return guest.ready(cache, _progress, measuring=measuring)
+    return guest.ready(cache, _progress, measuring=measuring, tick_hz=tick_hz)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -88,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         machine = _machine(arguments)
         clock = Clock(arguments.clock)
-        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL)
+        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL, tick_hz=arguments.tick_hz)
         result = guest.run(
             arguments.argv,
             lab=lab,
