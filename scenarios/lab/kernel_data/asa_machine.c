@@ -7,7 +7,7 @@
  *
  * - a cpufreq policy for each CPU: its largest frequency is its speed's share of 4 GHz, its smallest 0.4 GHz or that.
  *   The governors run and their choice is kept, but no choice changes how fast a CPU goes;
- * - cpuN/cpu_capacity in sysfs, the fastest CPU is 1024, as on ARM;
+ * - where speeds differ: cpuN/cpu_capacity in sysfs, the fastest CPU is 1024, as on ARM;
  * - where speeds differ and no core has two threads: capacities for the scheduler (asym capacity);
  * - where speeds differ and cores have threads: priorities of ITMT (asym packing), since the capacity of a thread
  *   depends on its sibling.
@@ -116,11 +116,14 @@ static bool __init fits(void)
 	return true;
 }
 
-/* What intel_pstate does for hybrid processors; see hybrid_init_cpu_capacity_scaling() there. */
+/* But for the files, what intel_pstate does for hybrid processors: see hybrid_init_cpu_capacity_scaling() there. */
 static void __init tell_scheduler(void)
 {
 	unsigned int cpu;
 
+	for_each_present_cpu(cpu)
+		if (device_create_file(get_cpu_device(cpu), &dev_attr_cpu_capacity))
+			pr_err("CPU %u gets no cpu_capacity\n", cpu);
 	if (cpu_smt_possible()) {
 		for_each_present_cpu(cpu)
 			sched_set_itmt_core_prio(speeds[cpu], cpu);
@@ -147,11 +150,8 @@ static int __init machine_start(void)
 		return 0;
 	if (!fits())
 		return -EINVAL;
-	for_each_present_cpu(cpu) {
+	for_each_present_cpu(cpu)
 		differ |= speeds[cpu] != fastest_pct;
-		if (device_create_file(get_cpu_device(cpu), &dev_attr_cpu_capacity))
-			pr_err("CPU %u gets no cpu_capacity\n", cpu);
-	}
 	if (cpufreq_register_driver(&machine_driver))
 		pr_err("the kernel takes no frequencies\n");
 	if (differ)
