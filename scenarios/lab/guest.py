@@ -58,14 +58,16 @@ class GuestResult:
     console: Path
 
 
-def ready(
-    cache: Path, report: Callable[[str], None], *, measuring: bool = False, tick_hz: int | None = None
-) -> Lab:
+def ready(cache: Path, report: Callable[[str], None], *, measuring: bool = False, tick_hz: int | None = None) -> Lab:
     """A lab that can boot: installs, fetches or builds what is missing, tries KVM once. Raises LabError, SetupError.
 
     `measuring`: it can boot under the parallel clock, too; builds the QEMU for it when it is not there. `tick_hz`
     chooses the kernel, as in `kernel.ensure`.
     """
+    for name in _PACKAGES:  # each process in a guest would compile them anew, emulated: it cannot write here
+        compileall.compile_dir(_ROOT / name, quiet=2)
+    emulator = emulators.ensure(cache, report, measuring=measuring)
+    kernel = kernels.ensure(cache, report, tick_hz)
 
     def trial(candidate: Emulator) -> None:
         out = cache / "lab/kvm-trial"
@@ -191,7 +193,7 @@ class Guest:
         parts.check_shared(out)
         private = _private_folder(out)
         try:
-            under = Conditions(clock=clock, tick_hz=250, machine=machine.name if machine is not None else "")
+            under = Conditions(clock=clock, tick_hz=kernel.tick_hz, machine=machine.name if machine is not None else "")
             parts.write_runner(command, private, kernel, {**told(under), **(env or {})}, disk=disk_mb > 0)
             qemu = parts.plan(
                 kernel, emulator, private, out, cpus=cpus, memory_mb=memory_mb, clock=clock, machine=machine
