@@ -155,7 +155,12 @@ def plan(
         command += ["--kopt", "tsc=reliable"]
     # panic=-1 and -no-reboot are virtme-ng's: with oops=panic every crash ends the machine at once
     command += ["--kopt", "oops=panic", "--kopt", "loglevel=5", "--script-sh", shlex.join(["sh", f"{private}/run"])]
-    command += ["--dry-run", "--show-command", "--show-boot-console", "--save-initramfs", str(initramfs)]
+    command += ["--dry-run", "--show-command", "--show-boot-console"]
+    command += [
+        "--force-initramfs",
+        "--save-initramfs",
+        str(initramfs),
+    ]  # a kernel without modules to load has none else
     env = os.environ | {"TMPDIR": str(private), "PATH": f"{_scripts()}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
     try:
         done = subprocess.run(

@@ -227,3 +227,15 @@ def test_a_crash_is_told_in_the_kernels_own_words():
     assert told.startswith("BUG: kernel NULL pointer dereference, address: 0 / Oops: ")
     assert told.endswith("Kernel panic - not syncing: Fatal")
     assert guest.telling("[    1.0] debug: all is well\n") == ""
+
+
+def test_a_kernel_with_all_drivers_built_in_gets_an_initramfs_too(tmp_path):
+    image = tmp_path / "vmlinuz"
+    image.write_bytes(b"Linux version 6.18.15-asa\0")
+    plain = kernel.Kernel(version="6.18.15-asa", image=image, modules=tmp_path / "none", tick_hz=1000)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "out").mkdir()
+    size = {"cpus": 2, "memory_mb": 512}
+    planned = machine.plan(plain, QEMU, tmp_path / "private", tmp_path / "out", clock=Clock.WALL, **size)
+    assert planned[planned.index("-initrd") + 1] == str(tmp_path / "private/initramfs")
+    assert b"cache=loose" in (tmp_path / "private/initramfs").read_bytes()
