@@ -156,11 +156,8 @@ def plan(
     # panic=-1 and -no-reboot are virtme-ng's: with oops=panic every crash ends the machine at once
     command += ["--kopt", "oops=panic", "--kopt", "loglevel=5", "--script-sh", shlex.join(["sh", f"{private}/run"])]
     command += ["--dry-run", "--show-command", "--show-boot-console"]
-    command += [
-        "--force-initramfs",
-        "--save-initramfs",
-        str(initramfs),
-    ]  # a kernel without modules to load has none else
+    # a kernel that needs no modules for the boot would have no initramfs else
+    command += ["--force-initramfs", "--save-initramfs", str(initramfs)]
     env = os.environ | {"TMPDIR": str(private), "PATH": f"{_scripts()}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
     try:
         done = subprocess.run(

@@ -48,8 +48,8 @@ _TEST_PACKAGES = (
 
 _TEXT = """\
 Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
-programs, QEMU and two kernels for the lab, the programs of the workloads, and the schedulers. What is there
-already stays as it is. The second kernel, of 1000 Hz, is built here: some minutes.
+programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
+already stays as it is.
 """
 _MORE = """\
 exit status:
@@ -65,7 +65,7 @@ examples:
   asa lab setup --bench
       The applications of the benchmark, too.
   asa lab setup --guests
-      QEMU, the kernels and the test of KVM, nothing else.
+      QEMU, the kernel and the test of KVM, nothing else.
   asa lab setup --probes
       The eBPF programs and the model's evaluator, nothing else.
 """
@@ -78,9 +78,7 @@ def register(commands: "Commands") -> None:
     )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
     command.add_argument("--bench", action="store_true", help="the real programs of `asa lab bench run` too (1 GB)")
-    command.add_argument(
-        "--guests", action="store_true", help="nothing but QEMU, the lab's kernels and the test of KVM"
-    )
+    command.add_argument("--guests", action="store_true", help="nothing but QEMU, the lab's kernel and the test of KVM")
     command.add_argument(
         "--probes",
         action="store_true",
@@ -105,30 +103,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         lab = lab_run.prepare(paths.default().cache, measuring=True)
         print(f"kernel {lab.kernel.version}, QEMU {'.'.join(map(str, lab.emulator.version))}: {lab.emulator.why}")
-        print(f"kernel {kernel()}, for measuring")
         return 0
     if arguments.tests:
         debian.install((*_TEST_PACKAGES, *deb.PACKAGES), report=print, cache=paths.default().cache)
         schedulers.build_loader()  # first: what it compiles stays for the schedulers
     if arguments.tests or arguments.bench:
         _applications()
-    failed = ensure(lab=True, workloads=True)
-    kernel()  # last: it takes longest, and nothing else waits for it
-    return failed
-
-
-def kernel() -> str:
-    """The version of the kernel that the lab measures with; built with a bar where missing. Raises as its `ensure`."""
-    from asa import paths
-    from asa.cli.lab.bench import output
-    from scenarios.lab import kernel as kernels
-
-    cache = paths.default().cache
-    there = kernels.found(cache, kernels.MEASURING_HZ)
-    if there is None:
-        with output.progress() as tell:
-            there = kernels.ensure(cache, print, kernels.MEASURING_HZ, tell=tell)
-    return there.version
+    return ensure(lab=True, workloads=True)
 
 
 def libraries() -> None:
