@@ -21,7 +21,7 @@ from scenarios.lab.guest import Guest, GuestResult, Lab
 from scenarios.lab.machines import Machine
 
 _LOOK_S = 0.05
-_CLOCK, _TICK_HZ = Clock.PARALLEL, 250
+_CLOCK = Clock.PARALLEL
 _WORDS = 300  # characters at most
 _Work = TypeVar("_Work")
 
@@ -48,7 +48,7 @@ Boot = Callable[[Sequence[str], Path, float], Guesting]
 
 def conditions(machine: Machine) -> Conditions:
     """What guests of `booter` are under."""
-    return Conditions(clock=_CLOCK, tick_hz=_TICK_HZ, machine=machine.name)
+    return Conditions(clock=_CLOCK, tick_hz=machine.tick_hz, machine=machine.name)
 
 
 def power(machine: Machine) -> Power:
@@ -57,9 +57,9 @@ def power(machine: Machine) -> Power:
     return Power(idle_w=machine.idle_watts, cores=cores)
 
 
-def ready(cache: Path, report: Callable[[str], None], _machine: Machine) -> Lab:
+def ready(cache: Path, report: Callable[[str], None], machine: Machine) -> Lab:
     """What guests of `booter` need, made when it is not there: minutes. Raises LabError, SetupError."""
-    return guest.ready(cache, report, measuring=True)
+    return guest.ready(cache, report, measuring=True, tick_hz=machine.tick_hz)
 
 
 def booter(lab: Lab, machine: Machine, disk_mb: int = 0) -> Boot:

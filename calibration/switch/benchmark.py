@@ -19,13 +19,14 @@ from calibration.switch.figures import ClockedFigure, figures
 from calibration.switch.samples import ROTA, Found
 from scenarios.lab import guest
 from scenarios.lab.emulator import Clock
+from scenarios.lab.kernel import MEASURING_HZ
 
 Tell = Callable[[str, float], None]
 """Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
 
 # -P: root imports nothing from the current folder
 _COMMAND = (sys.executable, "-P", "-m", "calibration.switch.guest")
-_CPUS, _MEMORY_MB, _TICK_HZ = 2, 3072, 250
+_CPUS, _MEMORY_MB = 2, 3072
 _LIMIT_S = 600.0  # of one guest: to come up, to have all wait, changes from outside
 _ROUND_LIMIT_S = 900.0  # some twenty loads; 140 s on an idle host
 _BLOCKS = 3  # in a round
@@ -60,10 +61,14 @@ def measure(options: Options, cache: Path, out: Path, tell: Tell) -> Result:
     """Boot a guest for each clock. `out` is shared with it. Raises AsaError when one does not give its samples."""
     began_s = time.monotonic()
     tell("the lab is made ready", 0.0)
-    lab = guest.ready(cache, lambda line: tell(line, 0.0), measuring=Clock.PARALLEL in options.clocks)
+    lab = guest.ready(
+        cache, lambda line: tell(line, 0.0), measuring=Clock.PARALLEL in options.clocks, tick_hz=MEASURING_HZ
+    )
     way = "KVM" if lab.emulator.kvm else "emulation"
     version = ".".join(map(str, lab.emulator.version))
-    result = Result(began_s=time.time(), switches=options.switches, emulator=f"QEMU {version}, {way}", tick_hz=_TICK_HZ)
+    result = Result(
+        began_s=time.time(), switches=options.switches, emulator=f"QEMU {version}, {way}", tick_hz=lab.kernel.tick_hz
+    )
     out.mkdir(parents=True, exist_ok=True)
     switch_programs.build(out)
     for number, clock in enumerate(options.clocks):

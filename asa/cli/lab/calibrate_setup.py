@@ -280,7 +280,7 @@ def _prior(
         return table.for_this_machine(known, places=places, present=present, first=arguments.prior)
     here = read_facts(folder)
     if here.cpu_model is None:
-        lab = kernel.found(places.cache)
+        lab = kernel.found(places.cache, guest.tick_hz)
         here = msgspec.structs.replace(guest.facts, kernel=None if lab is None else lab.version)
     there = table.Present(kernel=here.kernel, schedulers=present.schedulers) if here.kernel else None
     shipped = paths.mapping_tables()

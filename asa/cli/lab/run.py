@@ -67,7 +67,10 @@ def register(commands: "Commands") -> None:
         "--machine", metavar="NAME|FILE", help="in place of both: of `asa lab fleet list`, or a YAML file (docs/lab.md)"
     )
     run.add_argument(
-        "--tick-hz", type=int, choices=(250, 1000), help="the kernel built with this tick rate (default: Debian's own)"
+        "--tick-hz",
+        type=int,
+        choices=(250, 1000),
+        help="the kernel built with this tick rate (default: Debian's own; to measure, the machine's, or 1000)",
     )
     run.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for the command (default 600)")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder shared read-write (default: below asa's state)")
@@ -91,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         machine = _machine(arguments)
         clock = Clock(arguments.clock)
-        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL, tick_hz=arguments.tick_hz)
+        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL, tick_hz=_tick_hz(arguments, machine))
         result = guest.run(
             arguments.argv,
             lab=lab,
@@ -122,6 +125,17 @@ def _machine(arguments: argparse.Namespace) -> "Machine | None":
     if arguments.cpus is not None or arguments.memory is not None:
         raise AsaError("--machine: it has its own CPUs and memory; leave out --cpus and --memory")
     return machines.load(arguments.machine)
+
+
+def _tick_hz(arguments: argparse.Namespace, machine: "Machine | None") -> int | None:
+    """Of a kernel of the lab's own; None: Debian's."""
+    from scenarios.lab.emulator import Clock
+    from scenarios.lab.kernel import MEASURING_HZ
+
+    if arguments.tick_hz is not None or arguments.clock != Clock.PARALLEL:
+        tick_hz: int | None = arguments.tick_hz
+        return tick_hz
+    return MEASURING_HZ if machine is None else machine.tick_hz
 
 
 def _progress(line: str) -> None:

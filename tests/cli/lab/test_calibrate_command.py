@@ -99,7 +99,7 @@ def test_before_its_first_trial_a_guest_is_what_was_asked_for(tmp_path, monkeypa
         version=2, machine=there, measured=measured, provenance="x", classes={"web+archive": entries}
     )
     table.write(given, file)
-    monkeypatch.setattr("scenarios.lab.kernel.found", lambda cache: SimpleNamespace(version=kernel))
+    monkeypatch.setattr("scenarios.lab.kernel.found", lambda cache, tick_hz: SimpleNamespace(version=kernel))
     top = argparse.ArgumentParser()
     calibrate.register(top.add_subparsers())
     words = ("calibrate", "generalize", *WORDS, "--machine", machine, "--from", str(given))
