@@ -5,7 +5,8 @@
  *   scale throughput SECONDS	small jobs (exec, page faults, some computing), one more at a time than CPUs: how many end
  *   scale wakeup SECONDS	service latency and lateness of a task that wants to wake up each 2.3 ms
  *   scale burst SECONDS	the same beside storms of four jobs for each CPU
- *   scale deadlines SECONDS	four threads with work for each 16.7 ms: how many periods end before it is done
+ *   scale deadlines SECONDS	four threads with work for each 16.7 ms: how many periods end before it is done,
+ *				and how many begin more than 0.5 ms late
  *   scale pipe SECONDS		a byte through a pipe to another process and back
  *   scale futex SECONDS	a turn to another thread by futex and back
  *   scale launch SECONDS	fork, exec of this program, exit, wait
@@ -42,6 +43,7 @@ enum {
 	FRAME_NS = 16666667,
 	FRAME_LOOPS = 20000,	/* 0.8 ms at the lab's 250 million instructions a second */
 	FRAME_THREADS = 4,
+	JITTER_NS = 500000,
 	JOB_LOOPS = 50000,	/* 2 ms */
 	JOB_BYTES = 1 << 18,
 	PAGE = 4096,
@@ -257,7 +259,7 @@ static void burst(long long end_ns)
 struct frames {
 	pthread_t thread;
 	long long start_ns, end_ns;
-	int periods, missed;
+	int periods, missed, jittered;
 };
 
 static void *draw(void *argument)
@@ -268,6 +270,7 @@ static void *draw(void *argument)
 
 	while (due_ns + FRAME_NS <= my->end_ns) {
 		sleep_until(due_ns);
+		my->jittered += now_ns() > due_ns + JITTER_NS;
 		compute(FRAME_LOOPS);
 		at_ns = now_ns();
 		my->periods++;
@@ -284,7 +287,7 @@ static void deadlines(long long end_ns)
 {
 	struct frames all[FRAME_THREADS];
 	long long start_ns = now_ns();
-	int periods = 0, missed = 0;
+	int periods = 0, missed = 0, jittered = 0;
 
 	for (int i = 0; i < FRAME_THREADS; i++) {
 		all[i] = (struct frames){.start_ns = start_ns + i * (FRAME_NS / FRAME_THREADS), .end_ns = end_ns};
@@ -294,8 +297,9 @@ static void deadlines(long long end_ns)
 		pthread_join(all[i].thread, NULL);
 		periods += all[i].periods;
 		missed += all[i].missed;
+		jittered += all[i].jittered;
 	}
-	printf("periods %d\nmissed %d\n", periods, missed);
+	printf("periods %d\nmissed %d\njittered %d\n", periods, missed, jittered);
 }
 
 static void pipes(long long end_ns)
