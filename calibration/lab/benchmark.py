@@ -14,9 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
-from asa import paths, wire
+from asa import paths
 from asa.core.errors import AsaError
 from calibration.goals import Named
 from calibration.kept import Count
@@ -24,7 +22,7 @@ from calibration.lab import speed
 from calibration.lab.guests import HALVES, Guests, sets, speed_errors
 from calibration.lab.samples import Found
 from calibration.scale.samples import METRICS, Metric, Mode
-from scenarios.lab import guest, machines
+from scenarios.lab import guest, kernel, kernel_build, machines
 from scenarios.lab.emulator import Clock
 from scenarios.lab.qemu import build as qemu
 
@@ -60,13 +58,6 @@ class LabFigure(Named):
     EVICTIONS = "evictions_by_lab", "evictions", f"by the kernel's watchdog in {_DEMOS} demonstrations", "<=", 0.0
 
 
-class _Kernel(msgspec.Struct, frozen=True):
-    # what is wanted of a build.json
-    release: str
-    seconds: float
-    cpus: int
-
-
 class Bench:
     """Measures each figure when it is asked for; guests that serve several are booted once."""
 
@@ -92,7 +83,7 @@ class Bench:
 
     @functools.cached_property
     def _guests(self) -> Guests:
-        lab = guest.ready(self._places.cache, self._tell, measuring=True)
+        lab = guest.ready(self._places.cache, self._tell, measuring=True, tick_hz=kernel.MEASURING_HZ)
         return Guests(lab=lab, out=self._out, tell=self._tell)
 
     @functools.cached_property
@@ -147,10 +138,12 @@ class Bench:
         return built.seconds, f"QEMU {built.version}, {built.cpus} CPUs"
 
     def _kernel(self) -> tuple[float, str]:
-        records = sorted(self._places.cache.glob("kernels/*/build.json"), key=lambda path: path.stat().st_mtime)
-        if not records:
+        found = kernel.found(self._places.cache, kernel.MEASURING_HZ)
+        if found is None:
             raise AsaError("the lab's kernel is not built; run `asa lab setup`")
-        built = wire.from_json(records[-1].read_bytes(), _Kernel)
+        built = kernel_build.read(found.root)
+        if built is None:
+            raise AsaError(f"{found.root}: no build.json says how long it took; remove it and run `asa lab setup`")
         return built.seconds, f"Linux {built.release}, {built.cpus} CPUs"
 
     def _outside(self) -> tuple[float, str]:

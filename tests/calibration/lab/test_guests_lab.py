@@ -30,7 +30,7 @@ def names():
 
 @pytest.fixture(scope="module")
 def found(names, tmp_path_factory):
-    lab = guest.ready(paths.default().cache, print, measuring=True)
+    lab = guest.ready(paths.default().cache, print, measuring=True, tick_hz=HALVES.tick_hz)
     guests = Guests(lab=lab, out=tmp_path_factory.mktemp("parallel"), tell=print)
     together = ";".join(" ".join(map(str, cpus)) for cpus in sets(HALVES))
     words = ("--hogs", together, "--seconds", "0.5", "--repeat", "2", "--modes", str(Mode.THROUGHPUT))
