@@ -164,8 +164,8 @@ def _lack(data: Dataset) -> list[str]:
 
 
 _SERIAL = (
-    "What was recorded in `lab`, without a clock in its name, was so under the serial clock (`icount`) at 250 Hz:",
-    "all CPUs of a guest took turns on one stream of instructions. It says nothing of several CPUs at the same time.",
+    "Recordings in `lab` without a clock in their name are of the serial clock (`icount`), at 250 Hz:",
+    "all CPUs of a guest took turns on one stream of instructions. They say nothing of several CPUs at the same time.",
 )
 _TITLE = (
     "# Model card: the base model",

@@ -131,7 +131,7 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
     assert figures["inference_p99_ms"]["value"] > 0
     text = card.read_text()
     assert "| wakeup | 3 / 39 | 3 / 39 |" in text
-    assert "was so under the serial clock (`icount`) at 250 Hz" in text
+    assert "are of the serial clock (`icount`), at 250 Hz" in text
     assert f"{figures['accuracy_heldout_lab_pct']['value']:.2f}" in text
 
     model = Ensemble.load(out)
