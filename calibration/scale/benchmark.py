@@ -128,14 +128,9 @@ def of_kept(folder: Path) -> Result:
     """What earlier runs recorded. Raises AsaError where they cannot be one run, or there are none."""
     found = scale_samples.kept(folder)
     for one in found:
-        if (one.program, one.seconds, set(one.versions)) != (
-            found[0].program,
-            found[0].seconds,
-            set(found[0].versions),
-        ):
-            raise AsaError(
-                f"{folder}: {one.label} and {found[0].label} were not measured alike; measure one of them anew"
-            )
+        if (one.program, one.seconds) != (found[0].program, found[0].seconds):
+            words = f"{one.label} and {found[0].label} were not measured alike; measure one of them anew"
+            raise AsaError(f"{folder}: {words}")
     turns = [turn for one in found for turn in one.turns]
     options = Options(
         machines=(),
