@@ -2,8 +2,8 @@
 """Do the lab and the published figures put schedulers in the same order? Kendall's tau b, with an interval. Pure.
 
 A published figure of N CPUs is compared with the lab's guest of N alike CPUs, else with its largest that has fewer. The
-interval is of the lab alone: each scheduler's plays are drawn again and again, with replacement. What the published
-figure may be off by is not known.
+interval is of the lab alone: each scheduler's mean is drawn again and again from Student's t, which is wide for few
+plays. What the published figure may be off by is not known.
 """
 
 from collections.abc import Sequence
@@ -157,9 +157,14 @@ def _values(found: Found, scheduler: str, metric: Metric) -> list[float]:
 
 
 def _drawn(plays: Sequence[Sequence[float]]) -> Floats:
-    """Means of plays drawn again, a row each draw."""
+    """Means that may be the true ones, a row each draw."""
     chance = np.random.default_rng(_SEED)
-    return np.column_stack([chance.choice(values, (_DRAWS, len(values))).mean(axis=1) for values in plays])
+    columns = []
+    for values in plays:
+        count = len(values)
+        error = np.std(values, ddof=1) / np.sqrt(count) if count > 1 else 0.0
+        columns.append(np.mean(values) + error * chance.standard_t(max(1, count - 1), _DRAWS))
+    return np.column_stack(columns)
 
 
 def _known(one: Agreement) -> Floats:

@@ -14,8 +14,8 @@ HEAD = ("row", "published", "lab", "schedulers", "tau", "95 %", "p", "likelier w
 
 _HOW = (
     "- Kendall's tau b is 1 where both put the schedulers in the same order and -1 where the orders are opposite.",
-    "- The interval is of the lab alone: plays of each scheduler drawn again with replacement. What a published figure",
-    "  may be off by is not known; nearly all are of one run.",
+    "- The interval is of the lab alone: each scheduler's mean drawn again from Student's t of its plays. What a",
+    "  published figure may be off by is not known; nearly all are of one run.",
     "- p: how often orders drawn by chance agree or disagree as much. With three schedulers it is never below 0.33.",
     f"- `outside_tau` is the mean of the rows in which {ENOUGH} schedulers or more compare, those of one row averaged",
     "  first. Of two schedulers tau is 1 or -1, and says which of them is better.",
@@ -76,7 +76,7 @@ def cells(one: Agreement) -> tuple[str, ...]:
         "no order" if one.tau is None else f"{one.tau:+.2f}",
         between,
         "" if one.p is None else f"{one.p:.2f}",
-        one.suspect,
+        one.suspect.partition(":")[0],
     )
 
 
@@ -97,7 +97,7 @@ def document(evidence: Evidence, found: Sequence[Found], agreements: Sequence[Ag
         "",
         row(*HEAD),
         "|---|---|---|---:|---:|---:|---:|---|",
-        *(row(*cells(one)) for one in agreements),
+        *(row(*cells(one)[:-1], one.suspect) for one in agreements),
     ]
     for one in agreements:
         if one.counts:
@@ -111,12 +111,13 @@ def _summary(agreements: Sequence[Agreement]) -> Iterator[str]:
         value = "unknown" if figure.value is None else f"{figure.value:.2f}"
         between = "" if figure.low is None or figure.high is None else f" ({figure.low:.2f} to {figure.high:.2f})"
         goal = f"; goal {figure.goal}" if str(figure.goal) else ""
-        yield f"- `{figure.name}`: {value}{between}{goal}. {figure.reason or figure.detail}".rstrip(". ") + "."
+        yield f"- `{figure.name}`: {value}{between}{goal}. {figure.reason or figure.detail}".rstrip(". ")
 
 
 def _section(one: Agreement) -> Iterator[str]:
     yield from ("", f"## {one.row.id}, {one.at.cpus} CPUs: {one.row.what}", "")
-    yield f"{one.row.machine.cpu}; {one.row.source}; runs: {one.row.runs}; trust: {one.row.trust}. {one.row.doubt}."
+    yield f"{one.row.machine.cpu}; {one.row.source}; runs: {one.row.runs}; trust: {one.row.trust}."
+    yield f"Why it may be wrong: {one.row.doubt}."
     yield from ("", row("scheduler", f"published, {one.row.metric.unit}", f"lab, {one.row.lab}"), "|---|---:|---:|")
     for name, outside, lab in zip(one.schedulers, one.outside, one.lab, strict=True):
         yield row(name, f"{outside:.4g}", f"{lab:.4g}")

@@ -154,8 +154,8 @@ def _when(result: Result, machine: Host) -> Iterator[str]:
     versions = {name: version for found in result.found for name, version in found.versions.items()}
     yield f"- schedulers: {', '.join(f'{name} {version}' for name, version in versions.items())}"
     yield (
-        f"- {options.repeats} rounds for each scheduler in each guest, {options.plays} plays in each, "
-        f"{options.seconds:g} s for each mode"
+        f"- for each scheduler in each guest: rounds {options.repeats}, plays in each {options.plays}, "
+        f"seconds of each mode {options.seconds:g}"
     )
     yield f"- asa {machine.version}, `{machine.command}`"
 
