@@ -7,10 +7,8 @@
  *
  * - a cpufreq policy for each CPU: its largest frequency is its speed's share of 4 GHz, its smallest 0.4 GHz or that.
  *   The governors run and their choice is kept, but no choice changes how fast a CPU goes;
- * - where speeds differ: cpuN/cpu_capacity in sysfs, the fastest CPU is 1024, as on ARM;
- * - where speeds differ and no core has two threads: capacities for the scheduler (asym capacity);
- * - where speeds differ and cores have threads: priorities of ITMT (asym packing), since the capacity of a thread
- *   depends on its sibling.
+ * - where speeds differ: capacities for the scheduler, which cpuN/cpu_capacity shows; the fastest CPU has 1024;
+ * - where cores have two threads, too: priorities of ITMT (asym packing).
  *
  * Without the option it does nothing. A list that does not fit the CPUs is refused with one line.
  */
@@ -87,12 +85,6 @@ static struct cpufreq_driver machine_driver = {
 	.fast_switch = machine_fast_switch,
 };
 
-static ssize_t cpu_capacity_show(struct device *device, struct device_attribute *attribute, char *text)
-{
-	return sysfs_emit(text, "%u\n", speeds[device->id] * 1024U / fastest_pct);
-}
-static DEVICE_ATTR_RO(cpu_capacity);
-
 static bool __init fits(void)
 {
 	unsigned int slowest_pct = LARGEST_PCT, cpu;
@@ -116,27 +108,21 @@ static bool __init fits(void)
 	return true;
 }
 
-/* But for the files, what intel_pstate does for hybrid processors: see hybrid_init_cpu_capacity_scaling() there. */
+/* As intel_pstate; but it tells no capacities where cores have two threads, and schedulers then guess them. */
 static void __init tell_scheduler(void)
 {
 	unsigned int cpu;
 
-	for_each_present_cpu(cpu)
-		if (device_create_file(get_cpu_device(cpu), &dev_attr_cpu_capacity))
-			pr_err("CPU %u gets no cpu_capacity\n", cpu);
-	if (cpu_smt_possible()) {
-		for_each_present_cpu(cpu)
-			sched_set_itmt_core_prio(speeds[cpu], cpu);
-		if (sched_set_itmt_support())
-			pr_err("the kernel takes no priorities\n");
-		return;
-	}
 	if (!arch_enable_hybrid_capacity_scale()) {
 		pr_err("the kernel takes no capacities\n");
 		return;
 	}
-	for_each_present_cpu(cpu)
+	for_each_present_cpu(cpu) {
 		arch_set_cpu_capacity(cpu, speeds[cpu], fastest_pct, largest_khz(cpu), largest_khz(cpu));
+		sched_set_itmt_core_prio(speeds[cpu], cpu);
+	}
+	if (cpu_smt_possible() && !sched_set_itmt_support())
+		return; /* it has the domains built anew */
 	x86_topology_update = true;
 	rebuild_sched_domains();
 }
