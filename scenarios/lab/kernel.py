@@ -15,10 +15,10 @@ from pathlib import Path
 
 from asa import debian, files
 from asa.core.errors import LabError
-from scenarios.lab import kernel_build
+from scenarios.lab import building, kernel_build
+from scenarios.lab.building import Tell
 
 Report = Callable[[str], None]
-Tell = kernel_build.Tell
 _SUITES = kernel_build.SUITES
 
 DEBIAN_HZ = 250
@@ -85,20 +85,9 @@ def ensure(cache: Path, report: Report, tick_hz: int | None = None, *, tell: Tel
             return kernel
         if tick_hz is None:
             return _fetch(kernels, cache, report)
-        tell = tell or _steps(report)
+        tell = tell or building.steps_to(report)
         built = kernel_build.build(kernels, tick_hz, _upstreams(kernels), cache=cache, report=report, tell=tell)
         return _kernel(built, tick_hz)
-
-
-def _steps(report: Report) -> Tell:
-    told: list[str] = []
-
-    def tell(what: str, _: float) -> None:
-        if told[-1:] != [what]:
-            told.append(what)
-            report(what)
-
-    return tell
 
 
 def _upstreams(kernels: Path) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from asa import debian
 from asa.core.errors import LabError, SetupError
-from scenarios.lab import kernel, kernel_build
+from scenarios.lab import building, kernel, kernel_build
 
 MAKE = r"""#!/bin/sh
 set -e
@@ -49,7 +49,7 @@ def cache(monkeypatch, tmp_path):
     tarball.parent.mkdir()
     subprocess.run(["tar", "--create", "--xz", "--file", tarball, "--directory", tmp_path, tree.name], check=True)
     (tmp_path / "bin").mkdir()
-    monkeypatch.setattr(kernel_build, "_PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setattr(building, "_PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setattr(debian, "install", quiet)
     monkeypatch.setattr(debian, "source_versions", lambda *_, **__: pytest.fail("the source is here"))
     return cache
@@ -139,7 +139,7 @@ def test_no_make_no_room_and_no_folder_for_the_log_are_said_plainly(cache, monke
     tools = cache.parent / "bin"
     for name in ("setpriv", "tar", "xz"):
         (tools / name).symlink_to(shutil.which(name))
-    monkeypatch.setattr(kernel_build, "_PATH", str(tools))
+    monkeypatch.setattr(building, "_PATH", str(tools))
     with pytest.raises(LabError, match="failed to execute make: No such file"):
         kernel.ensure(cache, quiet, 1000)
     monkeypatch.setattr(kernel_build, "_NEEDED_MB", 1 << 40)
