@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,24 +80,13 @@ def speeds(groups):
     return found
 
 
-def told(capacities, folder):
-    """Environment of a scheduler that has to see these capacities: the kernel's own where it shows them, as that of the
-    lab does, else copies of its files, which scx_utils reads below SCX_SYSFS_PREFIX.
-    """
-    if [word(CPU / f"cpu{number}/cpu_capacity") for number in range(len(capacities))] == capacities:
-        return os.environ
-    for name in ("cpu", "node"):  # files of sysfs have no size, and some of these cannot be read
-        there = Path("/sys/devices/system", name)
-        subprocess.run(["cp", "-r", "--parents", str(there), str(folder)], stderr=subprocess.DEVNULL, check=False)
-    for number, capacity in enumerate(capacities):
-        Path(f"{folder}{CPU}", f"cpu{number}/cpu_capacity").write_text(f"{capacity}\n")
-    return os.environ | {"SCX_SYSFS_PREFIX": str(folder)}
-
-
 @contextmanager
-def in_force(command, environment):
-    """A scheduler; its text comes to our standard error."""
-    process = subprocess.Popen(command, stdout=sys.stderr, env=environment)
+def in_force(command):
+    """A scheduler, without a command the kernel's own; its text comes to our standard error."""
+    if not command:
+        yield
+        return
+    process = subprocess.Popen(command, stdout=sys.stderr)
     try:
         until_s = time.monotonic() + LOAD_S
         while word(STATE) != "enabled":
@@ -148,15 +136,14 @@ def placed(tasks, busy_share):
 
 
 def main():
-    """`shown OUT [[0, 1], [0]]`, or `placed OUT TASKS SHARE CAPACITIES [[scheduler, option], ...]`."""
+    """`shown OUT [[0, 1], [0]]`, or `placed OUT TASKS SHARE [[scheduler, option], ...]`."""
     what, out, *words = sys.argv[1:]
     if what == "shown":
         said = facts() | {"turns": speeds(json.loads(words[0]))}
     else:
         said = []
-        environment = told(json.loads(words[2]), Path(tempfile.mkdtemp()))
-        for command in json.loads(words[3]):
-            with in_force(command, environment):
+        for command in json.loads(words[2]):
+            with in_force(command):
                 said.append(placed(int(words[0]), float(words[1])))
                 print(command, said[-1], flush=True)  # what is known when it goes wrong later
     Path(out).write_text(json.dumps(said))
