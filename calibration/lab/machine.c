@@ -2,7 +2,8 @@
 /*
  * Is the machine what it is said to be? Measures one thing and prints it as one JSON object; CPUs are Linux's numbers.
  *
- *   machine hogs SECONDS CPU...	a loop pinned to each CPU, all over the same time: how often it went round
+ *   machine hogs SECONDS CPU...	a loop pinned to each CPU, all over the same time: how often each would have gone round
+ *				without ticks, which take a larger part of a slower CPU
  *   machine clocks SECONDS	a thread on each CPU, then one that goes from CPU to CPU: does time ever go back?
  *   machine timer SECONDS CPU...	lateness of a task on the first CPU that wakes up each 2.3 ms, beside loops on the others
  *   machine ipi SECONDS CPU...	membarrier(2) of the first CPU: an interrupt to each of the others, which loop, and back
@@ -33,6 +34,8 @@ enum {
 	MOST_CPUS = 256,
 	LONGEST_S = 60,
 	LINE = 64,
+	SPARSE = 16,		/* one turn of so many is timed */
+	MOST_SPANS = 8192,	/* half a second of a CPU's turns at full speed */
 	LOOPS = 250,		/* between two looks at the clock: 4 us at 250 million instructions a second */
 	WAKE_NS = 2311000,	/* no multiple or part of a tick */
 	SETTLE_NS = 50000000,	/* all threads are where they belong by then */
@@ -43,6 +46,8 @@ struct lane {
 	pthread_t thread;
 	int cpu;
 	unsigned long rounds;
+	int spans;
+	long long span_ns[MOST_SPANS];
 	long long stamp_ns;	/* the latest time that it has seen */
 	long long back_ns, across_ns;
 	unsigned long long tsc_back;
@@ -133,13 +138,27 @@ static void tell_samples(void)
 static void *hog(void *argument)
 {
 	struct lane *my = argument;
+	long long at_ns, before_ns;
 
 	pin(my->cpu);
-	while (now_ns() < start_ns)	/* busy from before the start: a neighbour's thread counts it */
+	while ((before_ns = now_ns()) < start_ns)	/* busy from before the start: a neighbour's thread counts it */
 		;
-	while (now_ns() < end_ns)
+	for (unsigned long turn = 0; before_ns < end_ns; turn++, before_ns = at_ns) {
 		loop(&my->rounds);
+		at_ns = now_ns();
+		if (turn % SPARSE == 0 && my->spans < MOST_SPANS)
+			my->span_ns[my->spans++] = at_ns - before_ns;
+	}
 	return NULL;
+}
+
+/* In its median turn nothing interrupts it: a turn takes microseconds, ticks are a millisecond apart. */
+static double whole_rounds(struct lane *lane)
+{
+	if (!lane->spans)
+		return 0.0;
+	qsort(lane->span_ns, lane->spans, sizeof(*lane->span_ns), by_size);
+	return (double)LOOPS * (end_ns - start_ns) / lane->span_ns[lane->spans / 2];
 }
 
 static void hogs(double seconds)
@@ -151,7 +170,7 @@ static void hogs(double seconds)
 	for (int i = 0; i < count; i++)
 		pthread_join(lanes[i].thread, NULL);
 	for (int i = 0; i < count; i++)
-		printf("%s\"%d\": %lu", i ? ", " : "{", lanes[i].cpu, lanes[i].rounds);
+		printf("%s\"%d\": %.0f", i ? ", " : "{", lanes[i].cpu, whole_rounds(&lanes[i]));
 	printf("}\n");
 }
 

@@ -49,7 +49,7 @@ _TEST_PACKAGES = (
 _TEXT = """\
 Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
 programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
-already stays as it is. The lab measures with a QEMU and a kernel of its own, which are built here: 10 minutes or so.
+already stays as it is. The lab measures with a QEMU and a kernel of its own, which are built here (docs/lab.md).
 """
 _MORE = """\
 exit status:

@@ -119,6 +119,7 @@ static void __init tell_scheduler(void)
 	}
 	for_each_present_cpu(cpu) {
 		arch_set_cpu_capacity(cpu, speeds[cpu], fastest_pct, largest_khz(cpu), largest_khz(cpu));
+		topology_set_cpu_scale(cpu, arch_scale_cpu_capacity(cpu)); /* what sysfs shows */
 		sched_set_itmt_core_prio(speeds[cpu], cpu);
 	}
 	if (cpu_smt_possible() && !sched_set_itmt_support())

@@ -84,7 +84,7 @@ def test_the_kernels_own_scheduler_and_bpflands_primary_domain_choose_cores(lab,
     assert min(found) >= 0.85
 
 
-def test_lavds_compaction_keeps_little_work_on_the_right_cores(lab, tmp_path):
-    lavd = str(paths.default().schedulers / "scx_lavd")
-    found = shares(lab, tmp_path, (SLOW, FAST), "2", "0.2", [lavd, "--powersave"], [lavd, "--performance"])
-    assert min(found) >= 0.85
+def test_lavds_compaction_keeps_little_work_on_slow_cores(lab, tmp_path):
+    lavd = str(paths.default().schedulers / "scx_lavd")  # it takes minutes to load: once, for saving power
+    (found,) = shares(lab, tmp_path, (SLOW,), "2", "0.2", [lavd, "--powersave"])
+    assert found >= 0.85
