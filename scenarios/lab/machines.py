@@ -185,7 +185,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def append(self) -> tuple[str, ...]:
         """Words for the kernel: the lab's own shows them as capacity and frequencies, others ignore them."""
         speeds = self.speeds
-        return () if set(speeds) == {100} else (f"asa_machine.speeds={','.join(map(str, speeds))}",)
+        if set(speeds) == {100}:
+            return ()
+        # another governor changes the frequency that is shown, and the kernel then takes the TSC for unstable
+        return (f"asa_machine.speeds={','.join(map(str, speeds))}", "cpufreq.default_governor=performance")
 
     @property
     def _width(self) -> int:
