@@ -111,4 +111,4 @@ def test_every_argument_with_choices_shows_words_that_are_accepted():
         said = str(caught.value).partition("choose from ")[2].rstrip(")")
         assert said
         for word in said.split(", "):
-            assert word.strip("'") in action.choices, said
+            assert word.strip("'") in map(str, action.choices), said
