@@ -193,7 +193,7 @@ def test_the_command_line_gives_the_codes_it_documents(lab, tmp_path):
     assert (done.returncode, done.stdout) == (137, "said\n")
     done = asa_lab("run", "--cpus", "99", "--out", str(tmp_path), "--", "true")
     assert done.returncode == 125
-    assert done.stderr == "asa: a guest has 1 to 16 CPUs, not 99\n"
+    assert done.stderr == "asa: a guest has 1 to 64 CPUs, not 99\n"
     status = json.loads(asa_lab("status", "--json").stdout)
     assert status["kernel"]["version"] == lab.kernel.version
     assert status["kvm"] is lab.emulator.kvm

@@ -37,6 +37,6 @@ def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     assert found["regret_foresight_pct"]["value"] is None  # of one repeat
     assert found["agent_cpu_pct"]["value"] > 0.0
     text = page.read_text()
-    assert "| vm125 | prototype | 2 | 1 x 2 x 1 | 2048 | 5 of 5 | 0 | 0 |" in text
+    assert "| vm125 | prototype | 2 | 2 fast | 2048 | 5 of 5 | 0 | 0 |" in text
     assert "(evaluation/summary.svg)" in text
     assert (tmp_path / "evaluation/summary.svg").stat().st_size > 1000
