@@ -39,7 +39,10 @@ def test_two_schedulers_in_the_lab(tmp_path, monkeypatch, capsys):
     assert "| eevdf | " in text
     assert "Doubtful" not in text
     assert out.with_suffix(".svg").read_text().startswith("<svg ")
-    assert 'asa_scale_wakeup_p99_seconds{scheduler="scx_simple",cpus="2",guest="2 CPUs"} ' in out.with_suffix(".prom").read_text()
+    assert (
+        'asa_scale_wakeup_p99_seconds{scheduler="scx_simple",cpus="2",guest="2 CPUs"} '
+        in out.with_suffix(".prom").read_text()
+    )
     assert "alike-2, 1000 Hz: round 1 of 1: scx_simple" in printed.err
 
 
