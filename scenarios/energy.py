@@ -16,7 +16,9 @@ from typing import Self
 
 import msgspec
 
-_IDLE, _IOWAIT, _STEAL = 3, 4, 7  # of a line "cpuN": columns in which the CPU does nothing of ours
+from collectors.procfs.cpu import parse_stat
+
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7  # of a CPU's ticks: in which it does nothing of ours
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +52,10 @@ class Idling:
 
     @classmethod
     def take(cls, proc: Path = Path("/proc")) -> Self:
-        """Now. Raises OSError."""
-        lines = [line.split() for line in (proc / "stat").read_text().splitlines() if line.startswith("cpu")]
+        """Now. Raises OSError, SourceError."""
+        text = (proc / "stat").read_bytes()
         at_ns = time.monotonic_ns()
-        found = {
-            int(line[0].removeprefix("cpu")): sum(int(line[1 + place]) for place in (_IDLE, _IOWAIT, _STEAL))
-            for line in lines[1:]
-        }
+        found = {cpu: ticks[_IDLE] + ticks[_IOWAIT] + ticks[_STEAL] for cpu, ticks in parse_stat(text).cores}
         return cls(at_ns=at_ns, ticks=found)
 
 

@@ -10,6 +10,12 @@ cpu  100 0 100 {sum} 0 0 0 0 0 0
 cpu0 50 0 50 {idle0} 10 0 0 5 0 0
 cpu2 50 0 50 {idle2} 0 0 0 0 0 0
 intr 1 2 3
+ctxt 1
+btime 1
+processes 1
+procs_running 1
+procs_blocked 0
+softirq 10 1 1 1 1 1 1 1 1 1 1
 """
 POWER = Power(idle_w=4.0, cores=(Core(cpus=(0, 1), busy_w=10.0), Core(cpus=(2,), busy_w=2.0)))
 
