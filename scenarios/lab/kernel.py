@@ -76,11 +76,14 @@ def ensure(cache: Path, report: Report, tick_hz: int | None = None, *, tell: Tel
         raise LabError(f"the lab needs an x86_64 host, this is {platform.machine()!r}; run asa on the host itself")
     if tick_hz is not None and tick_hz not in kernel_build.TICKS_HZ:
         raise LabError(f"the lab has no kernel of {tick_hz!r} Hz; take {' or '.join(map(str, kernel_build.TICKS_HZ))}")
+    kernel = found(cache, tick_hz)
+    if kernel is not None:
+        return kernel
     kernels = cache / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     with (kernels / (f".ensure-{tick_hz}" if tick_hz else ".ensure")).open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kernel = found(cache, tick_hz)
+        kernel = found(cache, tick_hz)  # another call may have made it meanwhile
         if kernel is not None:
             return kernel
         if tick_hz is None:

@@ -93,13 +93,16 @@ def ensure(cache: Path, report: Report, *, tell: Tell | None = None) -> Path:
 
     `tell` gets the progress, else `report` gets its steps. Raises LabError, SetupError; the log alone is left then.
     """
+    there = found(cache)
+    if there is not None:
+        return there
     place = cache / "qemu"
     place.mkdir(parents=True, exist_ok=True)
     with (place / ".ensure").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        binary = found(cache)
-        if binary is not None:
-            return binary
+        there = found(cache)  # another call may have built it meanwhile
+        if there is not None:
+            return there
         try:
             return _build(place, cache, report, tell or building.steps_to(report))
         except OSError as error:
