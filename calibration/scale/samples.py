@@ -161,7 +161,7 @@ METRICS = (
         unit="jobs_per_s",
         factor=1.0,
         more_is_better=True,
-        what="small jobs that end, one more at a time than CPUs, as in a build",
+        what="small jobs that end, two at a time for each CPU, as in a build",
         value=_per_second("jobs"),
         before="throughput",
     ),

@@ -2,7 +2,7 @@
 /*
  * Measures one thing for SECONDS and prints it as lines "NAME VALUE"; what it started has ended then.
  *
- *   scale throughput SECONDS	small jobs (exec, page faults, some computing), one more at a time than CPUs: how many end
+ *   scale throughput SECONDS	small jobs (exec, page faults, some computing), two at a time for each CPU: how many end
  *   scale wakeup SECONDS	service latency and lateness of a task that wants to wake up each 2.3 ms
  *   scale burst SECONDS	the same beside storms of four jobs for each CPU
  *   scale deadlines SECONDS	four threads with work for each 16.7 ms: how many periods end before it is done,
@@ -44,6 +44,7 @@ enum {
 	FRAME_LOOPS = 20000,	/* 0.8 ms at the lab's 250 million instructions a second */
 	FRAME_THREADS = 4,
 	JITTER_NS = 500000,
+	CPU_JOBS = 2,		/* none is idle while the next one is started */
 	JOB_LOOPS = 50000,	/* 2 ms */
 	JOB_BYTES = 1 << 18,
 	PAGE = 4096,
@@ -202,7 +203,7 @@ static void throughput(long long end_ns)
 	long long start_ns = now_ns(), at_ns = start_ns;
 	int jobs = 0, running;
 
-	for (running = 0; running <= cpus; running++)
+	for (running = 0; running < CPU_JOBS * cpus; running++)
 		start_self("job");
 	while (at_ns < end_ns) {
 		wait_job();

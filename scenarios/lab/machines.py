@@ -187,8 +187,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         speeds = self.speeds
         if set(speeds) == {100}:
             return ()
-        # another governor changes the frequency that is shown, and the kernel then takes the TSC for unstable
-        return (f"asa_machine.speeds={','.join(map(str, speeds))}", "cpufreq.default_governor=performance")
+        return (f"asa_machine.speeds={','.join(map(str, speeds))}",)
 
     @property
     def _width(self) -> int:

@@ -6,7 +6,9 @@
  * command line (percent of full speed, by Linux CPU number) it does what intel_pstate does on a hybrid processor:
  *
  * - a cpufreq policy for each CPU: its largest frequency is its speed's share of 4 GHz, its smallest 0.4 GHz or that.
- *   The governors run and their choice is kept, but no choice changes how fast a CPU goes;
+ *   Like intel_pstate's active mode it has "performance" and "powersave" and no governor: no thread of one takes time
+ *   from what is measured, and no change of frequency is announced, which the kernel would distrust its clock for.
+ *   Neither changes how fast a CPU goes;
  * - where speeds differ: capacities for the scheduler, which cpuN/cpu_capacity shows; the fastest CPU has 1024;
  * - where cores have two threads, too: priorities of ITMT (asym packing).
  *
@@ -26,8 +28,6 @@
 #define FULL_KHZ 4000000U /* of 100 percent */
 #define LEAST_KHZ 400000U
 #define LARGEST_PCT 400U
-#define LATENCY_NS 20000U /* both as intel_pstate has them with HWP */
-#define DELAY_US 5000U
 
 static unsigned int speeds[NR_CPUS];
 static unsigned int speeds_given;
@@ -47,17 +47,9 @@ static int machine_verify(struct cpufreq_policy_data *policy)
 	return 0;
 }
 
-static unsigned int machine_fast_switch(struct cpufreq_policy *policy, unsigned int khz)
+static int machine_setpolicy(struct cpufreq_policy *policy)
 {
-	return clamp(khz, policy->min, policy->max);
-}
-
-static int machine_target(struct cpufreq_policy *policy, unsigned int khz, unsigned int relation)
-{
-	struct cpufreq_freqs change = { .old = policy->cur, .new = khz };
-
-	cpufreq_freq_transition_begin(policy, &change);
-	cpufreq_freq_transition_end(policy, &change, 0);
+	policy->cur = policy->max;
 	return 0;
 }
 
@@ -67,12 +59,9 @@ static int machine_init(struct cpufreq_policy *policy)
 		return -ENODEV;
 	policy->cpuinfo.max_freq = largest_khz(policy->cpu);
 	policy->cpuinfo.min_freq = min(LEAST_KHZ, policy->cpuinfo.max_freq);
-	policy->cpuinfo.transition_latency = LATENCY_NS;
-	policy->transition_delay_us = DELAY_US;
 	policy->min = policy->cpuinfo.min_freq;
 	policy->max = policy->cpuinfo.max_freq;
-	policy->cur = policy->max;
-	policy->fast_switch_possible = true; /* no thread of a governor takes time from what is measured */
+	policy->policy = CPUFREQ_POLICY_PERFORMANCE;
 	return 0;
 }
 
@@ -81,8 +70,7 @@ static struct cpufreq_driver machine_driver = {
 	.flags = CPUFREQ_CONST_LOOPS,
 	.init = machine_init,
 	.verify = machine_verify,
-	.target = machine_target,
-	.fast_switch = machine_fast_switch,
+	.setpolicy = machine_setpolicy,
 };
 
 static bool __init fits(void)
