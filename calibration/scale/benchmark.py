@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import msgspec
 from asa import paths
 from asa.act.forcing import check_startable
 from asa.act.portfolio import Available, Portfolio
+from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from calibration import programs
 from calibration.scale import samples as scale_samples
@@ -98,10 +99,20 @@ def usable(portfolio: Portfolio, wanted: tuple[str, ...]) -> tuple[str, ...]:
     return wanted
 
 
+def playing(portfolio: Portfolio, wanted: tuple[str, ...], machine: Machine) -> tuple[str, ...]:
+    """Who plays on a machine: the wanted, else all. Where its cores differ so do modes, which choose among them."""
+    names = usable(portfolio, wanted)
+    if wanted or len(set(machine.speeds)) == 1:
+        return names
+    modes = portfolio.modes()
+    return tuple(SchedulerName.of(name, mode) for name in names for mode in modes[name])
+
+
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     """Boot a guest for each machine; one that gives nothing is a trouble, all of them AsaError."""
     began_s = time.monotonic()
-    wanted = usable(Portfolio.load(paths.manifest(), places.schedulers), options.schedulers)
+    portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+    wanted = {_key(one): playing(portfolio, options.schedulers, one) for one in options.machines}
     tell("the lab is made ready", 0.0)
     by_tick = {one.tick_hz: one for one in options.machines}
     labs: dict[int, Lab] = {
@@ -154,7 +165,9 @@ def _key(machine: Machine) -> str:
 class _Guests(guests.Loop[Machine]):
     """All guests of a run."""
 
-    def __init__(self, labs: dict[int, Lab], wanted: Sequence[str], options: Options, out: Path, tell: Tell) -> None:
+    def __init__(
+        self, labs: dict[int, Lab], wanted: Mapping[str, Sequence[str]], options: Options, out: Path, tell: Tell
+    ) -> None:
         super().__init__()
         self.troubles: dict[str, str] = {}
         self._labs = labs
@@ -182,21 +195,23 @@ class _Guests(guests.Loop[Machine]):
         except AsaError:
             return False
         program = hashlib.sha256(build(folder).read_bytes()).hexdigest()
-        wanted = self._options.plays * self._options.repeats * len(self._wanted)
-        same = (program, self._options.seconds, guests.conditions(machine), set(self._wanted))
-        return len(found.turns) == wanted and same == (found.program, found.seconds, found.under, set(found.versions))
+        names = self._wanted[_key(machine)]
+        turns = self._options.plays * self._options.repeats * len(names)
+        same = (program, self._options.seconds, guests.conditions(machine), set(names))
+        return len(found.turns) == turns and same == (found.program, found.seconds, found.under, set(found.versions))
 
     def _start(self, work: Machine) -> AtWork[Machine]:
         out = self.folder(work)
         out.mkdir(parents=True, exist_ok=True)
         options = self._options
+        names = self._wanted[_key(work)]
         command = (
             *(*_COMMAND, "--program", str(build(out)), "--json", str(out / _TURNS)),
-            *("--scheduler", ",".join(self._wanted), "--repeat", str(options.repeats)),
+            *("--scheduler", ",".join(names), "--repeat", str(options.repeats)),
             *("--plays", str(options.plays), "--seconds", f"{options.seconds:g}"),
         )
         played_s = options.plays * len(Mode) * options.seconds * _SLOWEST
-        limit_s = _LIMIT_S + len(self._wanted) * options.repeats * (_TURN_LIMIT_S + played_s)
+        limit_s = _LIMIT_S + len(names) * options.repeats * (_TURN_LIMIT_S + played_s)
         self._say(work, "the guest boots")
         boot = guests.booter(self._labs[work.tick_hz], work)
         return AtWork(guest=boot(command, out, limit_s), work=work, out=out)
@@ -213,5 +228,5 @@ class _Guests(guests.Loop[Machine]):
         self._say(one.work, said)
 
     def _say(self, machine: Machine, line: str) -> None:
-        whole = len(self._options.machines) * len(self._wanted) * self._options.repeats
+        whole = sum(map(len, self._wanted.values())) * self._options.repeats
         self._tell(f"{machine.name}, {machine.tick_hz} Hz: {line}", min(1.0, self._turns / whole))

@@ -384,6 +384,16 @@ def test_schedulers_are_checked_before_a_guest_boots(tmp_path):
         usable(portfolio, ("eevdf", "eevdf"))
 
 
+def test_modes_play_where_cores_differ(tmp_path, monkeypatch):
+    portfolio = Portfolio.load(paths.manifest(), tmp_path)
+    monkeypatch.setattr(scale, "usable", lambda _, wanted: wanted or ("eevdf", "scx_bpfland"))
+    hybrid, alike = machines.load("laptop-hybrid"), machines.alike(8)
+    assert scale.playing(portfolio, (), alike) == ("eevdf", "scx_bpfland")
+    both = ("scx_bpfland", "scx_bpfland:performance", "scx_bpfland:powersave")
+    assert scale.playing(portfolio, (), hybrid) == ("eevdf", *both)
+    assert scale.playing(portfolio, ("scx_bpfland",), hybrid) == ("scx_bpfland",)
+
+
 @pytest.mark.parametrize(
     "words",
     [
