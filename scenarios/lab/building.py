@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the lab compiles for itself: tools run in a folder of the build's own, each line kept, trouble told in one line.
+"""What the lab compiles for itself: its source; tools run in a folder of the build's own; trouble told in one line.
 
 Nothing of a build outlives it but its log and what it made; a kill leaves a folder that the next build removes.
 """
@@ -10,12 +10,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asa.core.errors import LabError
+from asa import debian
+from asa.core.errors import LabError, SetupError
 
 Tell = Callable[[str, float], None]
 """Takes the step under way and the share of the whole that is done, 0 to 1."""
@@ -23,6 +24,7 @@ Tell = Callable[[str, float], None]
 Report = Callable[[str], None]
 
 _KEPT_LINES = 4000
+_TRIED = 3  # versions of a source: each may be 150 MB
 _TELLING = re.compile(r"(?:fatal )?error:|ERROR|No space left on device|: not found|\*\*\* .* Error |\*\*\* ")
 _FULL = os.strerror(errno.ENOSPC)
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
@@ -53,6 +55,45 @@ def folder_of_build(parent: Path, prefix: str, needed_mb: int) -> Iterator[Path]
         raise LabError(f"{parent}: the build takes {needed_mb} MB, {free_mb} MB are free; make room and run again")
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as part:
         yield Path(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A source package of this machine's mirror, in `suites`; `what` names the versions of use, for messages."""
+
+    package: str
+    suites: Sequence[str]
+    what: str
+
+    def tarball(
+        self,
+        folder: Path,
+        *,
+        here: Iterable[Path],
+        fitting: Callable[[Sequence[str]], Sequence[str]],
+        cache: Path,
+        report: Report,
+    ) -> Path:
+        """The first of `here` that is there, else the first that can be downloaded to `folder`.
+
+        `fitting` gets the mirror's versions, newest first, and gives those to try. Raises LabError, SetupError.
+        """
+        for tarball in here:
+            if tarball.is_file():
+                return tarball
+        offers = debian.source_versions(self.package, self.suites, report=report, cache=cache)
+        refused: SetupError | None = None
+        for version in fitting(offers)[:_TRIED]:
+            try:
+                return debian.download_source(
+                    self.package, version, folder, suites=self.suites, report=report, cache=cache
+                )
+            except SetupError as error:  # a mirror may list what it has dropped
+                refused = error
+                report(f"{error}; trying the next version")
+        why = str(refused) if refused else f"it has {', '.join(offers) or 'none'}"
+        suites = ", ".join(self.suites)
+        raise LabError(f"{suites} of this machine's mirror has no source of {self.what} ({why}); put one in {folder}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

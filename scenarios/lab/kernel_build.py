@@ -11,17 +11,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from asa import debian, files, wire
-from asa.core.errors import LabError, SetupError
+from asa.core.errors import LabError
 from scenarios.lab import building
-from scenarios.lab.building import Tell, Tools
+from scenarios.lab.building import Report, Source, Tell, Tools
 
-Report = Callable[[str], None]
 TICKS_HZ = (1000, 250)
 """Tick rates that can be had: what most who run such schedulers have, and what Debian has."""
 
@@ -41,6 +40,7 @@ PACKAGES = (
 )
 SUITES = ("trixie-backports",)
 
+_SOURCE = Source(package="linux", suites=SUITES, what="Linux 6.18 or 6.19")
 _DATA = Path(__file__).with_name("kernel_data")
 _NAMES = {"KBUILD_BUILD_USER": "asa", "KBUILD_BUILD_HOST": "lab"}
 _NEEDED_MB = 3000  # 1.5 GB of source, 0.9 GB of objects
@@ -90,7 +90,14 @@ def build(kernels: Path, tick_hz: int, upstreams: Sequence[str], *, cache: Path,
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         tell("fetching the source of Linux", 0.0)
-        tarball = _source(kernels / "source", upstreams, cache, report)
+        folder = kernels / "source"
+        tarball = _SOURCE.tarball(
+            folder,
+            here=(folder / f"linux_{upstream}.orig.tar.xz" for upstream in upstreams),
+            fitting=lambda versions: _in_order(versions, upstreams),
+            cache=cache,
+            report=report,
+        )
         with building.folder_of_build(kernels, f"building-{tick_hz}-", _NEEDED_MB) as part:
             tools = Tools(what="the kernel", folder=part, log=log, packages=PACKAGES, env=_NAMES)
             return _build(kernels, tools, tarball, tick_hz, tell)
@@ -163,32 +170,12 @@ def _put_together(tools: Tools, staged: Path, name: str) -> None:
     both_layouts(staged)
 
 
-def _source(folder: Path, upstreams: Sequence[str], cache: Path, report: Report) -> Path:
-    """The tarball of the first version that is here or can be had."""
-    for upstream in upstreams:
-        tarball = folder / f"linux_{upstream}.orig.tar.xz"
-        if tarball.is_file():
-            return tarball
-    offers = debian.source_versions("linux", SUITES, report=report, cache=cache)
-    refused: SetupError | None = None
-    for version in _in_order(offers, upstreams):
-        try:
-            return debian.download_source("linux", version, folder, suites=SUITES, report=report, cache=cache)
-        except SetupError as error:  # a mirror may list what it has dropped
-            refused = error
-            report(f"{error}; trying the next version")
-    why = f" ({refused})" if refused else ""
-    raise LabError(
-        f"{SUITES[0]} of this machine's mirror has no source of Linux 6.18 or 6.19{why}; put one in {folder}"
-    )
-
-
-def _in_order(versions: Iterable[str], upstreams: Sequence[str]) -> list[str]:
-    # Debian's versions, newest first as given; at most three are tried: each may be 150 MB
+def _in_order(versions: Sequence[str], upstreams: Sequence[str]) -> list[str]:
+    # Debian's versions, newest first as given
     usable = [version for version in versions if version.startswith(("6.18.", "6.19."))]
     wanted = [version for upstream in upstreams for version in usable if version.partition("-")[0] == upstream]
     usable.sort(key=lambda version: not version.startswith("6.18."))  # stable
-    return list(dict.fromkeys([*wanted, *usable]))[:3]
+    return list(dict.fromkeys([*wanted, *usable]))
 
 
 def _upstream(tarball: Path) -> str:

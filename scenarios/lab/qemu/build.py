@@ -12,18 +12,16 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from asa import debian, files, wire
-from asa.core.errors import LabError, SetupError
+from asa.core.errors import LabError
 from scenarios.lab import building
-from scenarios.lab.building import Tell, Tools
+from scenarios.lab.building import Report, Source, Tell, Tools
 from scenarios.lab.qemu import change
-
-Report = Callable[[str], None]
 
 BINARY = "qemu-system-x86_64"
 PACKAGES = (
@@ -42,10 +40,10 @@ PACKAGES = (
     "xz-utils",
     "zlib1g-dev",
 )
-SUITES = ("trixie",)
 FIRMWARE = ("/usr/share/qemu", "/usr/share/seabios", "/usr/lib/ipxe/qemu")
 """Where the installed QEMU's packages have it: of the machine that is emulated, not of the host."""
 
+_SOURCE = Source(package="qemu", suites=("trixie",), what="QEMU 10.0")
 _FITS = re.compile(r"(\d+:)?10\.0\.\d+[+-]")  # versions in which the places of the change were seen
 _NEEDED_MB = 2500  # 0.5 GB of source, 0.8 GB of objects
 _OPTIONS = (
@@ -123,7 +121,9 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     tell("fetching the source of QEMU", 0.0)
-    tarball = _source(place / "source", cache, report)
+    folder = place / "source"
+    here = sorted(folder.glob("qemu_*.orig.tar.xz"), reverse=True)
+    tarball = _SOURCE.tarball(folder, here=here, fitting=_fitting, cache=cache, report=report)
     with building.folder_of_build(place, "building-", _NEEDED_MB) as part:
         begun = time.monotonic()
         tools = Tools(what="QEMU", folder=part, log=log, packages=PACKAGES, env={})
@@ -152,22 +152,5 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
     return home / BINARY
 
 
-def _source(folder: Path, cache: Path, report: Report) -> Path:
-    """The tarball that is here, else the newest that can be had of a version that the change fits."""
-    here = sorted(folder.glob("qemu_*.orig.tar.xz"))
-    if here:
-        return here[-1]
-    offers = debian.source_versions("qemu", SUITES, report=report, cache=cache)
-    refused: SetupError | None = None
-    for version in _usable(offers):
-        try:
-            return debian.download_source("qemu", version, folder, suites=SUITES, report=report, cache=cache)
-        except SetupError as error:  # a mirror may list what it has dropped
-            refused = error
-            report(f"{error}; trying the next version")
-    why = f" ({refused})" if refused else f" (it has {', '.join(offers) or 'none'})"
-    raise LabError(f"{SUITES[0]} of this machine's mirror has no source of QEMU 10.0{why}; put one in {folder}")
-
-
-def _usable(versions: Sequence[str]) -> list[str]:
-    return [version for version in versions if _FITS.match(version)][:3]
+def _fitting(versions: Sequence[str]) -> list[str]:
+    return [version for version in versions if _FITS.match(version)]

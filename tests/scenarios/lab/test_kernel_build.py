@@ -2,12 +2,10 @@
 """The lab's own kernel with a made-up source and make: what is kept, what a failed build leaves, what it says."""
 
 import shutil
-import subprocess
 
 import pytest
 
-from asa import debian
-from asa.core.errors import LabError, SetupError
+from asa.core.errors import LabError
 from scenarios.lab import building, kernel, kernel_build
 
 MAKE = r"""#!/bin/sh
@@ -29,15 +27,10 @@ esac
 """
 
 
-def quiet(*_, **__):
-    pass
-
-
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
-    """A cache with Debian's kernel and a source of Linux; make and apt are ours."""
-    cache = tmp_path / "cache"
-    debians = cache / "kernels/6.18.15+deb13-amd64"
+def cache(builds, tmp_path):
+    """A cache with Debian's kernel and a source of Linux."""
+    debians = builds.cache / "kernels/6.18.15+deb13-amd64"
     (debians / "lib/modules" / debians.name).mkdir(parents=True)
     (debians / "lib/modules" / debians.name / "modules.dep").touch()
     (debians / "boot").mkdir()
@@ -45,24 +38,16 @@ def cache(monkeypatch, tmp_path):
     tree = tmp_path / "linux-6.18.15"
     (tree / "drivers/cpufreq").mkdir(parents=True)
     (tree / "drivers/cpufreq/Makefile").write_text("obj-y += cpufreq.o\n")
-    tarball = cache / "kernels/source/linux_6.18.15.orig.tar.xz"
-    tarball.parent.mkdir()
-    subprocess.run(["tar", "--create", "--xz", "--file", tarball, "--directory", tmp_path, tree.name], check=True)
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setattr(building, "_PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    monkeypatch.setattr(debian, "install", quiet)
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: pytest.fail("the source is here"))
-    return cache
+    builds.pack(tree, builds.cache / "kernels/source/linux_6.18.15.orig.tar.xz")
+    return builds.cache
 
 
 @pytest.fixture
-def make(tmp_path, cache):
+def make(builds):
     """Puts the made-up make in its place; `trouble` is what it does while compiling."""
 
-    def put(trouble=":"):
-        path = cache.parent / "bin/make"
-        path.write_text(MAKE % trouble)
-        path.chmod(0o755)
+    def put(trouble=":", version="6.18.15"):
+        builds.put("make", (MAKE % trouble).replace("6.18.15", version))
 
     put()
     return put
@@ -96,96 +81,75 @@ def test_another_tick_rate_is_another_kernel_and_steps_are_told_line_by_line(cac
     lines = []
     slow = kernel.ensure(cache, lines.append, 250)
     assert slow.tick_hz == 250
-    assert slow.version != kernel.ensure(cache, quiet, 1000).version
+    assert slow.version != kernel.ensure(cache, print, 1000).version
     assert lines == list(dict.fromkeys(lines))
     assert "compiling Linux 6.18.15, 250 Hz" in lines
 
 
 def test_other_options_make_another_kernel(cache, make, monkeypatch, tmp_path):
-    first = kernel.ensure(cache, quiet, 1000)
+    first = kernel.ensure(cache, print, 1000)
     shutil.copytree(kernel_build._DATA, tmp_path / "data")
     with (tmp_path / "data/guest.config").open("a") as file:
         file.write("CONFIG_BTRFS_FS=y\n")
     monkeypatch.setattr(kernel_build, "_DATA", tmp_path / "data")
     assert kernel.found(cache, 1000) is None
-    assert kernel.ensure(cache, quiet, 1000).version != first.version
+    assert kernel.ensure(cache, print, 1000).version != first.version
     assert first.image.is_file()  # a checkout with the old options still finds its own
 
 
-FAULTS = {
-    "a compiler's error": ("echo 'kernel/fork.c:7: error: no such thing' >&2; exit 2", "error: no such thing"),
-    "no compiler": ("echo '/bin/sh: 1: gcc: not found' >&2; exit 2", "gcc: not found"),
-    "a disk full": ("echo 'fatal error: x.o: No space left on device' >&2; exit 2", "make room and run again"),
-    "a killed make": ("kill -9 $$", "make ended with"),
-}
-
-
-@pytest.mark.parametrize(("trouble", "words"), FAULTS.values(), ids=FAULTS)
-def test_a_failed_build_says_one_line_and_leaves_what_was_there(cache, make, trouble, words):
-    before = kernel.ensure(cache, quiet, 250)
+def test_a_failed_build_says_one_line_and_leaves_what_was_there(cache, make, fault):
+    trouble, words = fault
+    before = kernel.ensure(cache, print, 250)
     there = sorted((cache / "kernels").iterdir())
     make(trouble)
     with pytest.raises(LabError, match=words) as caught:
-        kernel.ensure(cache, quiet, 1000)
+        kernel.ensure(cache, print, 1000)
     assert "\n" not in str(caught.value)
     assert [path for path in sorted((cache / "kernels").iterdir()) if path.name != ".ensure-1000"] == there
     assert kernel.found(cache, 250) == before
     assert kernel.found(cache).version == kernel.KNOWN
     make()
-    assert kernel.ensure(cache, quiet, 1000).tick_hz == 1000
+    assert kernel.ensure(cache, print, 1000).tick_hz == 1000
 
 
-def test_no_make_no_room_and_no_folder_for_the_log_are_said_plainly(cache, monkeypatch):
-    tools = cache.parent / "bin"
+def test_no_make_no_room_and_no_folder_for_the_log_are_said_plainly(cache, builds, monkeypatch):
     for name in ("setpriv", "tar", "xz"):
-        (tools / name).symlink_to(shutil.which(name))
-    monkeypatch.setattr(building, "_PATH", str(tools))
+        (builds.tools / name).symlink_to(shutil.which(name))
+    monkeypatch.setattr(building, "_PATH", str(builds.tools))
     with pytest.raises(LabError, match="failed to execute make: No such file"):
-        kernel.ensure(cache, quiet, 1000)
+        kernel.ensure(cache, print, 1000)
     monkeypatch.setattr(kernel_build, "_NEEDED_MB", 1 << 40)
     with pytest.raises(LabError, match="MB are free; make room"):
-        kernel.ensure(cache, quiet, 1000)
+        kernel.ensure(cache, print, 1000)
     (cache / "logs/build-kernel-1000.log").unlink()
     (cache / "logs").rmdir()
     (cache / "logs").write_text("in the way")
     with pytest.raises(LabError, match="logs: File exists while building the kernel"):
-        kernel.ensure(cache, quiet, 1000)
+        kernel.ensure(cache, print, 1000)
 
 
 def test_what_a_killed_build_left_goes_with_the_next(cache, make):
     left, others = cache / "kernels/building-1000-x/half", cache / "kernels/building-250-y"
     left.mkdir(parents=True)
     others.mkdir()
-    kernel.ensure(cache, quiet, 1000)
+    kernel.ensure(cache, print, 1000)
     assert not left.parent.exists()
     assert others.exists()  # that one may be under way
 
 
-def test_an_option_that_the_version_does_not_know_is_named(cache, make):
-    make_file = cache.parent / "bin/make"
-    make_file.write_text(make_file.read_text().replace("cp asa.config", "grep -v SCHED_CLASS_EXT asa.config >"))
+def test_an_option_that_the_version_does_not_know_is_named(cache, builds):
+    builds.put("make", MAKE.replace("cp asa.config", "grep -v SCHED_CLASS_EXT asa.config >"))
     with pytest.raises(LabError, match="does not take CONFIG_SCHED_CLASS_EXT=y"):
-        kernel.ensure(cache, quiet, 1000)
+        kernel.ensure(cache, print, 1000)
 
 
-def test_the_source_is_that_of_the_kernel_here_else_the_newest_that_the_mirror_has(cache, make, monkeypatch):
-    tarball = next((cache / "kernels/source").iterdir())
-    kept = tarball.rename(cache / "kept")
-    asked = []
-
-    def download(package, version, folder, **_):
-        asked.append(version)
-        if version == "6.18.12-1~bpo13+1":
-            folder.mkdir(exist_ok=True)
-            return kept.rename(folder / "linux_6.18.12.orig.tar.xz")
-        raise SetupError("404")
-
+def test_the_source_is_that_of_the_kernel_here_else_the_newest_that_the_mirror_has(cache, builds, make):
+    kept = cache / "linux_6.18.12.orig.tar.xz"
+    next((cache / "kernels/source").iterdir()).rename(kept)
     versions = ["7.2.12-1~bpo13+1", "6.19.6-2~bpo13+1", "6.18.15-1~bpo13+1", "6.18.12-1~bpo13+1", "6.12.8-1"]
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: versions)
-    monkeypatch.setattr(debian, "download_source", download)
+    asked = builds.mirror(versions, "6.18.12-1~bpo13+1", kept)
     lines = []
-    make_file = cache.parent / "bin/make"
-    make_file.write_text(make_file.read_text().replace("6.18.15", "6.18.12"))
+    make(version="6.18.12")
     made = kernel.ensure(cache, lines.append, 1000)
     assert asked == ["6.18.15-1~bpo13+1", "6.18.12-1~bpo13+1"]
     assert made.version.startswith("6.18.12-asa-1000hz-")
@@ -193,13 +157,17 @@ def test_the_source_is_that_of_the_kernel_here_else_the_newest_that_the_mirror_h
     assert kernel.ensure(cache, pytest.fail, 1000, tell=pytest.fail) == made
 
 
-def test_a_mirror_without_a_source_and_a_strange_tick_rate_are_said_plainly(cache, make, monkeypatch):
+def test_a_mirror_without_a_source_and_a_strange_tick_rate_are_said_plainly(cache, builds):
     next((cache / "kernels/source").iterdir()).unlink()
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: ["7.2.12-1~bpo13+1"])
-    with pytest.raises(LabError, match=r"has no source of Linux 6\.18 or 6\.19; put one in"):
-        kernel.ensure(cache, quiet, 1000)
+    builds.mirror(["7.2.12-1~bpo13+1"])
+    with pytest.raises(LabError, match=r"has no source of Linux 6\.18 or 6\.19 \(it has 7\.2.*\); put one in"):
+        kernel.ensure(cache, print, 1000)
+    asked = builds.mirror([f"6.18.{number}-1" for number in range(9, 0, -1)])
+    with pytest.raises(LabError, match=r"has no source of Linux 6\.18 or 6\.19 \(404\); put one in"):
+        kernel.ensure(cache, print, 1000)
+    assert asked == ["6.18.9-1", "6.18.8-1", "6.18.7-1"]  # each may be 150 MB
     with pytest.raises(LabError, match="no kernel of 300 Hz; take 1000 or 250"):
-        kernel.ensure(cache, quiet, 300)
+        kernel.ensure(cache, print, 300)
 
 
 def test_options_end_with_the_tick_rate_and_name_nothing_twice():

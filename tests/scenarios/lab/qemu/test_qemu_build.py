@@ -8,9 +8,7 @@ import subprocess
 
 import pytest
 
-from asa import debian
-from asa.core.errors import LabError, SetupError
-from scenarios.lab import building
+from asa.core.errors import LabError
 from scenarios.lab.qemu import build, change
 
 CONFIGURE = "#!/bin/sh\necho configured by \"$@\"; echo '  gcc' > config.log\n"
@@ -20,10 +18,6 @@ echo '[1/2] Compiling C object x.o'
 echo '[2/2] Linking target qemu-system-x86_64'
 cp /bin/true qemu-system-x86_64
 """
-
-
-def quiet(*_, **__):
-    pass
 
 
 def lay_out(folder, version="10.0.99"):
@@ -42,31 +36,18 @@ def lay_out(folder, version="10.0.99"):
     return folder
 
 
-def pack(tmp_path, cache, tree):
-    place = cache / "qemu/source/qemu_10.0.99+ds.orig.tar.xz"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["tar", "--create", "--xz", "--file", place, "--directory", tree.parent, tree.name], check=True)
+@pytest.fixture
+def cache(builds, tmp_path):
+    builds.pack(lay_out(tmp_path / "tree/qemu-10.0.99"), builds.cache / "qemu/source/qemu_10.0.99+ds.orig.tar.xz")
+    return builds.cache
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
-    cache = tmp_path / "cache"
-    pack(tmp_path, cache, lay_out(tmp_path / "tree/qemu-10.0.99"))
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setattr(building, "_PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    monkeypatch.setattr(debian, "install", quiet)
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: pytest.fail("the source is here"))
-    return cache
-
-
-@pytest.fixture
-def ninja(tmp_path, cache):
+def ninja(builds):
     """Puts the made-up ninja in its place; `trouble` is what it does while compiling."""
 
     def put(trouble=":"):
-        path = tmp_path / "bin/ninja"
-        path.write_text(NINJA % trouble)
-        path.chmod(0o755)
+        builds.put("ninja", NINJA % trouble)
 
     put()
     return put
@@ -95,27 +76,20 @@ def test_it_is_built_once_and_kept_with_how_it_was_built(cache, ninja):
 
 
 def test_another_change_is_another_qemu(cache, ninja, monkeypatch):
-    first = build.ensure(cache, quiet)
+    first = build.ensure(cache, print)
     monkeypatch.setattr(build, "_OPTIONS", (*build._OPTIONS, "--enable-kvm"))
     assert build.found(cache) is None
-    assert build.ensure(cache, quiet) != first
+    assert build.ensure(cache, print) != first
     assert first.is_file()  # a checkout with the old change still finds its own
 
 
-@pytest.mark.parametrize(
-    ("trouble", "words"),
-    [
-        ("echo '../accel/tcg/icount-parallel.c:7: error: no such thing'; exit 1", "error: no such thing"),
-        ("echo 'fatal error: x.o: No space left on device'; exit 1", "make room and run again"),
-        ("kill -9 $$", "ninja ended with"),
-    ],
-)
-def test_a_failed_build_says_so_in_one_line_and_leaves_the_old_one(cache, ninja, monkeypatch, trouble, words):
-    old = build.ensure(cache, quiet)
+def test_a_failed_build_says_so_in_one_line_and_leaves_the_old_one(cache, ninja, monkeypatch, fault):
+    trouble, words = fault
+    old = build.ensure(cache, print)
     monkeypatch.setattr(build, "_OPTIONS", (*build._OPTIONS, "--enable-kvm"))
     ninja(trouble)
     with pytest.raises(LabError) as caught:
-        build.ensure(cache, quiet)
+        build.ensure(cache, print)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert left(cache) == {old.parent.name}
@@ -123,10 +97,10 @@ def test_a_failed_build_says_so_in_one_line_and_leaves_the_old_one(cache, ninja,
 
 def test_no_compiler_and_no_room_are_one_line(cache, monkeypatch):
     with pytest.raises(LabError, match="ninja"):  # none on the path
-        build.ensure(cache, quiet)
+        build.ensure(cache, print)
     monkeypatch.setattr(build, "_NEEDED_MB", 1 << 40)
     with pytest.raises(LabError, match="MB are free; make room"):
-        build.ensure(cache, quiet)
+        build.ensure(cache, print)
     assert left(cache) == set()
 
 
@@ -134,13 +108,13 @@ def test_what_a_killed_build_left_goes_with_the_next(cache, ninja):
     (cache / "qemu/building-old/build").mkdir(parents=True)
     half = cache / f"qemu/10.0.98-asa-{build._digest()}"
     half.mkdir()
-    binary = build.ensure(cache, quiet)
+    binary = build.ensure(cache, print)
     assert "building-old" not in left(cache)
     assert binary.parent != half
 
 
 def test_a_cache_that_makes_no_sense_is_one_line(cache, ninja):
-    binary = build.ensure(cache, quiet)
+    binary = build.ensure(cache, print)
     (binary.parent / "build.json").write_text('{"version": ')
     with pytest.raises(LabError, match="run `asa lab setup` again"):
         build.read(binary)
@@ -166,20 +140,13 @@ def test_a_source_that_it_does_not_fit_is_refused_before_anything_is_written(tmp
     assert (source / "accel/tcg/icount-parallel.c").is_file()
 
 
-def test_versions_that_it_fits_are_tried_newest_first_and_dropped_ones_passed_over(monkeypatch, tmp_path):
-    asked = []
-
-    def download(_, version, folder, **__):
-        asked.append(version)
-        if version.startswith("1:10.0.13"):
-            raise SetupError("404")
-        return folder / "qemu_10.0.8+ds.orig.tar.xz"
-
+def test_versions_that_it_fits_are_tried_newest_first_and_dropped_ones_passed_over(cache, builds, ninja):
+    kept = cache / "qemu_10.0.99+ds.orig.tar.xz"
+    next((cache / "qemu/source").iterdir()).rename(kept)
     offers = ["1:11.1.3+ds-1", "1:10.0.13+ds-0+deb13u1", "1:10.0.8+ds-0+deb13u1", "1:7.2+dfsg-7"]
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: offers)
-    monkeypatch.setattr(debian, "download_source", download)
-    assert build._source(tmp_path / "source", tmp_path, quiet).name == "qemu_10.0.8+ds.orig.tar.xz"
-    assert asked == offers[1:3]
-    monkeypatch.setattr(debian, "source_versions", lambda *_, **__: offers[:1])
+    builds.mirror(offers[:1])
     with pytest.raises(LabError, match=r"no source of QEMU 10\.0 \(it has 1:11\.1\.3\+ds-1\); put one in"):
-        build._source(tmp_path / "source", tmp_path, quiet)
+        build.ensure(cache, print)
+    asked = builds.mirror(offers, offers[2], kept)
+    assert build.read(build.ensure(cache, print)).source == kept.name
+    assert asked == offers[1:3]
