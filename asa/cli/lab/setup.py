@@ -49,7 +49,8 @@ _TEST_PACKAGES = (
 _TEXT = """\
 Installs what runs, tests and recordings need on Debian 12 and 13: system packages, the compiled eBPF
 programs, QEMU and a kernel for the lab, the programs of the workloads, and the schedulers. What is there
-already stays as it is. The lab measures with a QEMU and a kernel of its own, which are built here (docs/lab.md).
+already stays as it is. The lab measures with a QEMU and a kernel of 1000 Hz, which are built here (docs/lab.md);
+the kernel of 250 Hz is built by the first command that measures under it.
 """
 _MORE = """\
 exit status:
@@ -65,7 +66,7 @@ examples:
   asa lab setup --bench
       The applications of the benchmark, too.
   asa lab setup --guests
-      Both QEMUs, both kernels and the test of KVM, nothing else.
+      The lab alone: Debian's QEMU and kernel, those that measure, and the test of KVM.
   asa lab setup --probes
       The eBPF programs and the model's evaluator, nothing else.
 """
@@ -79,7 +80,9 @@ def register(commands: "Commands") -> None:
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
     command.add_argument("--bench", action="store_true", help="the real programs of `asa lab bench run` too (1 GB)")
     command.add_argument(
-        "--guests", action="store_true", help="nothing but both QEMUs, both kernels and the test of KVM"
+        "--guests",
+        action="store_true",
+        help="nothing but the lab: Debian's QEMU and kernel, those that measure (1000 Hz), and the test of KVM",
     )
     command.add_argument(
         "--probes",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab setup`: the library that loads the eBPF programs is got where it is missing, and only there."""
+"""`asa lab setup`: it gets what is missing, and only that; of the lab's kernels it builds the one of 1000 Hz."""
 
 import shutil
 
@@ -10,6 +10,7 @@ from asa.cli.lab import setup
 from asa.core.errors import ModelError, SourceError
 from collectors.ebpf import build, core, libbpf
 from models import runtime_compiled
+from scenarios.lab import emulator, kernel
 
 
 @pytest.fixture
@@ -89,3 +90,13 @@ def test_a_compiler_is_got_where_there_is_none(evaluators, installed, monkeypatc
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "cc" else f"/usr/bin/{name}")
     setup.evaluator()
     assert (installed, evaluators) == (["gcc", "libc6-dev"], ["built"])
+
+
+def test_of_the_kernels_with_a_tick_rate_the_one_that_measures_is_built(monkeypatch):
+    asked = []
+    monkeypatch.setattr(emulator, "found", lambda _: None)
+    monkeypatch.setattr(emulator, "ensure", lambda *_, measuring, **__: asked.append(("QEMU", measuring)))
+    monkeypatch.setattr(kernel, "found", lambda *_: None)
+    monkeypatch.setattr(kernel, "ensure", lambda _, __, tick_hz, **___: asked.append(("kernel", tick_hz)))
+    setup.measuring()
+    assert asked == [("QEMU", True), ("kernel", 1000)]
