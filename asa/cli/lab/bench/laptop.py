@@ -2,7 +2,6 @@
 """`asa lab bench laptop`: what daemon and helper cost on an installed machine; writes docs/laptop-figures.md."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = measure(options, places.cache, places.state / "bench-laptop", tell)
     machine = Host.here(_command(arguments))
     if out is not None:
-        try:
-            bench_output.put(out, document(result, machine))
-        except OSError as error:
-            raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-        print(f"wrote {out}", file=sys.stderr)
+        bench_output.write({out: document(result, machine)})
     _print(result.figures, as_json=arguments.json)
     return 0
 

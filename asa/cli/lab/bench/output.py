@@ -3,7 +3,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,6 +70,17 @@ def writable(out: Path) -> None:
     strange = out.is_symlink() or (out.exists() and not out.is_file())  # it is replaced: no link, folder or device
     if strange or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise AsaError(f"{out}: cannot be written; make its folder, or name another place by --out")
+
+
+def write(texts: Mapping[Path, str]) -> None:
+    """Each file as `put` does; the line on stderr names the last one. Raises AsaError."""
+    path = Path()
+    try:
+        for path, text in texts.items():
+            put(path, text)
+    except OSError as error:
+        raise AsaError(f"{path}: cannot be written: {error.strerror}; name another place by --out") from error
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def put(path: Path, text: str) -> None:

@@ -126,20 +126,13 @@ def _measured(options: "Options", places: "Places") -> "Result":
 
 
 def _write(result: "Result", machine: "Host", out: Path) -> None:
-    from asa.core.errors import AsaError
     from calibration.overhead.figures import CPU_PCT, RSS_MB
     from calibration.overhead.plot import picture
     from calibration.overhead.report import document
 
     image = out.with_suffix(".svg")
-    try:
-        if result.idle is not None:
-            bench_output.put(image, picture(result.idle, cpu_goal_pct=CPU_PCT, rss_goal_mb=RSS_MB))
-        text = document(result, machine, image=image.name if result.idle is not None else None)
-        bench_output.put(out, text)
-    except OSError as error:
-        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-    print(f"wrote {out}", file=sys.stderr)
+    drawn = {} if result.idle is None else {image: picture(result.idle, cpu_goal_pct=CPU_PCT, rss_goal_mb=RSS_MB)}
+    bench_output.write({**drawn, out: document(result, machine, image=image.name if drawn else None)})
 
 
 def _print(result: "Result", *, lines_only: bool) -> None:

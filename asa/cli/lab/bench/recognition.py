@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     with bench_output.progress() as tell:
         result = recognition.measure(options, tell)
     if out is not None:
-        _write(recognition_report.document(result, machine), out)
+        bench_output.write({out: recognition_report.document(result, machine)})
     for text in recognition_report.warnings(result):
         print(f"asa: {text}", file=sys.stderr)
     if not arguments.json:
@@ -88,16 +88,6 @@ def _candidates(text: str | None) -> "tuple[Candidate, ...]":
     for name in sorted(wanted - set(Candidate)):
         raise InputError(path="--only", key="", value=name, allowed=", ".join(Candidate))
     return tuple(candidate for candidate in Candidate if candidate in wanted)
-
-
-def _write(text: str, out: Path) -> None:
-    from asa.core.errors import AsaError
-
-    try:
-        bench_output.put(out, text)
-    except OSError as error:
-        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-    print(f"wrote {out}", file=sys.stderr)
 
 
 def _command(arguments: argparse.Namespace) -> str:

@@ -165,7 +165,6 @@ def _files(out: Path) -> tuple[Path, Path, Path]:
 
 
 def _write(result: "Result", machine: "Host", out: Path, serial: Path) -> None:
-    from asa.core.errors import AsaError
     from calibration.scale.figures import figures
     from calibration.scale.plot import picture
     from calibration.scale.report import document, kept_before, prometheus
@@ -173,13 +172,8 @@ def _write(result: "Result", machine: "Host", out: Path, serial: Path) -> None:
     made = figures(result.found)
     _, image, gauges = _files(out)
     before = kept_before(serial) if serial.exists() else {}
-    try:
-        bench_output.put(image, picture(made))
-        bench_output.put(gauges, prometheus(made))
-        bench_output.put(out, document(result, machine, image=image.name, gauges=gauges.name, before=before))
-    except OSError as error:
-        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-    print(f"wrote {out}", file=sys.stderr)
+    text = document(result, machine, image=image.name, gauges=gauges.name, before=before)
+    bench_output.write({image: picture(made), gauges: prometheus(made), out: text})
 
 
 def _print(result: "Result", *, as_json: bool) -> None:

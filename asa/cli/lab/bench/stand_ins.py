@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     with bench_output.progress() as tell:
         result = stand_ins.compare(options, {tier: applications(tier) for tier in Tier}, paths.default(), tell)
     if out is not None:
-        _write(stand_ins_report.document(result, machine), out)
+        bench_output.write({out: stand_ins_report.document(result, machine)})
     for text in stand_ins_report.warnings(result):
         print(f"asa: {text}", file=sys.stderr)
     if not arguments.json:
@@ -77,16 +77,6 @@ def _names(text: str | None) -> tuple[str, ...]:
         if name not in known:
             raise InputError(path="--only", key="", value=name, allowed=", ".join(known))
     return tuple(name for name in known if name in wanted)
-
-
-def _write(text: str, out: Path) -> None:
-    from asa.core.errors import AsaError
-
-    try:
-        bench_output.put(out, text)
-    except OSError as error:
-        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-    print(f"wrote {out}", file=sys.stderr)
 
 
 def _command(arguments: argparse.Namespace) -> str:

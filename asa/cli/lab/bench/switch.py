@@ -65,17 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(result: "Result", machine: "Host", out: Path) -> None:
-    from asa.core.errors import AsaError
     from calibration.switch.plot import picture
     from calibration.switch.report import document
 
     image = out.with_suffix(".svg")
-    try:
-        bench_output.put(image, picture(result.found))
-        bench_output.put(out, document(result, machine, image=image.name))
-    except OSError as error:
-        raise AsaError(f"{out}: cannot be written: {error.strerror}; name another place by --out") from error
-    print(f"wrote {out}", file=sys.stderr)
+    bench_output.write({image: picture(result.found), out: document(result, machine, image=image.name)})
 
 
 def _print(result: "Result", *, as_json: bool) -> None:

@@ -175,6 +175,17 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [name]
 
 
+def test_reports_are_written_in_order_and_the_one_that_cannot_be_is_named(tmp_path, capsys):
+    picture, page, folder = tmp_path / "overhead.svg", tmp_path / "overhead.md", tmp_path / "folder"
+    bench_output.write({picture: "drawn", page: "told"})
+    assert (picture.read_text(), page.read_text()) == ("drawn", "told")
+    assert capsys.readouterr().err == f"wrote {page}\n"
+    folder.mkdir()
+    with pytest.raises(AsaError, match="folder: cannot be written: it is no file; name another place by --out"):
+        bench_output.write({folder: "drawn", page: "told anew"})
+    assert page.read_text() == "told"
+
+
 @pytest.mark.root
 @needs_root
 def test_a_report_in_a_users_folder_is_that_users(tmp_path):
