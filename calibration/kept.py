@@ -37,7 +37,7 @@ def collect(counts: Mapping[Named, Count], before: Kept | None = None) -> Kept:
         reasons.pop(name, None)
         try:
             values[str(name)], details[str(name)] = count()
-        except (AsaError, OSError, SyntaxError, UnicodeError, subprocess.SubprocessError) as error:
+        except (AsaError, ArithmeticError, OSError, SyntaxError, ValueError, subprocess.SubprocessError) as error:
             reasons[str(name)] = " ".join(str(error).split())
     return Kept(values=values, details=details, reasons=reasons)
 

@@ -96,7 +96,7 @@ class Bench:
 
     @functools.cached_property
     def _again(self) -> Found:
-        # the same guest: no host time is in it, so that only what the host hands in differs
+        # the same again: none of the host's time is in it, so that both should give the same
         return self._guests.play(machines.alike(8), _words(Mode.THROUGHPUT, Mode.WAKEUP))
 
     def _scaling(self) -> tuple[float, str]:
@@ -112,7 +112,7 @@ class Bench:
         together = ";".join(" ".join(map(str, cpus)) for cpus in sets(HALVES))
         found = self._guests.play(HALVES, ("--hogs", together, "--seconds", "1"))
         if found.checks is None:
-            raise AsaError("the guest played no loops")
+            raise AsaError(f"{HALVES.name}: the guest played no loops; see {self._out}")
         errors = speed_errors(HALVES, found.checks.hogs)
         place = max(errors, key=lambda name: abs(errors[name]))
         return abs(errors[place]), f"CPU {place} busy: {errors[place]:+.1f} %"

@@ -24,6 +24,12 @@ def test_what_fails_is_unknown_with_its_reason_and_costs_no_other(tmp_path):
     assert (other.value, other.detail, other.reason) == (2.0, "by hand", "")
 
 
+def test_a_division_by_nothing_and_a_strange_word_cost_no_other_either():
+    kept = collect({Toy.ONE: lambda: (1 / 0, ""), Toy.OTHER: lambda: (float("none"), "")})
+    assert kept.values == {"one": None, "other": None}
+    assert kept.reasons["one"] == "division by zero"
+
+
 def test_one_that_is_measured_again_takes_the_place_of_its_own_only():
     before = collect({Toy.ONE: fails, Toy.OTHER: lambda: (2.0, "by hand")})
     now = collect({Toy.ONE: lambda: (1.0, "")}, before)
