@@ -27,11 +27,13 @@ def describe(kind: inspect.Type) -> str:
         case inspect.StrType():
             return _text(kind)
         case inspect.VarTupleType() | inspect.ListType() | inspect.SetType() | inspect.FrozenSetType():
-            return f"a list, each of them {describe(kind.item_type)}"
+            some = f" of at least {kind.min_length}" if kind.min_length else ""
+            return f"a list{some}, each of them {describe(kind.item_type)}"
         case inspect.TupleType():
             return f"a list of {len(kind.item_types)}: {'; '.join(map(describe, kind.item_types))}"
         case inspect.DictType():
-            return f"keys of one's own, each with {describe(kind.value_type)}"
+            some = f", at least {kind.min_length}" if kind.min_length else ""
+            return f"keys of one's own{some}, each with {describe(kind.value_type)}"
         case inspect.UnionType():
             return _union(kind)
         case inspect.StructType():

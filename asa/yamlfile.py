@@ -28,7 +28,7 @@ _DEEPEST = 50  # a table goes 5 deep; the parser in C recurses until its stack e
 _MOST = 200_000  # parts, each alias counted with all that it repeats, and 100 letters as one
 _LETTERS = 100
 _LONGEST = 400  # letters of a value that an error shows
-_EXPECTED = re.compile(r"Invalid (enum )?value\b|Expected (`[^`]*`, got |`(int|float)`|array|object|str)")
+_EXPECTED = re.compile(r"Invalid (enum )?value\b|Expected (`[^`]*`, got |`(int|float)`|`?array|`?object|str)")
 _BITS = 63  # of a whole number: what JSON's readers take, and no line is full of its digits
 
 
@@ -316,9 +316,8 @@ def _as_input_error(error: msgspec.ValidationError, data: object, into: type, na
     steps = re.findall(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]", where)
     lacking = re.fullmatch(r"Object missing required field `(.*)`", message, re.DOTALL)
     key, value, whole = _resolve(steps, data, into)
-    tags = _tags(whole, lacking[1]) if lacking else None
-    if lacking and tags is not None:
-        key, value, whole = _join(key, lacking[1]), None, tags
+    if lacking:
+        key, value, whole = _join(key, lacking[1]), None, _of_field(lacking[1], whole, value)
     unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
     if unknown:
         target = _plain(whole, value)
@@ -328,11 +327,15 @@ def _as_input_error(error: msgspec.ValidationError, data: object, into: type, na
         return InputError(path=name, key=key, value=brief(value), allowed=f"one of the keys {names}")
     from asa import accepted  # reads types at length, which only a fault asks for
 
-    said = (
-        tags is not None or _EXPECTED.match(message) is not None
-    )  # else by a check of the type's own, in its own words
-    allowed = (said and accepted.words(whole)) or message[0].lower() + message[1:]
+    said = lacking or _EXPECTED.match(message)  # else by a check of the type's own, in its own words
+    allowed = (accepted.words(whole) if said else "") or message[0].lower() + message[1:]
     return InputError(path=name, key=key, value=brief(value), allowed=allowed)
+
+
+def _of_field(field: str, target: Any, data: Any) -> Any:
+    """What the field of that name takes, be it the one that says which struct it is."""
+    tags = _tags(target, field)
+    return tags if tags is not None else typing.get_type_hints(_plain(target, data), include_extras=True).get(field)
 
 
 def _resolve(steps: list[tuple[str, str]], data: Any, target: Any) -> tuple[str, object, Any]:

@@ -49,6 +49,8 @@ class Pear(msgspec.Struct, tag_field="kind", tag="pear"):
         (Annotated[str, Meta(min_length=1, max_length=9)], "text of at least 1 letters and of at most 9 letters"),
         (tuple[Loud, ...], "a list, each of them aye, nay"),
         (list[int], "a list, each of them a whole number"),
+        (Annotated[list[int], Meta(min_length=2)], "a list of at least 2, each of them a whole number"),
+        (Annotated[dict[str, Loud], Meta(min_length=1)], "keys of one's own, at least 1, each with aye, nay"),
         (tuple[int, str], "a list of 2: a whole number; text"),
         (dict[str, Loud], "keys of one's own, each with aye, nay"),
         (Apple | Pear, "kind: apple, pear"),

@@ -125,35 +125,56 @@ def test_machines_by_words(tmp_path):
         load("unseen")
 
 
+CLUSTERS = SOUND[SOUND.index("clusters:") : SOUND.index("shared_pct:")]
+KINDS = SOUND[SOUND.index("kinds:") : SOUND.index("clusters:")]
+CORES = "a mapping with the keys kind, cores, threads"
+CORES_OF = f"a list of at least 1, each of them {CORES}"
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "key", "value", "allowed"),
     [
-        ("cores: 2,", "cores: 0,", "clusters[0][0].cores: 0 is not accepted; allowed: "),
-        ("speed_pct: 50", "speed_pct: 0", "kinds.slow.speed_pct: 0 is not accepted; allowed: "),
-        ("speed_pct: 50", "speed_pct: 101", "kinds.slow.speed_pct: 101 is not accepted; allowed: "),
-        ("cores: 1, threads: 2", "cores: 1, threads: 3", "clusters[1][0].threads: 3 is not accepted; allowed: "),
-        ("cores: 1, threads: 2", "cores: 1, cpus: [0]", "clusters[1][0].cpus: "),
-        ("cores: 2,", "cores: 40,", "clusters: '83 CPUs' is not accepted; allowed: at most 64 CPUs"),
-        ("kind: slow", "kind: odd", "clusters[0][1].kind: 'odd' is not accepted; allowed: one of the kinds fast, slow"),
-        ("  - [{kind: fast, cores: 1, threads: 2}]", "  - []", "clusters[1]: [] is not accepted; allowed: "),
-        ("shared_pct: 60", "", "shared_pct: None is not accepted; allowed: a percentage, since cores have two threads"),
-        ("[100, 95, 95]", "[95, 100]", "turbo_pct: [95, 100] is not accepted; allowed: a value for each number"),
-        ("[100, 95, 95]", "[99, 98, 97, 96, 95]", "turbo_pct: [99, 98, 97, 96, 95] is not accepted"),
-        ("watts: 2.5", "watts: -1", "kinds.slow.watts: -1"),
-        ("note: none", "note: none\nname: other", "name: 'other' is not accepted; allowed: no name: the file's is"),
-        ("note: none", "notes: none", "notes: 'none' is not accepted; allowed: one of the keys"),
-        ("note: none", "note: [", "allowed: valid YAML"),
-        ("sources: [none]", "sources: []", "sources: [] is not accepted"),
-        ("memory_mb: 1024", "memory_mb: 1024\ntick_hz: 300", "tick_hz: 300 is not accepted"),
+        # no CPU at all
+        (CLUSTERS, "clusters: []\n", "clusters", "[]", f"a list of at least 1, each of them {CORES_OF}"),
+        ("  - [{kind: fast, cores: 1, threads: 2}]", "  - []", "clusters[1]", "[]", CORES_OF),
+        ("cores: 2,", "cores: 0,", "clusters[0][0].cores", "0", "a whole number from 1 to 64"),
+        (CLUSTERS, "", "clusters", "None", f"a list of at least 1, each of them {CORES_OF}"),
+        # speed
+        ("speed_pct: 50", "speed_pct: 0", "kinds.slow.speed_pct", "0", "a whole number from 1 to 100"),
+        ("speed_pct: 50", "speed_pct: 101", "kinds.slow.speed_pct", "101", "a whole number from 1 to 100"),
+        ("kind: slow", "kind: odd", "clusters[0][1].kind", "'odd'", "one of the kinds fast, slow"),
+        (KINDS, "kinds: {}\n", "kinds", "{}", "keys of one's own, at least 1, each with a mapping with the keys"),
+        # threads
+        ("cores: 1, threads: 2", "cores: 1, threads: 3", "clusters[1][0].threads", "3", "1, 2"),
+        ("cores: 1, threads: 2", "cores: 1, threads: 0", "clusters[1][0].threads", "0", "1, 2"),
+        ("shared_pct: 60", "", "shared_pct", "None", "a percentage, since cores have two threads"),
+        ("shared_pct: 60", "shared_pct: 0", "shared_pct", "0", "a whole number from 1 to 100 or null"),
+        # clusters that overlap: CPUs have no numbers here, so that no CPU is in two
+        ("cores: 1, threads: 2", "cores: 1, cpus: [0]", "clusters[1][0].cpus", "[0]", "one of the keys kind, cores"),
+        ("  - [{kind: fast, cores: 1, threads: 2}]", "  - [0, 1]", "clusters[1][0]", "0", CORES),
+        (CLUSTERS, CLUSTERS + CLUSTERS, "", "\"key 'clusters' stands twice in line 10\"", "valid YAML"),
+        # too many
+        ("cores: 2,", "cores: 40,", "clusters", "'83 CPUs'", "at most 64 CPUs"),
+        ("cores: 2,", "cores: 65,", "clusters[0][0].cores", "65", "a whole number from 1 to 64"),
+        # the rest
+        ("[100, 95, 95]", "[95, 100]", "turbo_pct", "[95, 100]", "a value for each number of busy cores at most"),
+        ("[100, 95, 95]", "[99, 98, 97, 96, 95]", "turbo_pct", "[99, 98, 97, 96, 95]", "a value for each number"),
+        ("watts: 2.5", "watts: -1", "kinds.slow.watts", "-1", "a number from 0 to 1000"),
+        (", watts: 2.5", "", "kinds.slow.watts", "None", "a number from 0 to 1000"),
+        ("idle_watts: 3", "", "idle_watts", "None", "a number from 0 to 1000"),
+        ("note: none", "note: none\nname: other", "name", "'other'", "no name: the file's is taken"),
+        ("note: none", "notes: none", "notes", "'none'", "one of the keys name, note, "),
+        ("note: none", "note: [", "", "\"did not find expected ',' or ']' in line 4\"", "valid YAML"),
+        ("sources: [none]", "sources: []", "sources", "[]", "a list of at least 1, each of them text"),
+        ("memory_mb: 1024", "memory_mb: 1024\ntick_hz: 300", "tick_hz", "300", "250, 1000"),
     ],
 )
-def test_a_bad_file_is_answered_with_one_line(tmp_path, old, new, said):
+def test_a_bad_file_is_answered_with_one_line(tmp_path, old, new, key, value, allowed):
     path = described(tmp_path, old, new)
     with pytest.raises(InputError) as caught:
         load(str(path))
     words = str(caught.value)
-    assert words.startswith(str(path))
-    assert said in words
+    assert words.startswith(f"{path}: {key}{': ' if key else ''}{value} is not accepted; allowed: {allowed}")
     assert "\n" not in words
 
 
