@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -57,6 +57,14 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     standing: str = ""  # asa.decide.penalties.Bars as JSON
     stand_by: bool = False  # schedulers may be kept loaded for their turn
     learning: str = ""  # asa.decide.learning.Learning as JSON
+
+    @property
+    def played(self) -> tuple[str, ...]:
+        """Names of the programs of a scenario's recording, the interactive one first; () in other sessions."""
+        try:
+            return tuple(wire.from_json(self.parameters, dict[str, Any]))
+        except msgspec.DecodeError:  # none, a workload's command lines, or a sequence's list
+            return ()
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,9 @@
 
 An application is one child process, its driver, which starts whatever it needs, works until SIGTERM, and prints what a
 person would feel of it as JSON lines (`scenarios.driving` is the driver's side of that, `scenarios.session` ours). The
-real programs are in `scenarios.interactive` and `scenarios.background`, small stand-ins of the same names for emulated
-guests in `scenarios.standins`; `scenarios.catalogue` lists all. This module starts nothing and reads nothing.
+real programs are in `scenarios.interactive` and `scenarios.background`, more of their kinds in `scenarios.programs`,
+small stand-ins of the same names for emulated guests in `scenarios.standins`; `scenarios.catalogue` lists all. This
+module starts nothing and reads nothing.
 """
 
 import random
@@ -17,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from asa.core.errors import AsaError
+from asa.core.kinds import Kind
 from scenarios.metric import Metric
 
 Parameters: TypeAlias = Mapping[str, "str | int | float | bool | list[str] | list[int] | list[float] | None"]
@@ -100,6 +102,7 @@ class Application:
 
     name: str  # of the label: web, game, audio, ...
     role: Role
+    kind: Kind | None = None  # what it is a program of; None: of none, as a machine at rest
     title: str = ""  # for pages; "" is its name
     scored: tuple[Metric, ...] = ()  # of a background load: its metrics with their scoring; the weights add up to 1
     metrics: tuple[str, ...] = ()  # names; those of `scored`, else of `calibration.scoring.table`; a test compares them

@@ -5,6 +5,9 @@ numbers, and scenarios whose applications change in the middle.
 A new background load is one module, `scenarios/background/NAME.py`, and its name in `BACKGROUND`: its metrics and their
 scoring are in the module. It gets no number of the paper. A stand-in for emulated guests is a second, optional step
 (`scenarios.standins`).
+
+More programs of each kind (`scenarios.programs`) are recorded, and not scored: `programs` lists them with the
+benchmark's own, `find` knows them when asked to. What they play is no part of `SCENARIOS`.
 """
 
 import importlib
@@ -12,7 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from asa.core import kinds
 from asa.core.errors import InputError
+from asa.core.kinds import Kind
 from scenarios.application import Application, Role, Tier
 
 INTERACTIVE = ("game", "office", "web", "audio")
@@ -51,7 +56,7 @@ NUMBERS: Mapping[int, str] = {
 }
 """S1 to S28 of the paper's Table 2. They never change: kept plans, results and pages name them."""
 
-IDLE = "idle"
+IDLE = kinds.IDLE
 """The label of a machine that nothing plays on."""
 
 CHANGE = "~"
@@ -131,6 +136,8 @@ _MODULES = {
     **{name: f"scenarios.interactive.{name}" for name in INTERACTIVE},
     **{name: f"scenarios.background.{name}" for name in BACKGROUND},
 }
+_OF_KINDS = ("compress",)
+"""Modules of `scenarios.programs`, each with its `PROGRAMS`."""
 
 
 @cache
@@ -151,25 +158,43 @@ def real(name: str) -> Application:
     return found
 
 
+@cache
+def programs() -> Mapping[str, Application]:
+    """All programs of all kinds by name: the benchmark's own first, then those of `scenarios.programs`."""
+    return {**applications(Tier.REAL), **{one.name: one for one in of_modules()}}
+
+
+def of_modules() -> tuple[Application, ...]:
+    """The programs of `scenarios.programs`, module by module."""
+    modules = (importlib.import_module(f"scenarios.programs.{name}") for name in _OF_KINDS)
+    return tuple(one for module in modules for one in module.PROGRAMS)
+
+
+def of_kind(kind: Kind) -> tuple[Application, ...]:
+    """The programs of a kind."""
+    return tuple(one for one in programs().values() if one.kind is kind)
+
+
 def parts(scenario: Scenario, tier: Tier) -> tuple[Application, ...]:
-    """The applications of a scenario, the interactive one first."""
-    known = applications(tier)
+    """The applications of a scenario, the interactive one first; a program of a kind is the same in both tiers."""
+    known = {**programs(), **applications(tier)}
     return tuple(known[name] for name in (scenario.interactive, scenario.background) if name)
 
 
-def find(words: str) -> tuple[Scenario, ...]:
+def find(words: str, *, with_programs: bool = False) -> tuple[Scenario, ...]:
     """Scenarios by what a person writes, in the catalogue's order without repeats. Raises InputError.
 
     `all` are the paper's 28 and `everything` all there are; `S16`, `S1..S7`, `web+blender` and `idle` name themselves,
     `web` all pairs with it, `alone:web` it alone; `changing` are P1 to P4, `web+blender~game+kernel` is another such;
-    several are parted by commas.
+    several are parted by commas. `with_programs`: also programs of kinds, `pigz` and `alone:pigz` alone, `web+pigz` as
+    a pair, `kind:compress` each of a kind alone.
     """
-    wanted = {one.label: one for word in words.split(",") for one in _named(word.strip())}
+    wanted = {one.label: one for word in words.split(",") for one in _named(word.strip(), with_programs)}
     listed = tuple(one for one in (*SCENARIOS, *CHANGING) if one.label in wanted)
     return (*listed, *(one for one in wanted.values() if one not in listed))
 
 
-def _named(word: str) -> tuple[Scenario, ...]:
+def _named(word: str, with_programs: bool) -> tuple[Scenario, ...]:
     first, dots, last = word.partition("..")
     numbers = {one.name: one.number or 0 for one in PAIRS}
     if word == "all":
@@ -191,14 +216,44 @@ def _named(word: str) -> tuple[Scenario, ...]:
             for one in (*SCENARIOS, *CHANGING)
             if word in (one.name, one.label, f"alone:{one.label}") and word != "alone:"
         )
+    found = found or (_of_programs(word) if with_programs else ())
     if not found:
         names = ", ".join((*INTERACTIVE, *BACKGROUND))
         allowed = (
             f"all, everything, idle, S1 to S28, S1..S7, A+B, alone:A, or A of {names}; "
             f"changing, P1 to P{len(CHANGING)}, A+B{CHANGE}C+D"
         )
+        more = ", ".join(name for name in programs() if name not in _MODULES) if with_programs else ""
+        allowed += f"; kind:KIND of {', '.join(Kind)}, or programs of kinds alone or as A+B: {more}" if more else ""
         raise InputError(path="--scenario", key="", value=word, allowed=allowed)
     return found
+
+
+def _of_programs(word: str) -> tuple[Scenario, ...]:
+    """Of `pigz`, `alone:pigz`, `web+pigz` (the interactive one first), `kind:compress`; none for another word."""
+    known = programs()
+    if word.startswith("kind:"):
+        kind = word.removeprefix("kind:")
+        return tuple(_playing(one) for one in known.values() if one.kind == kind)
+    names = word.removeprefix("alone:").split("+")
+    if not set(names) <= set(known):
+        return ()
+    roles = [known[name].role for name in names]
+    if len(roles) > 1 and (word.startswith("alone:") or roles != [Role.INTERACTIVE, Role.BACKGROUND]):
+        return ()
+    return (_playing(*(known[name] for name in names)),)
+
+
+def _playing(*there: Application) -> Scenario:
+    names = {one.role: one.name for one in there}
+    front, back = (names.get(role, "") for role in (Role.INTERACTIVE, Role.BACKGROUND))
+    return Scenario(interactive=front, background=back, number=None)
+
+
+def labelled(label: str) -> Scenario:
+    """The scenario of a label that `find` gave. Raises InputError."""
+    listed = (one for one in (*SCENARIOS, *CHANGING) if one.label == label)
+    return next(listed, None) or find(label, with_programs=True)[0]
 
 
 def _one_that_changes(word: str) -> tuple[Scenario, ...]:

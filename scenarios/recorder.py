@@ -107,8 +107,14 @@ class Take:
     samples: Sequence[RawSample]
     running: Sequence[RawSample]  # of them, those of the time that was asked for
     parameters: str
+    label: Workload | None = None  # None: what was asked for
     marks: Sequence[Mark] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
+
+
+def asked(header: SessionHeader) -> str:
+    """What a session was asked for as: its programs, where its label says their kinds instead."""
+    return "+".join(header.played) or header.label
 
 
 class Rhythm:
@@ -213,15 +219,15 @@ class SessionRecorder(ABC):
     ) -> list[Outcome]:
         """Record every label `sessions` times with seeds `seed`, `seed` + 1, ... in an order shuffled by `seed`.
 
-        Sessions that the journal has already (same label, seed, host, cpus, tier and scheduler) are skipped, so that a
-        campaign that was interrupted goes on, and one that dropped sessions fills them in. `on_start` gets label,
+        Sessions that the journal has already (same programs, seed, host, cpus, tier and scheduler) are skipped, so that
+        a campaign that was interrupted goes on, and one that dropped sessions fills them in. `on_start` gets label,
         seed, number from 1, and how many there are; `on_outcome` every outcome as it comes.
         """
         plan = [(label, seed + i) for label in labels for i in range(sessions)]
         random.Random(seed).shuffle(plan)  # noqa: S311
         here = (self.machine.host, self.machine.cpus, self.tier, _scheduler(self.sampler.sample()))
         headers = (session.header for session in self.journal.sessions())
-        present = {(one.label, one.seed, one.host, one.cpus, one.tier, one.scheduler) for one in headers}
+        present = {(asked(one), one.seed, one.host, one.cpus, one.tier, one.scheduler) for one in headers}
         outcomes = []
         for number, (label, one) in enumerate(plan, 1):
             on_start(label, one, number, len(plan))
@@ -271,7 +277,7 @@ class SessionRecorder(ABC):
             kernel=self.machine.kernel,
             cpus=self.machine.cpus,
             scheduler=_scheduler(take.samples[0]),
-            label=workload,
+            label=take.label or workload,
             seed=seed,
             parameters=take.parameters,
             tier=self.tier,

@@ -40,13 +40,13 @@ class Part:
 
 
 def present(folder: Path, cpus: int, under: Conditions) -> set[tuple[str, int]]:
-    """Label and seed of the sessions of such guests that the folder's journals have. Raises JournalError."""
+    """What was asked for, and seed, of such guests' sessions that the folder's journals have. Raises JournalError."""
     found = set()
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         with Journal.unpack(path) as journal:
             headers = [session.header for session in journal.sessions()]
         found |= {
-            (one.label, one.seed)
+            (recorder.asked(one), one.seed)
             for one in headers
             if one.cpus == cpus and one.seed is not None and one.host.startswith(recorder.guest(under))
         }

@@ -18,7 +18,7 @@ from asa.core.decision import Workload
 from asa.core.mark import Mark, Phase
 from scenarios import noise
 from scenarios.application import Application, Failure, Place, Report, Role
-from scenarios.catalogue import Scenario
+from scenarios.catalogue import BACKGROUND, IDLE, INTERACTIVE, Scenario
 from scenarios.recorder import DroppedError, Rhythm, SessionRecorder, Take
 from scenarios.resting import RESTING
 from scenarios.session import Session, prepare
@@ -26,16 +26,31 @@ from scenarios.session import Session, prepare
 _LOOK_S = 0.02
 
 
-class Marks:
-    """Marks as they are made. A machine at rest has no application to name, even while its housekeeping plays."""
+def naming(applications: Sequence[Application]) -> Callable[[Application], str]:
+    """How label and marks call them: the benchmark's own by their names; with another among them, all by their kinds.
 
-    def __init__(self, now_ns: Callable[[], int]) -> None:
+    A machine at rest has no application to name, even while its housekeeping plays.
+    """
+    by_kind = any(one.name not in (*INTERACTIVE, *BACKGROUND) for one in applications if one is not RESTING)
+
+    def name(application: Application) -> str:
+        if application is RESTING:
+            return ""
+        return (application.kind or application.name) if by_kind else application.name
+
+    return name
+
+
+class Marks:
+    """Marks as they are made, with what the applications are called in them."""
+
+    def __init__(self, now_ns: Callable[[], int], name: Callable[[Application], str]) -> None:
         self.made: list[Mark] = []
-        self._now_ns = now_ns
+        self._now_ns, self._name = now_ns, name
 
     def make(self, phase: Phase, there: Sequence[Application]) -> int:
         """From now on. Returns the time."""
-        names = {application.role: application.name for application in there if application is not RESTING}
+        names = {application.role: self._name(application) for application in there}
         front, back = (names.get(role, "") for role in (Role.INTERACTIVE, Role.BACKGROUND))
         mark = Mark(monotonic_ns=self._now_ns(), phase=phase, interactive=front, background=back)
         self.made.append(mark)
@@ -52,7 +67,11 @@ def seed_of(label: Workload, seed: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRecorder(SessionRecorder):
-    """Labels are those of `scenarios.catalogue`; idle is played by a little housekeeping."""
+    """Labels are those of `scenarios.catalogue`; idle is played by a little housekeeping.
+
+    A session with other programs than the benchmark's own is labelled by kinds, `browse+compress`. The header's
+    parameters say which programs played.
+    """
 
     find: Callable[[str], tuple[Scenario, tuple[Application, ...]]]  # of a label
     place: Callable[[Application], Place]
@@ -74,8 +93,9 @@ class ScenarioRecorder(SessionRecorder):
 
     def _take(self, label: Workload, seed: int, seconds: int) -> Take:
         applications = self._parts(label)
+        name = naming(applications)
         rhythm = Rhythm(self.sampler, self.clock, self.wait)
-        marks = Marks(self.clock.monotonic_ns)
+        marks = Marks(self.clock.monotonic_ns, name)
         marks.make(Phase.BEFORE, ())
         rhythm.go_on(self.rest_s)
         with ExitStack() as stack:
@@ -95,6 +115,7 @@ class ScenarioRecorder(SessionRecorder):
             samples=rhythm.samples,
             running=[sample for sample in rhythm.samples if began_ns <= sample.monotonic_ns < ended_ns],
             parameters=wire.json_text(parameters),
+            label=Workload("+".join(filter(None, map(name, applications))) or IDLE),
             marks=marks.made,
             programs=programs,
         )

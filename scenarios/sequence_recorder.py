@@ -16,7 +16,7 @@ from asa.core.decision import Workload
 from asa.core.mark import SEQUENCE, Phase
 from scenarios.application import Application, Failure
 from scenarios.recorder import DroppedError, Rhythm, Take
-from scenarios.scenario_recorder import Marks, ScenarioRecorder, look
+from scenarios.scenario_recorder import Marks, ScenarioRecorder, look, naming
 from scenarios.session import Session
 
 STEPS = 5
@@ -68,14 +68,16 @@ class SequenceRecorder(ScenarioRecorder):
 
     def _prepare(self, label: Workload) -> None:
         del label  # of a session; which scenarios it has the seed says, which is not known here
-        applications = {one.name: one for step in self.labels for one in self._parts(step)}
-        self._make_ready(list(applications.values()))
+        self._make_ready(self._all())
+
+    def _all(self) -> list[Application]:
+        return list({one.name: one for step in self.labels for one in self._parts(step)}.values())
 
     def _take(self, label: Workload, seed: int, seconds: int) -> Take:
         del label
         plan = draw(self.labels, seed=seed, seconds=seconds, steps=self.steps)
         rhythm = Rhythm(self.sampler, self.clock, self.wait)
-        marks = Marks(self.clock.monotonic_ns)
+        marks = Marks(self.clock.monotonic_ns, naming(self._all()))
         marks.make(Phase.BEFORE, ())
         rhythm.go_on(self.rest_s)
         parameters: list[dict[str, object]] = []

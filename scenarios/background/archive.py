@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
 from scenarios.metric import speed
@@ -59,6 +60,7 @@ APPLICATION = Application(
     name="archive",
     title="Archive",
     role=Role.BACKGROUND,
+    kind=Kind.COMPRESS,
     scored=(
         speed("compress_mb_per_s", "MB/s", "compressed", 0.50),
         speed("extract_mb_per_s", "MB/s", "extracted", 0.50),

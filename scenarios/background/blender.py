@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
 from scenarios.metric import duration, speed
@@ -64,6 +65,7 @@ APPLICATION = Application(
     name="blender",
     title="Blender Render",
     role=Role.BACKGROUND,
+    kind=Kind.RENDER,
     scored=(
         speed("tiles_per_s", "1/s", "tiles rendered", 0.50),
         duration("frame_s", "s", "one whole picture", 0.50),

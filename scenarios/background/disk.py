@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail
 from scenarios.metric import Summary, duration, speed
@@ -62,6 +63,7 @@ APPLICATION = Application(
     name="disk",
     title="Disk IO",
     role=Role.BACKGROUND,
+    kind=Kind.DISK,
     scored=(
         speed("random_iops", "iops", "random reads and writes", 0.40),
         speed("sequential_mb_per_s", "MB/s", "sequential reads and writes", 0.40),

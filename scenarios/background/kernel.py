@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, ApplicationError, Failure, Parameters, Place, Report, Role
 from scenarios.background.pace import Pace
 from scenarios.crew import MARK
@@ -119,6 +120,7 @@ APPLICATION = Application(
     name="kernel",
     title="Kernel Compile",
     role=Role.BACKGROUND,
+    kind=Kind.COMPILE,
     scored=(
         speed("objects_per_s", "1/s", "objects compiled", 0.50),
         duration("total_s", "s", "the whole build", 0.50),

@@ -14,6 +14,7 @@ import time
 from importlib.metadata import version
 from typing import Any
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Report, Role
 from scenarios.background.llm_model import MODELS, SPECIAL_TOKENS, make_all, path
 from scenarios.driving import Driver, fail
@@ -59,6 +60,7 @@ APPLICATION = Application(
     name="llm",
     title="LLM Generate",
     role=Role.BACKGROUND,
+    kind=Kind.INFER,
     scored=(
         duration("first_token_ms", "ms", "prompt until the first token", 0.40),
         speed("tokens_per_s", "1/s", "tokens generated", 0.40, steady=True),

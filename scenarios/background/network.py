@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.background.network_link import Link, LinkError, make_link
 from scenarios.driving import Driver, fail
@@ -66,6 +67,7 @@ APPLICATION = Application(
     name="network",
     title="Network Transfer",
     role=Role.BACKGROUND,
+    kind=Kind.NETWORK,
     scored=(
         speed("tcp_mbit_per_s", "Mbit/s", "received over TCP", 0.40, steady=True),
         speed("udp_mbit_per_s", "Mbit/s", "received over UDP", 0.20, steady=True),

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, ApplicationError, Failure, Parameters, Place, Report, Role
 from scenarios.background.pace import Pace
 from scenarios.driving import Driver, fail
@@ -104,6 +105,7 @@ APPLICATION = Application(
     name="video",
     title="Video Render",
     role=Role.BACKGROUND,
+    kind=Kind.ENCODE,
     scored=(
         speed("frames_per_s", "1/s", "frames encoded", 0.50),
         duration("total_s", "s", "the whole film", 0.50),

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, ApplicationError, Failure, Parameters, Place, Report, Role
 from scenarios.driving import Driver, fail
 from scenarios.interactive.audio_tracks import INSTRUMENTS, write_tracks
@@ -125,6 +126,7 @@ _PACKAGES = ("pulseaudio", "swh-plugins", "gcc", "libc6-dev", "libpulse-dev")
 APPLICATION = Application(
     name="audio",
     role=Role.INTERACTIVE,
+    kind=Kind.SOUND,
     metrics=("underruns_per_min", "block_pct"),
     packages=_PACKAGES,
     programs=("pulseaudio", "gcc"),

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, ApplicationError, Failure, Parameters, Place, Report, Role
 from scenarios.driving import Driver, fail
 from scenarios.interactive.child import Child, Voice
@@ -123,6 +124,7 @@ def _prepare(place: Place, report: Report) -> None:  # noqa: ARG001  # nothing i
 APPLICATION = Application(
     name="game",
     role=Role.INTERACTIVE,
+    kind=Kind.PLAY,
     metrics=("frame_ms", "fps", "mspt_ms", "chunks_per_s"),
     packages=_PACKAGES,
     programs=("Xvfb",),

@@ -3,6 +3,7 @@
 
 import random
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 
 _PYTHON = "/usr/bin/python3"  # Debian's `uno` is made for this one
@@ -29,6 +30,7 @@ def _draw(rng: random.Random, _place: Place) -> Parameters:
 APPLICATION = Application(
     name="office",
     role=Role.INTERACTIVE,
+    kind=Kind.WRITE,
     metrics=("key_ms", "recalc_ms", "slide_ms", "copy_ms"),
     packages=("libreoffice-writer", "libreoffice-calc", "libreoffice-impress", "python3-uno", "fonts-dejavu-core"),
     programs=("soffice", _PYTHON),

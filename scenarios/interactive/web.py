@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail, need_fonts
 
@@ -55,6 +56,7 @@ def _draw(rng: random.Random, _place: Place) -> Parameters:
 APPLICATION = Application(
     name="web",
     role=Role.INTERACTIVE,
+    kind=Kind.BROWSE,
     metrics=("click_ms", "sort_ms", "input_ms", "tab_switch_ms", "scroll_frame_ms"),
     packages=("chromium", "chromium-driver", "fonts-dejavu-core"),
     programs=("chromium", "chromedriver"),

@@ -12,6 +12,7 @@ programs.
 import random
 from collections.abc import Callable, Mapping
 
+from asa.core.kinds import OF_APPLICATION
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.standins import build
 
@@ -178,6 +179,7 @@ def _stand_in(name: str, role: Role, draw: _Draw, *metrics: str) -> Application:
     return Application(
         name=name,
         role=role,
+        kind=OF_APPLICATION.get(name),
         metrics=metrics,
         packages=build.PACKAGES,
         programs=(),  # the compiler is missed only where nothing is built yet

@@ -18,10 +18,11 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from waiting import until
 
-from scenarios.application import Tier
-from scenarios.session import Session, place_for
+from scenarios.application import ApplicationError, Tier
+from scenarios.session import Session, check_installed, parameters, place_for
 
 PR_SET_CHILD_SUBREAPER = 36
 CACHE = Path.home() / ".cache/asa"
@@ -38,6 +39,31 @@ def play(application, *, seed, seconds, tmp_path, hogs=0, metrics=None, least=1)
         assert session.versions, "it says what it works with"
         with busy(hogs):
             return _collect(session, seconds, application.metrics if metrics is None else metrics, least)
+
+
+def works(application, tmp_path, *, cpu_s=0.2, degree="half"):
+    """Plays a program of a kind to its second pass, with a seed of this degree. All of it together takes CPU time."""
+    try:
+        check_installed(application)
+    except ApplicationError as error:
+        pytest.skip(f"{error}; `asa lab setup --bench` installs it")
+    with nothing_left(application) as (place, folder):
+        seeds = (seed for seed in range(1000) if parameters(application, seed=seed, place=place)["degree"] == degree)
+        with _ready(application, next(seeds), place, folder) as session:
+            assert session.versions, "it says what it works with"
+            before_s = _cpu_s(session.members())
+            _collect(session, 0.0, application.metrics, 2)
+            spent_s = _cpu_s(session.members()) - before_s
+    assert spent_s >= cpu_s
+
+
+def _cpu_s(pids):
+    """Of these processes, and of their children that have ended."""
+    total_s = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total_s += sum(psutil.Process(pid).cpu_times()[:4])
+    return total_s
 
 
 def play_twice(application, *, seed, seconds, tmp_path, hogs=4, metrics=None, least=1):

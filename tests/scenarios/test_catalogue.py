@@ -3,6 +3,7 @@
 import pytest
 
 from asa.core.errors import InputError
+from asa.core.kinds import INTERACTIVE, Kind
 from calibration.scoring.table import APPLICATIONS as SCORED
 from scenarios import catalogue
 from scenarios.application import Role, Tier
@@ -59,6 +60,58 @@ def test_all_are_the_28_and_everything_is_all():
 def test_what_is_no_scenario_is_refused_with_those_there_are(words):
     with pytest.raises(InputError, match=r"--scenario: .* is not accepted; allowed: all, everything, idle"):
         catalogue.find(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("pigz", ["pigz"]),
+        ("alone:pigz", ["pigz"]),
+        ("alone:pigz,alone:archive,web+zstd", ["archive", "pigz", "web+zstd"]),
+        ("web+archive", ["S15"]),
+        ("kind:browse", ["web"]),
+    ],
+)
+def test_programs_of_kinds_are_found_where_they_are_asked_for(words, expected):
+    found = catalogue.find(words, with_programs=True)
+    assert [one.name for one in found] == expected
+    assert [catalogue.labelled(one.label) for one in found] == list(found)
+
+
+def test_a_kind_names_each_of_its_programs_alone():
+    found = [one.label for one in catalogue.find("kind:compress", with_programs=True)]
+    assert found == [one.name for one in catalogue.of_kind(Kind.COMPRESS)]
+    assert {"archive", "pigz", "zstd", "xz"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    "words", ["pigz+web", "web+office", "alone:web+pigz", "pigz+zstd", "kind:sleep", "kind:", "web+"]
+)
+def test_what_no_programs_can_play_is_refused_with_those_there_are(words):
+    with pytest.raises(InputError, match=r"kind:KIND of browse, .*or programs of kinds alone or as A\+B: pigz, zstd"):
+        catalogue.find(words, with_programs=True)
+
+
+def test_the_benchmark_knows_no_other_programs():
+    with pytest.raises(InputError, match="--scenario: 'pigz' is not accepted"):
+        catalogue.find("pigz")
+
+
+def test_every_program_has_a_name_of_its_own_a_kind_and_the_half_of_its_kind():
+    listed = [*catalogue.INTERACTIVE, *catalogue.BACKGROUND, *(one.name for one in catalogue.of_modules())]
+    assert listed == list(catalogue.programs())
+    for one in catalogue.of_modules():
+        assert isinstance(one.kind, Kind)
+        assert one.role is (Role.INTERACTIVE if one.kind in INTERACTIVE else Role.BACKGROUND)
+        assert set(one.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")  # a label has no other signs
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_program_is_the_same_in_both_tiers_beside_a_stand_in(tier):
+    (scenario,) = catalogue.find("web+pigz", with_programs=True)
+    front, back = catalogue.parts(scenario, tier)
+    assert front is catalogue.applications(tier)["web"]
+    assert back is catalogue.programs()["pigz"]
 
 
 @pytest.mark.parametrize("tier", Tier)

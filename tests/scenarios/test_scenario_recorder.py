@@ -14,9 +14,11 @@ from playing import busy, no_orphans
 from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
 from asa.core.decision import Workload
+from asa.core.kinds import Kind
 from asa.core.mark import Phase
 from asa.journal import Journal
 from collectors.sampler import HostSampler, standard
+from models.train import recorded
 from scenarios import noise
 from scenarios.application import Application, Failure, Place, Role, Tier
 from scenarios.catalogue import Scenario
@@ -42,7 +44,8 @@ def made(name, role, script):
 
 
 def front(start=0.0, end=""):
-    return made("web", Role.INTERACTIVE, WORK.format(start=start, name="chromium", end=end))
+    script = WORK.format(start=start, name="chromium", end=end)
+    return replace(made("web", Role.INTERACTIVE, script), kind=Kind.BROWSE)
 
 
 def back(start=0.0, end=""):
@@ -129,6 +132,35 @@ def test_marks_tell_what_was_there_when(recorder, journal):
     assert min(taken[phase] for phase in (Phase.BEFORE, Phase.STARTING, Phase.RUNNING, Phase.ENDING)) >= 1
     gaps_s = [(b.monotonic_ns - a.monotonic_ns) / 1e9 for a, b in itertools.pairwise(samples)]
     assert sorted(gaps_s)[len(gaps_s) // 2] == pytest.approx(1.0, abs=0.5)
+
+
+@pytest.mark.apps
+def test_other_programs_are_labelled_by_kinds_and_named_in_the_parameters(recorder, journal, tmp_path):
+    """In header and marks, the paper's one beside it too; programs of a kind do not take each other's place."""
+    pigz, zstd = (replace(back(), name=name, kind=Kind.COMPRESS) for name in ("pigz", "zstd"))
+    made_here = {"web+pigz": recorder(front(), pigz, rest_s=0.1), "zstd": recorder(zstd, rest_s=0.1)}
+
+    def campaign(label):
+        found = made_here[label].campaign(
+            [Workload(label)], sessions=1, seconds=2, seed=1, on_start=lambda *_: None, on_outcome=lambda _: None
+        )
+        return [str(one.result) for one in found]
+
+    assert campaign("web+pigz") == ["kept"]
+    both, *_ = journal.sessions()
+    assert (both.header.label, both.header.played) == ("browse+compress", ("web", "pigz"))
+    marks = [(mark.interactive, mark.background) for mark in journal.marks(both.number)]
+    assert marks == [
+        *(("", ""), ("browse", ""), ("browse", "compress"), ("browse", "compress")),
+        *(("browse", "compress"), ("", "compress"), ("", "")),
+    ]
+    assert campaign("zstd") == ["kept"]
+    assert campaign("zstd") == campaign("web+pigz") == ["skipped"]
+    alone = journal.sessions()[-1].header
+    assert (alone.label, alone.played) == ("compress", ("zstd",))
+    journal.pack(tmp_path / "packed.journal.xz")
+    rows = [recorded.rows(one) for one in recorded.read(tmp_path / "packed.journal.xz")]
+    assert {row.background for one in rows for row in one.rows if row.phase == Phase.RUNNING} == {"compress"}
 
 
 @pytest.mark.apps

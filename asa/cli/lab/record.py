@@ -49,6 +49,8 @@ examples:
       A minute of a browser beside a render, and one of a machine at rest, with what was before and after.
   asa lab record --scenario everything --journal real.journal --pack real.journal.xz
       Three sessions of each of the 40 labels: four hours.
+  asa lab record --scenario kind:compress,web+zstd --sessions 1
+      Each program that compresses alone, and a browser beside one; labelled compress and browse+compress.
   asa lab record --scenario everything --in-lab DIR --scheduler eevdf,eevdf,scx_bpfland --jobs 2
       The same of the stand-ins, in guests; a third of the sessions under another scheduler.
   asa lab record --sequence 20 --seed 100 --journal sequences.journal --pack sequences.journal.xz
@@ -122,7 +124,7 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         "--scenario",
         metavar="WORDS",
         help="the same of scenarios: everything (all labels), all (the paper's 28), idle, S16, web+blender, alone:web, "
-        "web (all its pairs), several by commas",
+        "web (all its pairs), pigz (a program of a kind), web+pigz, kind:compress, several by commas",
     )
     what.add_argument(
         "--sequence",
@@ -206,6 +208,7 @@ def _pack(journal: "Journal", path: Path) -> None:
 
 def _list(journal: "Journal", *, as_json: bool) -> int:
     from asa.report.markup import plain
+    from scenarios.recorder import asked
 
     for session in journal.sessions():
         header = session.header
@@ -215,10 +218,13 @@ def _list(journal: "Journal", *, as_json: bool) -> int:
             fields = {"session": session.number, "label": header.label, "seed": header.seed, "samples": samples}
             place = {"host": header.host, "cpus": header.cpus, "kernel": header.kernel, "scheduler": header.scheduler}
             versions = {"started": started, "asa_version": header.asa_version, "parameters": header.parameters}
-            print(json.dumps({**fields, **place, **versions}))
+            print(json.dumps({**fields, **place, **versions, "played": header.played}))
         else:
             seed = "-" if header.seed is None else header.seed
-            what = f"{session.number:4} {header.label or '(live)':15} seed {seed:<4} {samples:5} samples"
+            label = header.label or "(live)"
+            if header.played and label != asked(header):  # by kinds
+                label += f" ({asked(header)})"
+            what = f"{session.number:4} {label:15} seed {seed:<4} {samples:5} samples"
             where = f"{header.host}, {header.cpus} CPUs, {header.kernel}, {header.scheduler or 'unknown scheduler'}"
             print(plain(f"{what}  {started}  {where}"))
     return 0
@@ -277,7 +283,7 @@ def _scenarios(words: str) -> "tuple[Workload, ...]":
     from asa.core.decision import Workload
     from scenarios import catalogue
 
-    return tuple(Workload(scenario.label) for scenario in catalogue.find(words))
+    return tuple(Workload(scenario.label) for scenario in catalogue.find(words, with_programs=True))
 
 
 def _labels(arguments: argparse.Namespace) -> "tuple[Workload, ...]":

@@ -98,8 +98,8 @@ def _prepare(labels: "tuple[Workload, ...]", cache: Path) -> None:
     from scenarios.application import Tier
     from scenarios.session import place_for, prepare
 
-    for scenario in catalogue.SCENARIOS:
-        for application in catalogue.parts(scenario, Tier.LAB) if scenario.label in labels else ():
+    for label in labels:
+        for application in catalogue.parts(catalogue.labelled(label), Tier.LAB):
             prepare(application, place_for(application, cache=cache, tier=Tier.LAB), _tell)
 
 

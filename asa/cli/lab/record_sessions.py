@@ -81,10 +81,10 @@ def of_scenarios(
     places = paths.default()
     stage = find_stage(cache=places.cache, proc=places.proc)
     played = tier or (Tier.LAB if stage.lab else Tier.REAL)
-    known = {scenario.label: scenario for scenario in catalogue.SCENARIOS}
 
     def find(label: str) -> "tuple[Scenario, tuple[Application, ...]]":
-        return known[label], catalogue.parts(known[label], played)
+        scenario = catalogue.labelled(label)
+        return scenario, catalogue.parts(scenario, played)
 
     with _sampler(ebpf) as sampler:
         make = ScenarioRecorder if drawn is None else partial(SequenceRecorder, labels=drawn)

@@ -189,7 +189,7 @@ def _applications() -> None:
 
     cache = paths.default().cache
     for tier in Tier:
-        known = catalogue.applications(tier).values()
+        known = {**catalogue.programs(), **catalogue.applications(tier)}.values()
         debian.install(sorted({name for one in known for name in one.packages}), report=print, cache=cache)
         for one in known:
             prepare(one, place_for(one, cache=cache, tier=tier), print)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that compress: what the seed draws, and each for some seconds."""
+
+import random
+from pathlib import Path
+
+import pytest
+from playing import works
+
+from asa.core.kinds import Kind
+from scenarios.application import Place, Tier
+from scenarios.driving import Driver
+from scenarios.programs.compress import PROGRAMS
+
+BY_NAME = {one.name: one for one in PROGRAMS}
+PLACE = Place(cache=Path("/nowhere"), cpus=2, tier=Tier.REAL)
+
+
+@pytest.mark.apps
+@pytest.mark.parametrize("name", BY_NAME)
+def test_works_and_leaves_nothing(name, tmp_path):
+    works(BY_NAME[name], tmp_path)
+
+
+def test_all_are_of_their_kind():
+    assert {one.kind for one in PROGRAMS} == {Kind.COMPRESS}
+    assert {"pigz", "zstd", "xz"} <= set(BY_NAME)
+
+
+def test_files_are_packed_and_then_tested(tmp_path):
+    given = {"threads": 3, "level": 4, "tests": True}
+    orders = {"parameters": given, "scratch": str(tmp_path), "cache": "/nowhere", "seed": "pigz 1", "cpus": 2}
+    path = tmp_path / "folder/00/0000.dat"
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    packed, tested = BY_NAME["pigz"].steps(Driver(orders))
+    assert packed == ("pigz", "-k", "-f", "-4", "-p3", str(path))
+    assert tested == ("pigz", "-t", "-p3", f"{path}.gz")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_sizes_follow_level_and_threads(name):
+    """Never too small to be seen, never too large for a pass."""
+    drawn = [BY_NAME[name].draw(random.Random(seed), PLACE) for seed in range(200)]  # noqa: S311
+    assert all(0.5 <= one["size_mb"] <= 60.0 for one in drawn)
+    assert len({one["level"] for one in drawn}) >= 3
+    assert {one["degree"] for one in drawn} == {"light", "half", "full"}
