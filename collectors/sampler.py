@@ -6,7 +6,7 @@ values; it computes nothing out of them.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -50,6 +50,15 @@ class Backed(Protocol):
         ...
 
 
+@runtime_checkable
+class Follower(Protocol):
+    """A collector that goes on from what others read before it in the same tick."""
+
+    def follow(self, fields: Mapping[str, object]) -> None:
+        """What was read so far. Never raises."""
+        ...
+
+
 def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None) -> list[Collector]:
     """The collectors that `settings` ask for, not opened. What they ask not for is not even imported.
 
@@ -73,6 +82,7 @@ class _Source:
     """A collector that was opened, and how its reading goes."""
 
     collector: Collector
+    follower: Follower | None = None  # the same, where it is one
     took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     period: int = 1  # read in the first two ticks of so many; 1: in each
     turn: int = 0  # of the period
@@ -99,6 +109,11 @@ class _Source:
                 self.period *= 2
             self.turn = min(self.turn, 1)
         return self.period != period
+
+
+def _source(collector: Collector, *, told: bool) -> _Source:
+    follower = collector if isinstance(collector, Follower) else None
+    return _Source(collector=collector, follower=follower, told_failing=told)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,7 +182,7 @@ class HostSampler:
                 continue
             lacking = collector.lacking
             # what is in `missing` now, whoever shows that has told
-            source = _Source(collector=collector, told_failing=collector.name in lacking)
+            source = _source(collector, told=collector.name in lacking)
             source.parts = dict.fromkeys(lacking.keys() - {collector.name}, 0)
             self._sources.append(source)
         self._settle_next_try()
@@ -198,7 +213,7 @@ class HostSampler:
             else:
                 del self._absent[place]
                 # told once it can be read; in its old place, as sources are read in order
-                self._sources.append(_Source(collector=absent.collector, told_failing=True))
+                self._sources.append(_source(absent.collector, told=True))
                 order = {id(collector): number for number, collector in enumerate(self._collectors)}
                 self._sources.sort(key=lambda source: order[id(source.collector)])
         self._settle_next_try()
@@ -220,6 +235,8 @@ class HostSampler:
         for source in self._sources:
             if source.period > 1 and not source.due():
                 continue
+            if source.follower is not None:
+                source.follower.follow(fields)
             try:
                 fields.update(source.collector.read())
             except SourceError as error:

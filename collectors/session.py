@@ -147,14 +147,14 @@ def _authorities(environment: Mapping[str, str], runtime: Path, uid: int, own_ui
     # xauth(1); gdm keeps its own below the runtime directory (gdm/Xauthority)
     places = [Path(environment["XAUTHORITY"])] if environment.get("XAUTHORITY") else []
     places.append(runtime / "gdm/Xauthority")
-    home = environment.get("HOME") if own_uid == uid else _home(uid)
+    home = environment.get("HOME") if own_uid == uid else home_of(uid)
     if home:
         places.append(Path(home) / ".Xauthority")
     return tuple(places)
 
 
-def _home(uid: int) -> str | None:
-    # Not by pwd: its look-up may ask a directory server and wait for it.
+def home_of(uid: int) -> str | None:
+    """Home folder of a user of this machine. Not by pwd: its look-up may ask a directory server and wait for it."""
     try:
         lines = Path("/etc/passwd").read_text(errors="replace").splitlines()
     except OSError:

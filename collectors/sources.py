@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import convert
 
 from asa.config import CollectSettings, Ebpf
-from asa.core.sample import BusiestProcesses, DesktopState, GpuCounters, GroupUsage, RealtimeCounters
+from asa.core.sample import BusiestProcesses, DesktopState, GpuCounters, GroupUsage, HintState, RealtimeCounters
 
 
 class Backend(StrEnum):
@@ -69,6 +69,13 @@ def _gpu(state: GpuCounters) -> str:
 
 def _groups(state: GroupUsage) -> str:
     return f"{len(state.cpu_us)} applications and services have their own"
+
+
+def _hints(state: HintState) -> str:
+    signals = ("playing", "game_clients", "idle_inhibited", "sound_played", "sound_recorded")
+    unknown = [name for name in signals if getattr(state, name) is None]
+    front = f"{state.front or 'no known application'} in front"
+    return f"{front}; entries with categories: {len(state.entries)}; not told: {', '.join(unknown) or 'nothing'}"
 
 
 def _busiest(state: BusiestProcesses) -> str:
@@ -192,6 +199,16 @@ SOURCES: tuple[Source, ...] = (
         setting="groups",
         title="control groups",
         told=_groups,
+    ),
+    Source(
+        name="hints",  # after what it follows
+        opener="collectors.hints.collector:HintCollector",
+        parts=("hints",),
+        backend=Backend.DESKTOP,
+        setting="desktop",
+        optional=True,
+        title="hints",
+        told=_hints,
     ),
     Source(
         name="busiest",

@@ -145,14 +145,20 @@ class Bus:
         then: Callable[[Answer], None] | None = None,
         limit_s: float = 25.0,
         interactive: bool = False,
+        starts: bool = True,
     ) -> int:
-        """Make a call; `then` hears of the answer in a later `advance`. Gives the serial. Raises BusError."""
+        """Make a call; `then` hears of the answer in a later `advance`. Gives the serial. Raises BusError.
+
+        `starts`: whether the bus may start a service that is called.
+        """
         address = DBusAddress(path, destination, interface)
         message = new_method_call(address, member, signature or None, body)
         if then is None:
             message.header.flags |= MessageFlag.no_reply_expected
         if interactive:
             message.header.flags |= MessageFlag.allow_interactive_authorization
+        if not starts:
+            message.header.flags |= MessageFlag.no_auto_start
         serial = self._stream.send(message)
         if then is not None:
             due_ns = time.monotonic_ns() + int(limit_s * 1e9)

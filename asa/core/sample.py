@@ -284,6 +284,26 @@ class TimerCounters:
     late_hist: tuple[int, ...]  # LATENCY slots of `collectors.ebpf.layout`; their sum is the number of wakes
 
 
+class DesktopEntry(NamedTuple):
+    """What a desktop entry says of an application (Desktop Entry Specification)."""
+
+    name: str  # its id, without ".desktop"
+    categories: tuple[str, ...]  # as it has them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintState:
+    """What the desktop knows by itself of what is done. States, some seconds old at most."""
+
+    front: str  # id of the entry of the window in front, "" when none is known
+    entries: tuple[DesktopEntry, ...]  # by id: of the window in front, of running groups, of players that play
+    playing: tuple[str, ...] | None  # media players that play (MPRIS): ids of their entries, "" for one that tells none
+    game_clients: int | None  # of GameMode
+    idle_inhibited: bool | None  # somebody keeps the session from being idle
+    sound_played: bool | None  # a sound card plays
+    sound_recorded: bool | None  # and records
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawSample:
     """One tick of one machine. `monotonic_ns` is CLOCK_MONOTONIC at the start of reading, `wall_ns` CLOCK_REALTIME."""
@@ -303,6 +323,7 @@ class RawSample:
     probes: ProbeCounters | None = None
     process_bursts: ProcessBursts | None = None
     desktop: DesktopState | None = None
+    hints: HintState | None = None
     gpu: GpuCounters | None = None
     groups: GroupUsage | None = None
     timer: TimerCounters | None = None

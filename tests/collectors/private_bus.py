@@ -74,7 +74,9 @@ class PrivateBus:
 
 
 class Peer:
-    """A client with `names` that answers calls of members in `answers`: (signature, body), or None for silence."""
+    """A client with `names` that answers calls of members in `answers`: (signature, body), or None for silence; or what
+    makes one of these out of the call's body.
+    """
 
     def __init__(self, bus, *names):
         self.answers = {"GetState": ("a{sv}", [dict(STATE)]), "GetAll": ("a{sv}", [properties()])}
@@ -156,6 +158,8 @@ class Peer:
     def _answer(self, call):
         member = call.field(HeaderFields.member)
         answer = self.answers.get(member, ("error", "org.asa.No"))
+        if callable(answer):
+            answer = answer(*call.body())
         asked = Message("a.b", "/", None, member, serial=call.header.serial)
         asked.sender = call.field(HeaderFields.sender)
         if answer is None:

@@ -160,8 +160,9 @@ def test_settings_choose_the_optional_sources(tmp_path):
     always = {source.name for source in ALWAYS}
     off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "processes": False, "timer": False}
     assert names(**off) == always
-    assert names() == always | {"ebpf", "desktop", "gpu", "groups", "busiest", "realtime", "timer"}
-    for name in ("desktop", "gpu", "groups", "timer"):
+    assert names() == always | {"ebpf", "desktop", "hints", "gpu", "groups", "busiest", "realtime", "timer"}
+    assert names(**{**off, "desktop": True}) == always | {"desktop", "hints"}
+    for name in ("gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}
     assert names(**{**off, "processes": True}) == always | {"busiest", "realtime"}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):

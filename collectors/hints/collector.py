@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fills `hints`: of applications that other sources saw in this tick, what their desktop entries say; and what the
+services of the session know.
+
+It is told what was read before it (`follow`), and looks for no window and no group itself. Entries are cached, services
+and sound cards are asked every five seconds. It writes nothing and wakes nobody up.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from asa.core.sample import DesktopEntry, DesktopState, GroupUsage, HintState
+from collectors import session
+from collectors.hints import sound
+from collectors.hints.entries import Entries, folders_of
+from collectors.hints.line import ROUND_NS, Place
+from collectors.hints.services import LoginService, SessionServices
+from collectors.hints.units import entry_of
+
+_SUFFIX = ".desktop"
+_SYSTEM_BUS = "dbus/system_bus_socket"  # below /run
+
+
+class HintCollector:
+    """Fills `hints`. `environment`, `run` (/run) and `now_ns` (CLOCK_MONOTONIC) are those of this process by default.
+
+    `open` never fails: a desktop may come at any time.
+    """
+
+    name = "hints"
+
+    def __init__(
+        self,
+        proc: Path,
+        sys: Path,  # noqa: ARG002  # every collector is given both roots
+        *,
+        environment: Mapping[str, str] | None = None,
+        run: Path = Path("/run"),
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._proc, self._run, self._now_ns = proc, run, now_ns
+        self._own_uid = os.geteuid()
+        self._services = SessionServices(self._session_bus, now_ns)
+        self._login = LoginService(self._system_bus, now_ns)
+        self._entries = Entries((), now_ns=now_ns)
+        self._uid: int | None = None  # whose entries they are
+        self._sound: tuple[bool | None, bool | None] = (None, None)
+        self._look_ns = 0  # at the sound cards
+        self._desktop: DesktopState | None = None
+        self._groups: GroupUsage | None = None
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Nothing: what a desktop does not know is None."""
+        return {}
+
+    def open(self) -> None:
+        """Nothing is opened before the first reading. Never raises."""
+
+    def follow(self, fields: Mapping[str, object]) -> None:
+        """Take what was read before in this tick."""
+        desktop, groups = fields.get("desktop"), fields.get("groups")
+        self._desktop = desktop if isinstance(desktop, DesktopState) else None
+        self._groups = groups if isinstance(groups, GroupUsage) else None
+
+    def read(self) -> dict[str, object]:
+        """What is known now. Never raises."""
+        now_ns = self._now_ns()
+        self._services.asker.turn()
+        self._login.asker.turn()
+        if now_ns >= self._look_ns:
+            self._look_ns = now_ns + ROUND_NS
+            self._sound = sound.in_use(self._proc)
+        entries, playing = self._entries, self._services.playing
+        entries.begin()
+        found: dict[str, tuple[str, ...]] = {}
+        front = ""
+        for name in _in_front(self._desktop):
+            front = front or name
+            categories = entries.categories(name)
+            if categories is not None:
+                front, found[name] = name, categories
+                break
+        for name in (*(playing or ()), *_running(self._groups)):
+            if name and name not in found and (categories := entries.categories(name)):
+                found[name] = categories
+        inhibited = (self._services.idle_inhibited, self._login.idle_inhibited)
+        return {
+            self.name: HintState(
+                front=front,
+                entries=tuple(DesktopEntry(name, found[name]) for name in sorted(found) if found[name]),
+                playing=playing,
+                game_clients=self._services.game_clients,
+                idle_inhibited=None if inhibited == (None, None) else True in inhibited,
+                sound_played=self._sound[0],
+                sound_recorded=self._sound[1],
+            )
+        }
+
+    def close(self) -> None:
+        """Hang up. Never raises."""
+        self._services.asker.close()
+        self._login.asker.close()
+
+    def _session_bus(self) -> Place:
+        # asked at each round: also for whose entries count
+        found = session.find(self._environment, self._run, self._own_uid)
+        if found.uid != self._uid:
+            self._uid = found.uid
+            folders = folders_of(self._environment, found.uid, self._own_uid)
+            self._entries = Entries(folders, found.uid, self._now_ns)
+        return Place(found.bus, found.bus_uid)
+
+    def _system_bus(self) -> Place:
+        given = self._environment.get("DBUS_SYSTEM_BUS_ADDRESS")
+        return Place(given or f"unix:path={self._run / _SYSTEM_BUS}", self._own_uid)
+
+
+def _in_front(desktop: DesktopState | None) -> Iterator[str]:
+    # what may be the id of its entry, the surest first
+    if desktop is None:
+        return
+    named = desktop.app.removesuffix(_SUFFIX)
+    group = "" if desktop.focus is None else entry_of(desktop.focus.group)
+    for name in (named, group, desktop.window_class, desktop.window_class.lower().replace(" ", "-")):
+        if name:
+            yield name
+
+
+def _running(groups: GroupUsage | None) -> Iterator[str]:
+    if groups is not None:
+        for path, _ in groups.cpu_us:
+            if name := entry_of(path):
+                yield name
