@@ -22,7 +22,7 @@ from asa.core.decision import Decision, Order, OrderKind, Permit, SchedulerName,
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
-from asa.decide import learning, penalties, table
+from asa.decide import hints, learning, penalties, table
 from asa.decide.books import Books
 from asa.decide.learning import LEARNING
 from asa.heed import Heed
@@ -90,9 +90,8 @@ class Assembly:
         why_not, no_gate, kind = _means(places, settings.switch, remote, observe=observe, shadow=shadow)
         meter, clock = Meter(places.proc), SystemClock()
         model = Model.first(settings, places, say)
-        setup = _setup(
-            settings, portfolio, model, meter, places, Permit(switch=not why_not, stand_by=not no_gate), shadow=shadow
-        )
+        permit = Permit(switch=not why_not, stand_by=not no_gate)
+        setup = _setup(settings, portfolio, model, meter, places, permit, config_path, shadow=shadow)
         bars = _bars(places.state / _STANDING, setup, clock, say)
         books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, setup, say))
         status = StatusFile(places.run)
@@ -182,7 +181,9 @@ class Assembly:
         if self.remote is not None:
             permit = self.remote.permit()
         model = Model.wanted(settings, self.places)
-        setup = _setup(settings, portfolio, model, self.meter, self.places, permit, shadow=self.shadow)
+        setup = _setup(
+            settings, portfolio, model, self.meter, self.places, permit, self.config_path, shadow=self.shadow
+        )
         self.settings, self.setup, self.model = settings, setup, model
         return setup
 
@@ -209,6 +210,7 @@ class Assembly:
             table=self.setup.table.path,
             model=self.model.sha256,
             versions=dict(self.setup.versions),
+            hints=wire.json_text(self.setup.hints),
         )
 
     def _journal_again(self, agent: Agent) -> Journal | None:
@@ -293,6 +295,7 @@ def _setup(
     meter: Meter,
     places: paths.Places,
     permit: Permit,
+    config_path: Path | None,
     *,
     shadow: bool,
 ) -> Setup:
@@ -310,6 +313,7 @@ def _setup(
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
         permit=replace(permit, stand_by=permit.stand_by and not shadow),
+        hints=hints.load(config_path or places.config, classifier.hint_weight),
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,

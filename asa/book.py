@@ -133,4 +133,5 @@ def session_header(
         standing=wire.json_text(books.bars),
         stand_by=setup.permit.stand_by,
         learning=wire.json_text(books.lessons.kept),
+        hints=wire.json_text(setup.hints),
     )

@@ -57,6 +57,7 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     standing: str = ""  # asa.decide.penalties.Bars as JSON
     stand_by: bool = False  # schedulers may be kept loaded for their turn
     learning: str = ""  # asa.decide.learning.Learning as JSON
+    hints: str = ""  # asa.decide.hints.Hints as JSON
 
     @property
     def played(self) -> tuple[str, ...]:
@@ -91,6 +92,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     table: str = ""
     model: str = ""
     versions: dict[str, str] | None = None
+    hints: str = ""  # as in the header, after settings were read again
     may_switch: bool | None = None  # from then on, as the next one; None: as before
     may_stand_by: bool | None = None
 

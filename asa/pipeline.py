@@ -26,10 +26,12 @@ from asa.core.decision import (
     Vote,
     Workload,
 )
+from asa.core.evidence import Evidence
 from asa.core.ports import Classifier
 from asa.core.sample import RawSample
-from asa.decide import guard, learning, policy, standbys, voting
+from asa.decide import evidence, guard, learning, policy, standbys, voting
 from asa.decide.books import Books
+from asa.decide.hints import Hints
 from asa.decide.learning import Lessons
 from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import Signals, of_rates
@@ -52,6 +54,7 @@ class Setup:
     policy: PolicySettings
     name_of_ops: Callable[[str], SchedulerName | None]
     permit: Permit
+    hints: Hints = field(default_factory=Hints)
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
@@ -70,6 +73,7 @@ class State:
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     decision: Decision | None = None
     signals: Signals | None = None  # what the guard saw of this tick
+    evidence: Evidence | None = None  # what the desktop's knowledge spoke for, whether it counts or not
 
 
 def step(
@@ -101,6 +105,9 @@ def step(
         books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)
     judged = setup.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
+    hinted = evidence.of_tick(None if derived is None else previous.sample, sample, setup.hints)
+    if judged is not None:
+        judged = evidence.pooled(judged, hinted, setup.hints.weight)
     probabilities = None if judged is None else judged.probabilities
     before = previous.votes if derived is not None else voting.FilterState()
     votes = voting.take(before, setup.voting, now.monotonic_ns, judged, current=books.policy.workload)
@@ -121,6 +128,7 @@ def step(
         readiness=readiness,
         decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
+        evidence=hinted,
     )
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 import asa
 from asa.config import Settings
 from asa.core.decision import Decision, Probabilities
+from asa.core.evidence import Evidence
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Account, Accountant, switched
 from asa.decide.policy_state import Now
 from asa.decide.signals import Signals
-from asa.status import Status, Waiting
+from asa.status import Hinted, Status, Waiting
 from collectors.sampler import HostSampler
 
 
@@ -101,6 +102,7 @@ class Reporter:
             learned=account.learned,
             lately=switched(counts.lately),
             limits=self.limits(),
+            hint=_hinted(agent.state.evidence, agent.setup.hints.weight),
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),
             resident_bytes=agent.meter.resident_bytes(),
@@ -131,6 +133,16 @@ def _mode(way: str, hold: str) -> str:
     if way in ("", "shadow"):
         return way or "observing"
     return "hold" if hold else "switching"
+
+
+def _hinted(found: Evidence | None, weight: float) -> Hinted | None:
+    if found is None:
+        return None
+    interactive, background = (
+        {str(kind): round(strength, 4) for kind, strength in half.items()}
+        for half in (found.interactive, found.background)
+    )
+    return Hinted(because=found.because, interactive=interactive, background=background, weight=weight)
 
 
 def _signals(found: Signals | None) -> dict[str, float | None]:

@@ -84,6 +84,21 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True):
     ended: str  # how the failed or lost one ended, in words; "" when that is not told
 
 
+class Hinted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the desktop's own knowledge spoke for in this tick, beside the model."""
+
+    because: tuple[str, ...]  # what was seen, for people
+    interactive: dict[str, float]  # kind -> 0..1
+    background: dict[str, float]
+    weight: float  # how much it counts against the model; 0: it does not
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        counts = f"counts with weight {self.weight:g}" if self.weight else "does not count: its weight is 0"
+        return f"{'; '.join(self.because) or 'none seen'}; {counts}"
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What `asa status` shows. Times are CLOCK_REALTIME ns; None is unknown."""
 
@@ -133,6 +148,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     never: list[str] = []  # what the settings bar from this machine
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     limits: str = ""  # of control groups, and who is not chosen for them
+    hint: Hinted | None = None  # None: no desktop is looked at
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.signals.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start
     resident_bytes: int | None = None

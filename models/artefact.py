@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from asa import files
 from asa.core.errors import ModelError
+from asa.core.evidence import MOST_WEIGHT
 from models import features, trees
 
 FORMAT = "asa-ensemble-3"  # 2 had vectors of each head's own, 1 had one head and no open world
@@ -94,6 +95,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     temperature: float = 1.0
     heads: tuple[Part, ...] = ()
     open_world: OpenWorld | None = None  # None: everything is known
+    hint_weight: float | msgspec.UnsetType = msgspec.UNSET  # of the desktop's hints beside it; unset, as before: 0
     trained: str  # ISO 8601 date and time, UTC
     seed: int
     dataset_sha256: str
@@ -364,6 +366,8 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
 
 
 def _check_header(header: Header) -> None:
+    if not 0.0 <= (header.hint_weight or 0.0) <= MOST_WEIGHT:
+        raise ValueError(f"the hints' weight {header.hint_weight!r} is not 0 to {MOST_WEIGHT:g}")
     _check_names("classes", header.classes)
     if not header.features or len(set(header.features)) != len(header.features):
         raise ValueError(f"its {len(header.features)} features are not different ones")

@@ -45,6 +45,8 @@ class Ensemble:
         self.parts = model.header.parts
         self.places = artefact.places(self.parts, model.header.classes)
         """Where each class stands among the combinations of the heads' classes, the last head's changing fastest."""
+        self.hint_weight = model.header.hint_weight or 0.0
+        """How much the desktop's hints count against it (`asa.decide.evidence`)."""
         self._open_world = model.header.open_world
         self._fill = model.fill
         self._features = len(model.fill)

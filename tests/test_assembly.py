@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from asa import paths, requests
+from asa import paths, requests, wire
 from asa.assembly import Assembly, Model
 from asa.config import Ebpf, Settings
 from asa.core.errors import InputError, ModelError
+from asa.decide.hints import Hints
 from models import artefact, versions
 
 FACTS = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
@@ -98,5 +99,28 @@ def test_what_the_settings_bar_is_chosen_by_nobody(tmp_path):
         with pytest.raises(InputError, match=r"switch.never\[0\]: 'scx_nobody'"):
             found.reload()
         assert found.setup.table is table
+    finally:
+        found.close()
+
+
+def test_hints_stand_beside_the_settings_and_are_read_again_with_them(tmp_path):
+    places = replace(paths.default(), state=tmp_path / "state", run=tmp_path / "run")
+    own = tmp_path / "hints.yaml"
+    (tmp_path / "asa.yaml").write_text("")
+    own.write_text("weight: 0.5\ncategories: {Game: {watch: 1.0}}\n")
+    options = {"config_path": tmp_path / "asa.yaml", "observe": True, "journal_path": tmp_path / "journal.sqlite"}
+    found = Assembly.open(places, **options, ebpf=Ebpf.OFF, say=lambda _: None)
+    try:
+        assert (found.setup.hints.weight, found.setup.hints.categories["Game"]) == (0.5, {"watch": 1.0})
+        own.write_text("weight: much\n")
+        with pytest.raises(InputError, match=r"hints\.yaml: weight: 'much'"):
+            found.reload()
+        assert found.setup.hints.weight == 0.5
+        own.unlink()
+        found.reload()
+        assert (found.setup.hints.weight, found.setup.hints.categories["Game"]) == (0.0, {"play": 1.0})
+        assert wire.from_json(found._told(1).hints, Hints) == found.setup.hints
+        header = found.book.journal.sessions()[0].header
+        assert wire.from_json(header.hints, Hints).weight == 0.5  # at the start
     finally:
         found.close()

@@ -130,6 +130,8 @@ def _now(found: "Status", now_ns: int) -> "Iterator[str]":
     votes = sorted(found.probabilities.items(), key=lambda item: -item[1])[:_VOTES]
     if votes:
         yield f"votes      {', '.join(f'{name} {share:.0%}' for name, share in votes)} in this tick"
+    if found.hint is not None:
+        yield f"hints      {found.hint.words}"
     yield f"scheduler  {in_force}; wanted {found.wanted or 'none'}"
     yield f"why        {found.sentence}"
     if found.keeps_to:

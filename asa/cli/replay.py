@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from asa.cli.main import Commands
     from asa.config import Settings
+    from asa.decide.hints import Hints
     from asa.decide.table import MappingTable
     from asa.journal import Journal, SessionHeader, Told
     from asa.pipeline import Setup
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         went_by, differing = _settings(header.settings)
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
-        setup = _setup(journal, number, header, settings, models)
+        setup = _setup(journal, number, header, settings, models, arguments.settings)
         bars = _kept(header.standing, Bars, "standing")
         learned = _kept(header.learning, learning.Learning, "learning")
         found = replay(
@@ -143,12 +144,21 @@ def _kept(text: str, kind: "type[_Kept]", what: str) -> "_Kept":
 
 
 def _setup(
-    journal: "Journal", number: int, header: "SessionHeader", settings: "Settings", models: "_Models"
+    journal: "Journal",
+    number: int,
+    header: "SessionHeader",
+    settings: "Settings",
+    models: "_Models",
+    tried: Path | None,
 ) -> "Setup":
-    """The setup as `asa run` makes it, in the mode that the session was in. Raises AsaError."""
+    """The setup as `asa run` makes it, in the mode that the session was in; `tried`: other settings' file.
+
+    Raises AsaError.
+    """
     from asa import paths
     from asa.act.portfolio import Portfolio
     from asa.core.decision import Permit, Reason
+    from asa.decide import hints
     from asa.pipeline import Setup
 
     observed, stood_by = False, header.stand_by
@@ -156,8 +166,9 @@ def _setup(
         observed = observed or decision.reason is Reason.OBSERVING
         stood_by = stood_by or bool(decision.standbys)
     portfolio = Portfolio.of_host(settings.switch, paths.default().schedulers)
+    model = models.load(header.model, settings)
     return Setup(
-        classifier=models.load(header.model, settings),
+        classifier=model,
         table=_table(settings, header.table),
         voting=settings.voting,
         policy=settings.policy,
@@ -165,6 +176,7 @@ def _setup(
         permit=Permit(
             switch=header.mode in {"switching", "shadow"} or (not header.mode and not observed), stand_by=stood_by
         ),
+        hints=_hints(header.hints) if tried is None else hints.load(tried, model.hint_weight),
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,
@@ -202,11 +214,19 @@ def _renewed(setup: "Setup", told: "Told", models: "_Models") -> "Setup":
         table=_table(settings, told.table or setup.table.path),
         voting=settings.voting,
         policy=settings.policy,
+        hints=_hints(told.hints) if told.hints else setup.hints,
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,
         versions=versions,
     )
+
+
+def _hints(text: str) -> "Hints":
+    # a recording of before has none, and no sample of it has what they are about
+    from asa.decide.hints import Hints
+
+    return _kept(text, Hints, "hints")
 
 
 def _table(settings: "Settings", recorded: str) -> "MappingTable":

@@ -96,6 +96,8 @@ def _lines(found: "Status") -> list[str]:
         lines.append(f"barred     {', '.join(found.barred)}, for {found.workload}; `asa explain` says why")
     if found.limits:
         lines.append(f"limits     {found.limits}")
+    if found.hint is not None:
+        lines.append(f"hints      {found.hint.words}")
     if found.learned is not None:
         lines.append(f"learned    {_learned(found.learned)}")
     if found.last_event:

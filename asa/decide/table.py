@@ -25,7 +25,7 @@ from asa import host, paths
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, Workload, bar
 from asa.core.errors import InputError
-from asa.decide import fingerprint
+from asa.decide import fingerprint, hints
 from asa.decide.fingerprint import Machine
 from asa.decide.tablefile import (
     Cost,
@@ -329,7 +329,7 @@ def own(places: paths.Places) -> Path:
 
 def shipped(folder: Path) -> list[Path]:
     """The tables in `folder`, by name."""
-    return [path for path in sorted(folder.glob("*.yaml")) if path.name != EVIDENCE]
+    return [path for path in sorted(folder.glob("*.yaml")) if path.name not in (EVIDENCE, hints.NAME)]
 
 
 def choose(folder: Path, here: host.Facts) -> Path:

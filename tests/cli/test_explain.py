@@ -30,7 +30,7 @@ from asa.core.decision import (
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
-from asa.status import Compared, Learned, Place, Showing, Status, StatusFile, Switched, Waiting
+from asa.status import Compared, Hinted, Learned, Place, Showing, Status, StatusFile, Switched, Waiting
 
 S = 1_000_000_000
 EMPTY = {"int": 0, "str": "", "float": 0.0, "list": [], "dict": {}}
@@ -117,6 +117,33 @@ def asked(command, *words):
     name = command.__name__.rpartition(".")[2]
     arguments = top.parse_args([name, *words])
     return arguments.run(arguments)
+
+
+HINT = Hinted(
+    because=("one is in front (play 1.00)", "GameMode is on (play 1.00)"),
+    interactive={"play": 1.0},
+    background={},
+    weight=0.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("hint", "line"),
+    [
+        (HINT, "hints      one is in front (play 1.00); GameMode is on (play 1.00); does not count: its weight is 0"),
+        (msgspec.structs.replace(HINT, because=(), weight=0.5), "hints      none seen; counts with weight 0.5"),
+        (None, None),
+    ],
+)
+def test_status_and_explain_say_in_one_line_which_hint_was_seen(agent, capsys, hint, line):
+    agent(example(mode="observing", hint=hint))
+    for command in (status_command, explain):
+        assert asked(command) == 0
+        told = [one for one in capsys.readouterr().out.splitlines() if one.startswith("hints")]
+        assert told == ([] if line is None else [line])
+        assert asked(command, "--json") == 0
+        told = json.loads(capsys.readouterr().out)["agent"]["hint"]
+        assert told == (None if hint is None else json.loads(wire.json_text(hint)))
 
 
 def test_all_that_speaks_for_the_scheduler_in_force(agent, capsys):

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from asa import paths, wire
+from asa import paths, replay, wire
 from asa.act.portfolio import Portfolio
 from asa.cli import explain_features
 from asa.cli import journal as journal_command
@@ -22,9 +22,11 @@ from asa.cli import replay as replay_command
 from asa.cli import report as report_command
 from asa.config import PolicySettings, Settings
 from asa.core.decision import EEVDF, Permit, SwitchEvent, SwitchOutcome
-from asa.core.errors import AsaError, JournalError
-from asa.core.sample import SchedExtState
+from asa.core.errors import AsaError, InputError, JournalError
+from asa.core.kinds import Kind
+from asa.core.sample import DesktopEntry, HintState, SchedExtState
 from asa.decide import table
+from asa.decide.hints import Hints
 from asa.decide.learning import Comparison, Learning
 from asa.decide.penalties import Bars, Cause, Mark
 from asa.journal import Journal, SessionHeader, Told
@@ -308,6 +310,64 @@ def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
     assert "1 saved" in capsys.readouterr().out
 
 
+PLAYS = HintState(
+    front="one",
+    entries=(DesktopEntry("one", ("Game",)),),
+    playing=(),
+    game_clients=1,
+    idle_inhibited=None,
+    sound_played=None,
+    sound_recorded=True,
+)
+
+
+@pytest.fixture
+def hinted(tmp_path, recorded):
+    """A journal of an agent whose hints counted, and the weight of which it was told anew in the middle."""
+    settings, portfolio = Settings(), Portfolio.load(paths.manifest(), paths.default().schedulers)
+    path, state = tmp_path / "hinted.sqlite", State()
+    setup = replace(setup_by(settings, portfolio), hints=Hints(categories={"Game": {Kind.PLAY: 1.0}}, weight=4.0))
+    begun = msgspec.structs.replace(header_by(settings, setup), hints=wire.json_text(setup.hints))
+    with Journal.open(path) as journal:
+        journal.begin(begun)
+        for number, sample in enumerate(recorded):
+            if number == len(recorded) // 2:
+                setup = replace(setup, hints=replace(setup.hints, weight=2.0))
+                went_by = {"settings": begun.settings, "hints": wire.json_text(setup.hints)}
+                journal.tell(Told(monotonic_ns=state.sample.monotonic_ns, **went_by))
+            seen = replace(sample, hints=PLAYS)
+            state = step(setup, state, seen)
+            journal.add(seen, state.decision)
+    return path
+
+
+@pytest.fixture
+def exactly(monkeypatch):
+    monkeypatch.setattr(replay, "_CLOSE", 0.0)  # the model is so sure of `wakeup` that hints move it by millionths
+
+
+@pytest.mark.usefixtures("exactly")
+def test_a_replay_goes_by_the_hints_of_then(hinted, capsys):
+    assert asa("journal", "replay", hinted) == 0
+    assert "0 differ" in capsys.readouterr().out
+    with Journal.look(hinted) as journal:
+        assert {sample.hints for sample in journal.samples(1)} == {PLAYS}
+    with_header(hinted, hints="")
+    assert asa("journal", "replay", hinted) == replay_command.DIFFERS
+    assert "differ: probabilities" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("exactly")
+def test_a_replay_with_other_settings_goes_by_the_hints_beside_them(hinted, tmp_path, capsys):
+    (tmp_path / "asa.yaml").write_text("")
+    (tmp_path / "hints.yaml").write_text("weight: 4\n")
+    assert asa("journal", "replay", hinted, "--settings", tmp_path / "asa.yaml") == replay_command.DIFFERS
+    capsys.readouterr()
+    (tmp_path / "hints.yaml").write_text("weight: 9\n")
+    with pytest.raises(InputError, match=r"hints\.yaml: weight: 9"):
+        asa("journal", "replay", hinted, "--settings", tmp_path / "asa.yaml")
+
+
 @pytest.fixture
 def renewed(tmp_path, recorded):
     """A journal of an agent that took another model in the middle of it, and that model."""
@@ -357,7 +417,7 @@ def test_recorded_settings_of_another_version_are_one_line(file, tmp_path):
         asa("journal", "replay", file, "--session", 1)
 
 
-@pytest.mark.parametrize("changes", [{"learning": '{"version": 9}'}, {"standing": "{"}])
+@pytest.mark.parametrize("changes", [{"learning": '{"version": 9}'}, {"standing": "{"}, {"hints": '{"weight": []}'}])
 def test_what_is_kept_in_another_version_is_one_line(file, changes):
     with_header(file, **changes)
     with pytest.raises(JournalError, match=f"the recorded {next(iter(changes))} is not of this version.*another"):

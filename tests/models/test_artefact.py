@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from asa.core.errors import ModelError
 from models import artefact, features
 from models.artefact import Artefact, Header, Machine, OpenWorld, Part, Score, Trees
+from models.runtime import Ensemble
 
 
 def assert_refused(path: Path, words: str) -> None:
@@ -356,6 +357,8 @@ def with_parts(header: Header, **changes) -> Header:
         (lambda h: with_parts(h, weights=(0.5, 0.2, 0.2)), "not 3 shares of 1"),
         (lambda h: with_parts(h, weights=(0.5, np.nan, 0.5)), "not 3 shares of 1"),
         (lambda h: with_parts(h, classes=("web", "web")), "different ones"),
+        (lambda h: msgspec.structs.replace(h, hint_weight=-0.1), "hints' weight -0.1 is not 0 to 4"),
+        (lambda h: msgspec.structs.replace(h, hint_weight=np.nan), "hints' weight nan"),
         (lambda h: with_parts(h, temperature=0.0), "temperature"),
         (lambda h: with_parts(h, temperature=np.nan), "temperature"),
         (lambda h: msgspec.structs.replace(h, open_world=OpenWorld(score=Score.ENERGY, least=np.inf)), "not finite"),
@@ -365,6 +368,15 @@ def test_heads_that_do_not_fit_together(factored: Artefact, tmp_path: Path, spoi
     spoilt = dataclasses.replace(factored, header=spoil(factored.header))
     with pytest.raises(ModelError, match=words):
         artefact.save(spoilt, tmp_path / "heads.npz")
+
+
+def test_a_weight_of_hints_is_kept_and_none_is_0(factored: Artefact, tmp_path: Path):
+    header = msgspec.structs.replace(factored.header, hint_weight=0.75)
+    artefact.save(dataclasses.replace(factored, header=header), tmp_path / "hinted.npz")
+    artefact.save(factored, tmp_path / "plain.npz")
+    hinted, plain = (Ensemble.load(tmp_path / name) for name in ("hinted.npz", "plain.npz"))
+    assert (hinted.hint_weight, plain.hint_weight) == (0.75, 0.0)
+    assert b"hint_weight" not in members_of(tmp_path / "plain.npz")["header.npy"]  # as artefacts of before
 
 
 def test_more_combinations_than_memory_are_not_made(factored: Artefact, tmp_path: Path):
