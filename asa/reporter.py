@@ -49,9 +49,7 @@ class Reporter:
     def status(self, agent: Agent, decision: Decision) -> Status:
         """The status after `decision`."""
         now_ns, monotonic_ns = self.clock.wall_ns(), self.clock.monotonic_ns()
-        scheduler = str(decision.current) if decision.current is not None else None
-        if scheduler != self._since[0]:
-            self._since = (scheduler, now_ns)
+        scheduler, scheduler_since_ns = self._in_force(decision, now_ns)
         how = self.how()
         state, counts = agent.state.books.policy, agent.counts
         account = self._account(agent, now_ns, monotonic_ns)
@@ -67,7 +65,7 @@ class Reporter:
             probabilities=_shares(decision.probabilities),
             wanted=decision.wanted,
             scheduler=scheduler,
-            scheduler_since_ns=self._since[1],
+            scheduler_since_ns=scheduler_since_ns,
             reason=decision.reason,
             sentence=decision.sentence,
             switches=counts.switches,
@@ -107,6 +105,12 @@ class Reporter:
             cpu_ns=time.process_time_ns(),
             resident_bytes=agent.meter.resident_bytes(),
         )
+
+    def _in_force(self, decision: Decision, now_ns: int) -> tuple[str | None, int]:
+        scheduler = str(decision.current) if decision.current is not None else None
+        if scheduler != self._since[0]:
+            self._since = (scheduler, now_ns)
+        return self._since
 
     def _account(self, agent: Agent, now_ns: int, monotonic_ns: int) -> Account:
         return self._accountant.account(agent.state.books, Now(monotonic_ns=monotonic_ns, wall_ns=now_ns), agent.setup)
