@@ -184,7 +184,10 @@ def repeated(metric: Metric, values: Sequence[float]) -> tuple[float, str]:
 
 
 def effect(pairs: Mapping[Metric, tuple[float, float]]) -> tuple[float, str]:
-    """The largest change of a metric, in percent of the latter; and all. A metric that is 0 in both has none."""
+    """How far a metric's first value is from its second, in percent of that: the largest, and all in words.
+
+    A metric that is 0 in both is left out. Raises AsaError where all are.
+    """
     changes = {
         metric.name: 100.0 * (one / other - 1.0) if other else 100.0
         for metric, (one, other) in pairs.items()

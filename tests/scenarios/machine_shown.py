@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Played in a guest: what it shows of its CPUs, how fast each counts, and on which a scheduler leaves work.
+"""Played in a guest: what it shows of its CPUs and its tick, how fast each counts, where a scheduler leaves work.
 
 `python machine_shown.py shown|placed OUT ...`; writes JSON to OUT. See `main`.
 """
 
+import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CPU = Path("/sys/devices/system/cpu")
+CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+ITMT = (  # 6.15 moved it
+    Path("/sys/kernel/debug/x86/sched_itmt_enabled"),
+    Path("/proc/sys/kernel/sched_itmt_enabled"),
+)
 STATE = Path("/sys/kernel/sched_ext/state")
 COUNT_S = 1.0
 SETTLE_S, WATCH_S = 2.0, 2.0
@@ -33,16 +40,36 @@ def facts():
             "core": f"{word(cpu / 'topology/physical_package_id')}-{word(cpu / 'topology/core_id')}",
             "siblings": word(cpu / "topology/thread_siblings_list"),
             "cache": word(cpu / "cache/index3/shared_cpu_list"),
+            "beyond": word(cpu / "cache/index4/level"),
             "capacity": word(cpu / "cpu_capacity"),
+            "driver": word(cpu / "cpufreq/scaling_driver"),
+            "governors": word(cpu / "cpufreq/scaling_available_governors"),
+            "governor": word(cpu / "cpufreq/scaling_governor"),
             "max_khz": word(cpu / "cpufreq/cpuinfo_max_freq"),
+            "min_khz": word(cpu / "cpufreq/cpuinfo_min_freq"),
         }
         for cpu in (CPU / f"cpu{number}" for number in range(os.cpu_count()))
     ]
+    options = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
     return {
         "possible": word(CPU / "possible"),
-        "itmt": word(Path("/proc/sys/kernel/sched_itmt_enabled")),
+        "itmt": next((text for path in ITMT if (text := word(path)) is not None), None),
+        "clock": word(CLOCK),
+        "hz": re.search(r"^CONFIG_HZ=(\d+)$", options, re.MULTILINE)[1],
         "cpus": found,
     }
+
+
+def jiffies():
+    """With the moment it was read."""
+    text = Path("/proc/timer_list").read_text()
+    return time.monotonic(), int(re.search(r"^jiffies: (\d+)$", text, re.MULTILINE)[1])
+
+
+def ticks(cpu):
+    """Interrupts of a CPU's own timer since boot."""
+    (line,) = (line for line in Path("/proc/interrupts").read_text().splitlines() if line.strip().startswith("LOC:"))
+    return int(line.split()[1 + cpu])
 
 
 def count(cpu, begin_s):
@@ -135,11 +162,26 @@ def placed(tasks, busy_share):
     return [late - early for early, late in zip(before, after, strict=True)]
 
 
+def shown(groups):
+    """What the guest shows after it was busy, with each CPU set to save power."""
+    for path in CPU.glob("cpu*/cpufreq/scaling_governor"):
+        path.write_text("powersave")
+    begin_s, early = jiffies()
+    turns = speeds(groups)
+    end_s, late = jiffies()
+    os.sched_setaffinity(0, {0})
+    interrupts, until_s = ticks(0), time.monotonic() + COUNT_S
+    while time.monotonic() < until_s:
+        pass
+    interrupts = ticks(0) - interrupts
+    return facts() | {"turns": turns, "jiffies_per_s": (late - early) / (end_s - begin_s), "ticks_per_s": interrupts}
+
+
 def main():
     """`shown OUT [[0, 1], [0]]`, or `placed OUT TASKS SHARE [[scheduler, option], ...]`."""
     what, out, *words = sys.argv[1:]
     if what == "shown":
-        said = facts() | {"turns": speeds(json.loads(words[0]))}
+        said = shown(json.loads(words[0]))
     else:
         said = []
         for command in json.loads(words[2]):

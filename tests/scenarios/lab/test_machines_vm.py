@@ -59,13 +59,27 @@ def test_a_guest_is_what_its_file_describes(lab, tmp_path):
     assert said["possible"] == "0-3"  # no CPU that a scheduler would keep a place for
     assert [cpu["siblings"] for cpu in said["cpus"]] == ["0-1", "0-1", "2", "3"]
     assert [cpu["cache"] for cpu in said["cpus"]] == ["0-2", "0-2", "0-2", "3"]
-    assert [cpu["capacity"] for cpu in said["cpus"]] == ["1024", "1024", "512", "1024"]
-    assert [cpu["max_khz"] for cpu in said["cpus"]] == ["4000000", "4000000", "2000000", "4000000"]
+    assert {cpu["beyond"] for cpu in said["cpus"]} == {None}  # that one is the last level
     assert len({cpu["core"] for cpu in said["cpus"]}) == len(mixed.cores)
     alone, together = said["turns"]
     full = alone[2]
     assert [turns / full for turns in alone] == pytest.approx([1.0, 0.5, 1.0], rel=0.02)
     assert [turns / full for turns in together] == pytest.approx([0.6, 0.6, 0.5, 1.0], rel=0.02)
+    shows_what_schedulers_read(said, mixed)
+
+
+def shows_what_schedulers_read(said, machine):
+    """Tick, capacities, frequencies and priorities, after load and after a change of all CPUs to save power."""
+    assert (said["hz"], machine.tick_hz) == ("1000", 1000)
+    assert said["jiffies_per_s"] == pytest.approx(1000, rel=0.02)
+    assert said["ticks_per_s"] == pytest.approx(1000, rel=0.05)  # of a busy CPU: where slices end
+    assert [cpu["capacity"] for cpu in said["cpus"]] == ["1024", "1024", "512", "1024"]
+    assert [cpu["max_khz"] for cpu in said["cpus"]] == ["4000000", "4000000", "2000000", "4000000"]
+    assert {cpu["min_khz"] for cpu in said["cpus"]} == {"400000"}
+    told = {(cpu["driver"], cpu["governors"], cpu["governor"]) for cpu in said["cpus"]}
+    assert told == {("asa_machine", "performance powersave", "powersave")}
+    assert said["itmt"] in {"1", "Y"}  # packing by priority, since some cores have two threads
+    assert said["clock"] == "tsc"  # a driver that announces changes of frequency would cost the guest its TSC
 
 
 def shares(lab, out, cpus, *words):
