@@ -28,8 +28,9 @@ from asa.core.decision import (
 )
 from asa.core.evidence import Evidence
 from asa.core.ports import Classifier
+from asa.core.regime import Regime
 from asa.core.sample import RawSample
-from asa.decide import evidence, guard, learning, policy, standbys, voting
+from asa.decide import evidence, guard, learning, policy, regime, standbys, voting
 from asa.decide.books import Books
 from asa.decide.hints import Hints
 from asa.decide.learning import Lessons
@@ -68,6 +69,7 @@ class State:
 
     sample: RawSample | None = None
     seen: features.Window = field(default_factory=features.Window)
+    regime: Regime | None = None  # what the machine does, also while its use is known
     votes: voting.FilterState = field(default_factory=voting.FilterState)
     books: Books = field(default_factory=Books)
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
@@ -109,8 +111,10 @@ def step(
     if judged is not None:
         judged = evidence.pooled(judged, hinted, setup.hints.weight)
     probabilities = None if judged is None else judged.probabilities
+    doing = _regime(previous.regime, sample, derived)
     before = previous.votes if derived is not None else voting.FilterState()
-    votes = voting.take(before, setup.voting, now.monotonic_ns, judged, current=books.policy.workload)
+    does = None if doing is None else doing.workload
+    votes = voting.take(before, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
     signals = _signals(sample, derived)
     tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=previous.readiness.chosen)
     books, verdict = policy.decide(books, tick, now, setup)
@@ -123,6 +127,7 @@ def step(
     return State(
         sample=sample,
         seen=seen,
+        regime=doing,
         votes=votes,
         books=replace(books, lessons=_learned(previous, books, verdict, now, setup, gap=derived is None)),
         readiness=readiness,
@@ -135,6 +140,11 @@ def step(
 def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
     cpus = None if sample.cpu is None else len(sample.cpu.cores)  # those online
     return None if derived is None else of_rates(derived, cpus)
+
+
+def _regime(before: Regime | None, sample: RawSample, derived: Rates | None) -> Regime | None:
+    # a gap begins anew
+    return None if derived is None or sample.cpu is None else regime.of(derived, len(sample.cpu.cores), before)
 
 
 def _stand_by(
@@ -169,7 +179,7 @@ def _decision(
     workload: Workload | None,
     verdict: policy.Verdict,
 ) -> Decision:
-    blind = probabilities is None and verdict.switch_to is None and vote.workload is None
+    blind = probabilities is None and verdict.reason is Reason.UNDECIDED
     decision = Decision(
         monotonic_ns=sample.monotonic_ns,
         probabilities=probabilities,
@@ -182,4 +192,7 @@ def _decision(
         sentence="no rates yet: first sample, or after a gap" if blind else verdict.sentence,
     )
     refused = decision.refused if verdict.reason is Reason.UNDECIDED else ""
-    return replace(decision, sentence=f"{verdict.sentence}: {refused}") if refused else decision
+    if not refused:
+        return decision
+    no_entry = "" if vote.regime is None else f"; the mapping table has no entry for {vote.regime}"
+    return replace(decision, sentence=f"{verdict.sentence}: {refused}{no_entry}")

@@ -287,6 +287,8 @@ def _differing(one: Decision, other: Decision) -> tuple[str, ...]:
         pairs = zip(mine.values, theirs.values, strict=False)
         if mine.classes != theirs.classes or any(abs(left - right) > _CLOSE for left, right in pairs):
             fields.append("probabilities")
+    if one.vote.regime not in (None, other.vote.regime):  # a journal of before tells of none
+        fields.append("regime")
     return tuple(fields)
 
 

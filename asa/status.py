@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 
 from asa import files, wire
+from asa.core.decision import REGIME
 from asa.core.errors import AsaError
+from asa.core.regime import in_words
 
 _RETRY_S = 0.05  # `asa status` holds the lock for microseconds when it looks
 
@@ -149,9 +151,21 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     limits: str = ""  # of control groups, and who is not chosen for them
     hint: Hinted | None = None  # None: no desktop is looked at
+    regime: str = ""  # what the machine does while its use is unknown, as a table has it; "": its use is known
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.signals.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start
     resident_bytes: int | None = None
+
+
+def seen(found: Status) -> str:
+    """What the machine is used for now, in words; of the class in force, too, where what is seen fits none."""
+    if not found.regime:
+        return in_words(found.workload or "not recognised yet")
+    before = found.workload
+    if before is None or before == found.regime:
+        return in_words(found.regime)
+    what = f"what serves {before.removeprefix(REGIME)}" if before.startswith(REGIME) else before
+    return f"{in_words(found.regime)}; {what} stays"
 
 
 class StatusFile:

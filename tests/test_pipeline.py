@@ -20,8 +20,10 @@ from asa.core.decision import (
     SwitchOutcome,
     Workload,
 )
+from asa.core.regime import REGIMES
 from asa.core.sample import SchedExtState
 from asa.decide import table
+from asa.decide.table import Entry
 from asa.journal import Journal
 from asa.pipeline import Setup, State, step
 from models.runtime import Ensemble
@@ -86,7 +88,10 @@ def test_what_fits_no_class_switches_nothing(setup, session, method):
     assert decisions[-1].vote.workload != "cpu"
     strange = play(replace(setup, classifier=Estranged(0)), session)
     assert all(one.switch_to is None and one.workload is None for one in strange)
-    assert strange[-1].sentence == ("workload not recognised: looked like cpu (100%), refused: fits no class")
+    assert strange[-1].sentence == (
+        "workload not recognised: looked like cpu (100%), refused: fits no class; "
+        "the mapping table has no entry for regime:heavy-waking"
+    )
     assert strange[-1].probabilities is not None
     nearest = play(replace(setup, classifier=Estranged(0), voting=Voting(method=method, open_world=False)), session)
     assert nearest[-1].workload == "cpu"
@@ -145,3 +150,35 @@ def test_without_a_source_it_goes_on(setup, session):
         decisions = play(setup, [replace(sample, **{missing: None}) for sample in session])
         assert decisions[-1].probabilities is not None, missing
     assert play(setup, [replace(sample, cpu=None) for sample in session])[-1].reason is Reason.NO_RATES
+
+
+HEAVY = Workload("regime:heavy-waking")
+
+
+def test_a_table_that_ranks_a_regime_switches_for_it(setup, session):
+    entries = (Entry(scheduler="scx_flash", why="mine"),)
+    ranked = replace(setup.table, rankings={**setup.table.rankings, HEAVY: entries})
+    decisions = play(replace(setup, classifier=Estranged(0), table=ranked), session)
+    assert decisions[-1].workload == decisions[-1].vote.regime == HEAVY
+    assert decisions[-1].vote.workload is None
+    (order,) = [one for one in decisions if one.switch_to is not None]
+    assert (order.switch_to, order.reason) == ("scx_flash", Reason.BETTER)
+    assert order.sentence.startswith("scx_flash suits regime:heavy-waking better than eevdf")
+
+
+def test_the_regime_is_known_before_it_is_asked_for(setup, session):
+    known, last = State(), State()
+    for sample in session:
+        known = step(setup, known, sample)
+        last = step(replace(setup, classifier=Estranged(0)), last, sample)
+        assert known.regime == last.regime
+    assert known.regime.workload == HEAVY
+    assert known.decision.vote.regime is None
+    gap = replace(session[-1], monotonic_ns=session[-1].monotonic_ns + 3600 * 10**9)
+    assert step(setup, last, gap).decision.vote.regime is None
+
+
+def test_the_shipped_tables_rank_no_regime(setup):
+    for path in table.shipped(paths.mapping_tables()):
+        assert not [name for name in table.read(path).classes if name in REGIMES]
+    assert not any(setup.table.ranking(name) for name in REGIMES)

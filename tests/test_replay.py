@@ -7,6 +7,7 @@ The sessions are recorded by the real policy over a machine in memory.
 import sqlite3
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from asa.config import GuardSettings, PolicySettings, Voting
@@ -31,6 +32,7 @@ from asa.report.reading import ticks
 
 A, B, IDLE = CLASSES = (Workload("a"), Workload("b"), Workload("idle"))
 ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two:fast")
+MIXED = Workload("regime:mixed-computing")  # half of the one CPU computes, in every tick
 RANKINGS = {A: (ONE, TWO), B: (TWO, ONE), IDLE: (EEVDF,)}
 S = 10**9
 CALM = [A] * 60 + [B] * 60 + [IDLE] * 60 + [A] * 60
@@ -38,7 +40,7 @@ CALM = [A] * 60 + [B] * 60 + [IDLE] * 60 + [A] * 60
 
 @dataclass
 class Script:
-    """A classifier that says what it is told, tick by tick."""
+    """A classifier that says what it is told, tick by tick. None: it fits no class."""
 
     workloads: list
     schema: int = 0
@@ -47,7 +49,7 @@ class Script:
     def judge(self, _):
         now = self.workloads.pop(0)
         probabilities = Probabilities(classes=CLASSES, values=tuple(float(name == now) for name in CLASSES))
-        return Judgement(probabilities=probabilities, score=None, known=True)
+        return Judgement(probabilities=probabilities, score=None, known=now is not None)
 
 
 def made_setup(workloads, **changes):
@@ -287,3 +289,38 @@ def test_a_recording_without_decisions_is_decided_and_not_compared(tmp_path):
     found = again(tmp_path / "j", [A] * 30)
     assert (found.ticks, found.compared, found.differing) == (31, 0, 0)
     assert [order.scheduler for order in found.added] == [ONE]
+
+
+def test_what_is_unknown_replays_with_its_regime(tmp_path):
+    script = [A] * 20 + [None] * 60 + [B] * 20
+    path = Recorder(tmp_path / "j", script).record()
+    found = again(path, script)
+    assert (found.differing, found.recorded_switches) == (0, 2)
+    with Journal.look(path) as journal:
+        told = [one.vote.regime for one in journal.decisions(1)]
+    assert told[70] == MIXED
+    assert told[15] is told[95] is None
+
+
+def test_a_journal_of_before_tells_no_regime_and_is_no_different(tmp_path):
+    script = [A] * 20 + [None] * 60
+    path = Recorder(tmp_path / "j", script).record()
+    db = sqlite3.connect(path)
+    for number, body in db.execute("SELECT id, body FROM decision").fetchall():
+        plain = msgspec.msgpack.decode(body)
+        del plain["vote"]["regime"]
+        db.execute("UPDATE decision SET body = ? WHERE id = ?", (msgspec.msgpack.encode(plain), number))
+    db.commit()
+    db.close()
+    found = again(path, script)
+    assert (found.ticks, found.differing) == (81, 0)
+
+
+def test_a_table_that_ranks_a_regime_switches_for_it_in_a_replay(tmp_path):
+    script = [A] * 20 + [None] * 60
+    path = Recorder(tmp_path / "j", script).record()
+    table = made_setup(script).table
+    ranked = replace(table, rankings={**table.rankings, MIXED: (Entry(scheduler="scx_two", mode="fast", why="."),)})
+    found = again(path, script, table=ranked)
+    assert [order.scheduler for order in found.added] == [TWO]
+    assert found.first[0].replayed.workload == MIXED

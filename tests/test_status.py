@@ -43,3 +43,22 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(AsaError, match="file/run"):
         status.StatusFile(tmp_path / "file/run")
+
+
+@pytest.mark.parametrize(
+    ("workload", "regime", "words"),
+    [
+        (None, "", "not recognised yet"),
+        ("web", "", "web"),
+        ("web", "regime:heavy-computing", "unknown; regime heavy-computing; web stays"),
+        (None, "regime:heavy-computing", "unknown; regime heavy-computing"),
+        ("regime:heavy-computing", "regime:heavy-computing", "unknown; regime heavy-computing"),
+        (
+            "regime:mixed-waking",
+            "regime:heavy-computing",
+            "unknown; regime heavy-computing; what serves mixed-waking stays",
+        ),
+    ],
+)
+def test_what_is_unknown_is_said_by_its_regime(workload, regime, words):
+    assert status.seen(example(workload=workload, regime=regime)) == words

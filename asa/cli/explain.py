@@ -122,11 +122,13 @@ def _from_journal(path: Path, most: int) -> "tuple[Switched, ...]":
 
 
 def _now(found: "Status", now_ns: int) -> "Iterator[str]":
+    from asa.status import seen
+
     in_force = "no sched_ext"
     if found.scheduler is not None:
         in_force = f"{found.scheduler} for {_time((now_ns - found.scheduler_since_ns) / 1e9)}"
     yield f"agent      {found.mode}{': ' + found.mode_reason if found.mode_reason else ''}"
-    yield f"workload   {found.workload or 'not recognised yet'} ({found.confidence:.0%})"
+    yield f"workload   {seen(found)} ({found.confidence:.0%})"
     votes = sorted(found.probabilities.items(), key=lambda item: -item[1])[:_VOTES]
     if votes:
         yield f"votes      {', '.join(f'{name} {share:.0%}' for name, share in votes)} in this tick"

@@ -9,12 +9,14 @@ was decided then.
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from asa.core.decision import REGIME
 from asa.core.errors import JournalError, ModelError
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ class Recognition(msgspec.Struct, frozen=True, kw_only=True):
     tick: str = ""  # the most probable label of this tick
     share: float = 0.0  # its probability
     vote: str | None = None  # the class in force
-    refused: bool = False  # it fits no class of the model, so nothing switches for it
+    refused: bool = False  # it fits no class of the model
+    regime: str = ""  # what the machine did, as a table has it; of a journal that does not tell, in this tick
     heads: tuple[Carried, ...] = ()
     note: str = ""
     wrong: str = ""
@@ -81,8 +84,7 @@ def lines(found: Recognition) -> Iterator[str]:
         return
     stands = "" if found.vote in (None, found.tick) else f"; the vote stands at {found.vote}"
     if found.refused:
-        stays = f"{found.vote} stays the current class" if found.vote is not None else "no workload is recognised"
-        stands = f", refused: fits no class of the model. {stays}, and nothing switches"
+        stands = f", refused: fits no class of the model{_instead(found)}"
     at = time.strftime("%H:%M:%S", time.localtime(found.wall_ns / 1e9))
     yield f"features   {at} looked like {found.tick} ({found.share:.0%}){stands}"
     if found.note:
@@ -94,6 +96,14 @@ def lines(found: Recognition) -> Iterator[str]:
                 value = "unknown" if part.value is None else f"{part.value:.3g}"
                 times = exp(min(abs(part.weight), 50.0))
                 yield f"             {word:<7} x{times:<6.3g} {part.name} = {value}: {part.sentence}"
+
+
+def _instead(found: Recognition) -> str:
+    regime = f"; regime {found.regime.removeprefix(REGIME)}" if found.regime else ""
+    if found.vote is not None and found.vote.startswith(REGIME):
+        return f"{regime}. {found.vote} is the current context, which the table has an entry for"
+    stays = f"{found.vote} stays the current class" if found.vote is not None else "no workload is recognised"
+    return f"{regime}. {stays}, and nothing switches"
 
 
 def _of_last(journal: Path, models: Path, configured: str | None) -> Recognition:
@@ -135,11 +145,24 @@ def _explained(model: "Artefact", samples: "Sequence[RawSample]", decision: "Dec
         share=now.of(tick),
         vote=decision.workload,
         refused=bool(decision.refused),
+        regime=decision.vote.regime or _regime(samples, decision.monotonic_ns),
         heads=tuple(_heads(model, frame, now)),
         note="not what was decided then: this version derives other features or weighs them otherwise"
         if differs
         else "",
     )
+
+
+def _regime(samples: "Sequence[RawSample]", at_ns: int) -> str:
+    from asa.decide import regime
+    from collectors import rates
+
+    found = None
+    for previous, sample in pairwise(one for one in samples if one.monotonic_ns <= at_ns):
+        derived = rates.derive(previous, sample)
+        cpus = 0 if sample.cpu is None else len(sample.cpu.cores)
+        found = None if derived is None else regime.of(derived, cpus, found)
+    return "" if found is None else found.workload
 
 
 def _apart(one: float, other: float) -> float:

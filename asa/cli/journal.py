@@ -136,14 +136,17 @@ def run_show(arguments: argparse.Namespace) -> int:
         print(wire.json_text(found))
         return 0
     print("\n".join(_heading(session)))
-    for name, times_s in (("class", session.workloads), ("scheduler", session.schedulers), ("reason", found.reasons)):
+    shown = {"class": session.workloads, "scheduler": session.schedulers, "reason": found.reasons}
+    shown["regime"] = found.regimes
+    width = max(16, *(len(key) for times_s in shown.values() for key in times_s))
+    for name, times_s in shown.items():
         for number, (key, time_s) in enumerate(times_s.items()):
             head = f"{name:<10}" if number == 0 else " " * 10
-            print(f"{head} {key:<16} {words.duration(time_s):>12} {words.percent(time_s / session.seconds):>6}")
+            print(f"{head} {key:<{width}} {words.duration(time_s):>12} {words.percent(time_s / session.seconds):>6}")
     for number, one in enumerate(found.refused[:_PLAIN_SHARES]):
         head = f"{'refused':<10}" if number == 0 else " " * 10
         looked = f"{words.counted(one.ticks, 'tick')} looked like {one.label} ({one.share:.0%}), refused"
-        print(f"{head} {looked}: fits no class, so nothing switches")
+        print(f"{head} {looked}: fits no class")
     for event in found.events[-_LAST:]:
         line = f"{words.moment(event.at_ns, seconds=True)}  {event.old} -> {event.new}: {event.outcome} ({event.way}"
         print(f"{line}, {words.milliseconds(event.elapsed_ms)})")

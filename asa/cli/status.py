@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _lines(found: "Status") -> list[str]:
+    from asa.status import seen
+
     age_s = (time.time_ns() - found.updated_ns) / 1e9
     in_force = "no sched_ext"
     if found.scheduler is not None:
@@ -73,7 +75,7 @@ def _lines(found: "Status") -> list[str]:
     stale = f", last heard of {age_s:.0f} s ago" if age_s > 3 * found.interval_s else ""
     lines = [
         f"agent      {found.mode} (pid {found.pid}{stale}){': ' + found.mode_reason if found.mode_reason else ''}",
-        f"workload   {found.workload or 'not recognised yet'} ({found.confidence:.0%})",
+        f"workload   {seen(found)} ({found.confidence:.0%})",
         f"scheduler  {in_force}; wanted {found.wanted or 'none'}",
         f"why        {found.sentence}",
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",

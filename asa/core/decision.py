@@ -9,6 +9,9 @@ from typing import NewType, Protocol
 Workload = NewType("Workload", str)
 """A class of use, as the model names it: `idle`, `disk`, `cpu+disk`. The set belongs to the model artefact."""
 
+REGIME = "regime:"
+"""Begins the names of contexts that are no classes: what a machine does whose use is unknown (`asa.core.regime`)."""
+
 DEFAULT_MODE = "default"
 
 
@@ -99,6 +102,7 @@ class Vote:
     workload: Workload | None
     confidence: float
     unknown: bool = False  # nobody wins because what was seen fits no class
+    regime: Workload | None = None  # what the machine did then, by its behaviour alone; None: it is known, or not told
 
     @property
     def why_none(self) -> str:

@@ -9,7 +9,7 @@ docs/design.md.
 
 from dataclasses import dataclass, replace
 
-from asa.core.decision import EEVDF, Reason, SchedulerName, Workload, bar
+from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload, bar
 from asa.decide import cooldown, gain, guard, learning, penalties, trying
 from asa.decide.books import Books
 from asa.decide.gain import Weighed
@@ -18,6 +18,7 @@ from asa.decide.penalties import Cause
 from asa.decide.policy_news import learn, obey, powered, released
 from asa.decide.policy_state import Now, PolicySetup, PolicyState, Revert, Seen, Verdict, keep, version_of
 from asa.decide.signals import Signals
+from asa.decide.table import MappingTable
 
 __all__ = [
     "MOST_REVERTS_PER_HOUR",
@@ -31,6 +32,7 @@ __all__ = [
     "obey",
     "out_for",
     "powered",
+    "standing",
 ]
 
 MOST_REVERTS_PER_HOUR = 10
@@ -47,6 +49,7 @@ _CALM_NS = 24 * 3600 * 10**9  # a day without a revert: the next one is a first 
 
 def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     """One tick: the new books, and the verdict."""
+    seen = replace(seen, vote=standing(seen.vote, setup.table))
     state, current, signals = _up_to_date(books, seen, now, setup), seen.current, seen.signals
     books = _with(books, state)
     if (by_hand := _by_hand(state, current, setup)) is not None:
@@ -82,6 +85,15 @@ def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Book
         return _served(books, wish, now, setup)
     wait = _wait(books.policy, wish, seen, now, setup)
     return (books, wait) if wait is not None else _switch(books, wish, now, setup)
+
+
+def standing(vote: Vote, table: MappingTable) -> Vote:
+    """The vote as it counts here: what is unknown wins by its regime where the table knows what serves that.
+
+    The shipped tables rank no regime: nothing is done without evidence.
+    """
+    regime = vote.regime
+    return vote if regime is None or not table.ranking(regime) else replace(vote, workload=regime)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

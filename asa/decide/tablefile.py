@@ -19,8 +19,9 @@ import yaml
 from msgspec import Meta
 
 from asa import files, wire, yamlfile
-from asa.core.decision import DEFAULT_MODE, SchedulerName
+from asa.core.decision import DEFAULT_MODE, REGIME, SchedulerName
 from asa.core.errors import AsaError, InputError
+from asa.core.regime import REGIMES
 from asa.decide.fingerprint import Machine
 from asa.yamlfile import Fault, FaultKind
 
@@ -217,6 +218,8 @@ def _name_faults(
     rankings: Mapping[str, Sequence[tuple[int, Entry]]], known: Mapping[str, Collection[str]]
 ) -> Iterator[Fault]:
     for workload, ranking in rankings.items():
+        if workload.startswith(REGIME) and workload not in REGIMES:  # a class may have any name
+            yield _fault(f"classes.{workload}", workload, ", ".join(REGIMES))
         seen: set[SchedulerName] = set()
         for place, entry in ranking:
             key = f"classes.{workload}[{place}]"

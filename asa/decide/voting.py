@@ -9,7 +9,8 @@ newest (t = W) counts fully. The class with the largest sum wins. What the paper
   one the model lists first;
 - the window holds what is younger than W seconds: a gap (the agent was stopped, or starved) forgets instead of mixing;
 - a window that is not full yet is judged as it is, the newest again with weight 1;
-- a tick that fits no class of the model votes for the class `unknown`: where it wins, the current class stays.
+- a tick that fits no class of the model votes for the class `unknown`: where it wins, the current class stays, and the
+  regimes of these ticks (`asa.decide.regime`) are voted on by the same weights.
 
 The other rules that were tried, and the benchmark that compares them, are in `calibration.voting` (docs/voting.md).
 """
@@ -66,22 +67,38 @@ class FilterState:
 
     window: Window = field(default_factory=Window)
     vote: Vote = _NOTHING
+    regimes: tuple[tuple[int, Workload], ...] = ()  # of the ticks in the window that fit no class, with their times
 
 
 def take(
-    state: FilterState, rule: Rule, now_ns: int, judged: Judgement | None, *, current: Workload | None
+    state: FilterState,
+    rule: Rule,
+    now_ns: int,
+    judged: Judgement | None,
+    *,
+    current: Workload | None,
+    regime: Workload | None = None,
 ) -> FilterState:
     """Take in what the model said of one tick (None: nothing). `current` is the class in force, None before the first.
+
+    `regime` is what the machine does, whatever the model says; None: not told.
 
     To change the voting rule, change this function and what it calls.
     """
     fits = judged is not None and (judged.known or not rule.open_world)
     seen = None if judged is None else open_world(judged.probabilities, fits=fits)
     if rule.method is Method.NONE:
-        return replace(state, vote=newest(seen, current=current))
+        winner = newest(seen, current=current)
+        return replace(state, vote=replace(winner, regime=regime) if winner.unknown else winner)
     window = push(state.window, now_ns, seen, rule.window_s)
-    winner = vote(window, threshold=rule.threshold, decay=DECAY, current=current)
-    return FilterState(window=window, vote=known(winner))
+    regimes = state.regimes if fits or judged is None or regime is None else (*state.regimes, (now_ns, regime))
+    if regimes:
+        times = {at_ns for at_ns, _ in window.entries}
+        regimes = tuple(one for one in regimes if one[0] in times)
+    winner = known(vote(window, threshold=rule.threshold, decay=DECAY, current=current))
+    if winner.unknown:
+        winner = replace(winner, regime=regime_vote(window, regimes, decay=DECAY, current=state.vote.regime))
+    return FilterState(window=window, vote=winner, regimes=regimes)
 
 
 def open_world(probabilities: Probabilities, *, fits: bool) -> Probabilities:
@@ -128,6 +145,20 @@ def vote(window: Window, *, threshold: float, decay: float, current: Workload | 
     newest = window.entries[-1][1]
     winner = current if current in tied else max(tied, key=newest.of)
     return Vote(workload=winner, confidence=min(1.0, most_votes / most))
+
+
+def regime_vote(
+    window: Window, regimes: Sequence[tuple[int, Workload]], *, decay: float, current: Workload | None
+) -> Workload | None:
+    """The regime with the most votes, each weighted as its tick in the window; of several that are alike the current
+    one, else the newest. None: no tick has one."""
+    by_time, sums = dict(regimes), dict[Workload, float]()
+    for age, (at_ns, _) in enumerate(reversed(window.entries)):
+        if (name := by_time.get(at_ns)) is not None:
+            sums[name] = sums.get(name, 0.0) + decay**age
+    most = max(sums.values(), default=0.0)
+    tied = [name for name, total in sums.items() if total == most]
+    return current if current in tied else next(iter(tied), None)
 
 
 def best(classes: Sequence[Workload], values: Sequence[float], current: Workload | None) -> Vote:

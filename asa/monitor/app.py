@@ -27,7 +27,7 @@ from asa.core.errors import AsaError
 from asa.monitor import panels
 from asa.monitor.feed import Feed, History
 from asa.monitor.panels import Line
-from asa.status import Status
+from asa.status import Status, seen
 
 _HOLD_S = 30 * 60
 _TALL_ROWS = 32  # from here on ranking and switches have panels of their own
@@ -242,7 +242,7 @@ class Monitor(App[None]):
         shown, history, tall = self._panels, self._history, self._more.display
         sizes = {name: panel.content_size for name, panel in shown.items()}
         shown["head"].show([panels.head(found, self._feed.late_s(), now_ns, self.size.width)])
-        title = f"workload: {found.workload or 'not recognised yet'} {found.confidence:.0%}"
+        title = f"workload: {seen(found)} {found.confidence:.0%}"
         shown["workload"].show(panels.workload(found, *sizes["workload"]), title)
         shown["force"].show(panels.in_force(found, now_ns, *sizes["force"], switches=not tall))
         width = sizes["strips"].width

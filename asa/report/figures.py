@@ -134,7 +134,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """Ticks that looked like one label, though they fit no class of the model: nothing switches for them."""
+    """Ticks that looked like one label, though they fit no class of the model."""
 
     label: str
     ticks: int
@@ -162,3 +162,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     verdicts: tuple[Verdict, ...]
     refused: tuple[Refused, ...] = ()  # the most frequent first
+    regimes: dict[str, float] = {}  # of the time in which nobody knew the use: what the machine did

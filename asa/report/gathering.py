@@ -63,6 +63,7 @@ class _All:
 
     pairs: dict[_Span, Growth] = field(default_factory=dict)
     reasons_ns: Counter[str] = field(default_factory=Counter)
+    regimes_ns: Counter[str] = field(default_factory=Counter)
     refused: dict[str, list[float]] = field(default_factory=dict)  # label -> its probability in each such tick
     outcomes: Counter[str] = field(default_factory=Counter)
     verdicts: int = 0
@@ -95,6 +96,7 @@ def gather(journal: Journal, name: str, session: int | None = None) -> Report:
         workloads=_seconds(workloads),
         schedulers=_seconds(schedulers),
         reasons=_seconds(sums.reasons_ns),
+        regimes=_seconds(sums.regimes_ns),
         outcomes=dict(sums.outcomes),
         verdict_count=sums.verdicts,
         pairs=_pairs(sums),
@@ -118,7 +120,7 @@ class _Passing:
         self._span: _Span = ("", "")
         self._from: Snapshot | None = None  # where the span began
         self._last: Snapshot | None = None
-        self._reason = ""
+        self._reason = self._regime = ""
         self._times_ns: Counter[_Span] = Counter()
         self._outcomes: Counter[str] = Counter()
         self._ticks = 0
@@ -182,6 +184,7 @@ class _Passing:
         elapsed_ns = snap.at_ns - last.at_ns
         self._times_ns[self._span] += elapsed_ns
         self._sums.reasons_ns[self._reason] += elapsed_ns
+        self._sums.regimes_ns[self._regime] += elapsed_ns
         if self._strip is not None:
             self._strip.add(self._offset_ns(last.at_ns, last), *self._span, last, snap)
 
@@ -202,7 +205,7 @@ class _Passing:
         self._from = None
 
     def _decided(self, decision: Decision, sample: RawSample) -> None:
-        self._reason = decision.reason
+        self._reason, self._regime = decision.reason, plain(decision.vote.regime or "")
         if decision.refused and decision.probabilities is not None:
             label = decision.probabilities.likeliest
             self._sums.refused.setdefault(plain(label), []).append(decision.probabilities.of(label))

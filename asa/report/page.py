@@ -194,9 +194,14 @@ def _times(found: Report, colours: Mapping[str, str]) -> Markup:
             for key, time_s in times_s.items()
         ]
         parts += [element("h3", f"By {name}"), element("div", *rows, id=f"by-{name}")]
-    reasons = [(cell(name), cell(words.duration(time_s), time_s)) for name, time_s in found.reasons.items()]
-    if reasons:
-        parts.append(table(("reason", "time"), reasons, "What the agent's decisions said, by time", id_="reasons"))
+    regimes = "What the machine did while its use was unknown, by time"
+    for head, times_s, note in (
+        ("reason", found.reasons, "What the agent's decisions said, by time"),
+        ("regime", found.regimes, regimes),
+    ):
+        lines = [(cell(name), cell(words.duration(time_s), time_s)) for name, time_s in times_s.items()]
+        if lines:
+            parts.append(table((head, "time"), lines, note, id_=f"{head}s"))
     return section("times", "Time per class and scheduler", *parts)
 
 

@@ -26,6 +26,7 @@ from asa.core.decision import (
     SwitchOutcome,
     Vote,
     Way,
+    Workload,
 )
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
@@ -217,6 +218,13 @@ def test_as_json(agent, capsys):
     assert [one["new"] for one in body["switches"]] == ["scx_6", "scx_7", "scx_8"]
 
 
+@pytest.mark.parametrize("command", [explain, status_command])
+def test_what_is_unknown_is_said_by_its_regime(agent, capsys, command):
+    agent(example(workload="cpu", confidence=0.84, regime="regime:mixed-waking"))
+    assert asked(command) == 0
+    assert "workload   unknown; regime mixed-waking; cpu stays (84%)\n" in capsys.readouterr().out
+
+
 def test_an_agent_that_has_seen_nothing_yet(agent, capsys):
     agent(example(mode="observing", mode_reason="told to", sentence="nothing to judge by yet"))
     assert asked(explain) == 0
@@ -247,7 +255,8 @@ def refused_journal(path):
         journal.begin(header())
         machine = Machine(journal)
         for _ in range(60):
-            machine.tick("cpu", vote=Vote(workload=None, confidence=1.0, unknown=True), reason=Reason.UNDECIDED)
+            vote = Vote(workload=None, confidence=1.0, unknown=True, regime=Workload("regime:light-waking"))
+            machine.tick("cpu", vote=vote, reason=Reason.UNDECIDED)
     return path
 
 
@@ -257,9 +266,20 @@ def test_a_journal_without_an_agent_tells_what_was_refused(places, tmp_path, cap
     said = capsys.readouterr().out
     assert "not running" not in said
     assert asked(journal_command, "show", journal) == 0
-    assert "refused    60 ticks looked like cpu (75%), refused: fits no class, so nothing switches\n" in (
-        capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "refused    60 ticks looked like cpu (75%), refused: fits no class\n" in said
+    assert ["regime", "regime:light-waking", "59", "s", "100%"] in [line.split() for line in said.splitlines()]
+
+
+def test_the_features_say_what_serves_an_unknown_use():
+    regime = "regime:heavy-computing"
+    values = {"tick": "network", "share": 0.95, "refused": True, "regime": regime}
+    for vote, words in (
+        (None, "no workload is recognised, and nothing switches"),
+        (regime, "regime:heavy-computing is the current context, which the table has an entry for"),
+    ):
+        (line,) = explain_features.lines(explain_features.Recognition(vote=vote, **values))
+        assert line.partition(" of the model; ")[2] == f"regime heavy-computing. {words}"
 
 
 @pytest.mark.parametrize("refused", [True, False])

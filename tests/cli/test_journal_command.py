@@ -407,6 +407,7 @@ def test_explain_takes_it_too(renewed, capsys):
     folder = versions.folder(paths.default())
     found = explain_features.recognition(path, folder)
     assert (found.note, found.wrong) == ("", "")
+    assert found.regime == "regime:heavy-waking"  # the recording is of `wakeup`
     other.path.unlink()
     assert other.facts.sha256[:12] in explain_features.recognition(path, folder).wrong
 

@@ -19,6 +19,7 @@ from policy_bench import (
     S,
     Setup,
     ask,
+    decided,
     event,
     heard,
     learn,
@@ -36,13 +37,15 @@ from asa.core.decision import (
     Reason,
     SchedulerName,
     SwitchOutcome,
+    Vote,
     Workload,
 )
-from asa.decide import policy
+from asa.decide import penalties, policy
 from asa.decide.books import Books
 from asa.decide.learning import Lessons
 from asa.decide.penalties import Bars, Cause
 from asa.decide.policy import PolicyState, Revert
+from asa.decide.table import Entry
 
 
 def test_dwell_comes_before_a_switch():
@@ -307,3 +310,48 @@ def test_what_was_learned_is_bound_by_the_ranking_the_battery_and_the_rest():
     assert serves({EEVDF: (RUSTY,)}, policy.powered(settled(), True, None)) == EEVDF
     rests = replace(settled(), reverts=(Revert(workload=CPU, back=RUSTY, count=1, at_ns=0),))
     assert serves({RUSTY: (FLASH,)}, rests) == RUSTY
+
+
+HEAVY = Workload("regime:heavy-computing")
+UNKNOWN = Vote(workload=None, confidence=0.9, unknown=True, regime=HEAVY)
+
+
+def test_a_regime_without_an_entry_changes_nothing():
+    state, verdict = ask(settled(), UNKNOWN, 20.0)
+    assert (verdict.reason, verdict.switch_to, verdict.wanted) == (Reason.UNDECIDED, None, None)
+    assert state.workload == CPU  # the class in force stays, and has stood since it won
+    _, verdict = ask(state, CPU, 20.5)
+    assert verdict.reason is Reason.BETTER
+
+
+def test_a_regime_with_an_entry_works_as_a_class():
+    table = replace(SETUP.table, rankings={**SETUP.table.rankings, HEAVY: (Entry(scheduler="scx_flash", why="."),)})
+    ranked = replace(SETUP, table=table)
+    state, verdict = ask(settled(), UNKNOWN, 20.0, setup=ranked)
+    assert (state.workload, verdict.reason, verdict.wanted) == (HEAVY, Reason.DWELL, FLASH)
+    state, verdict = ask(state, UNKNOWN, 22.0, setup=ranked)
+    assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, FLASH)
+    other = replace(UNKNOWN, regime=Workload("regime:light-waiting"))
+    kept, verdict = ask(state, other, 23.0, setup=ranked)
+    assert (kept.workload, verdict.reason) == (HEAVY, Reason.UNDECIDED)
+    back, verdict = ask(state, CPU, 23.0, setup=ranked)
+    assert (back.workload, back.since_ns) == (CPU, 23 * S)
+
+
+def test_what_was_learnt_of_a_regime_comes_before_its_table():
+    entries = (Entry(scheduler="scx_flash", why="."), Entry(scheduler="scx_rusty", why="."))
+    ranked = replace(SETUP, table=replace(SETUP.table, rankings={HEAVY: entries}))
+    state, _ = ask(settled(), UNKNOWN, 20.0, setup=ranked)
+    lessons = Lessons(better={HEAVY: {FLASH: (RUSTY,)}})
+    _, _, verdict = decided(state, Bars(), UNKNOWN, 22.0, EEVDF, lessons=lessons, setup=ranked)
+    assert verdict.switch_to == RUSTY
+
+
+def test_what_failed_or_was_worse_is_out_of_a_regime_too():
+    entries = (Entry(scheduler="scx_flash", why="."), Entry(scheduler="scx_rusty", why="."))
+    ranked = replace(SETUP, table=replace(SETUP.table, rankings={HEAVY: entries}))
+    lower = {"version": "", "wall_ns": WALL_NS, "why": "worse"}
+    bars = penalties.lower(Bars(), workload=HEAVY, scheduler=FLASH, **lower)
+    state, bars, _ = decided(settled(), bars, UNKNOWN, 20.0, EEVDF, setup=ranked)
+    _, _, verdict = decided(state, bars, UNKNOWN, 22.0, EEVDF, setup=ranked)
+    assert verdict.switch_to == RUSTY

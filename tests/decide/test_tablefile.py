@@ -389,3 +389,23 @@ def refusal(path):
 def test_faults_that_only_a_person_can_mend_are_not_of_a_kind_of_their_own(tmp_path):
     (fault,) = table.check(written(tmp_path, FILE.replace("scx_flash, why", "scx_fash, why")), KNOWN)
     assert (fault.kind, fault.value, fault.allowed) == (FaultKind.WRONG, "scx_fash", "eevdf, scx_flash, scx_lavd")
+
+
+def test_a_regime_may_be_ranked_by_its_name(tmp_path):
+    ranked = FILE + "  regime:heavy-computing:\n    - {scheduler: scx_flash, why: it did better here}\n"
+    path = written(tmp_path, ranked)
+    assert table.check(path, KNOWN) == ()
+    assert [one.scheduler for one in tablefile.read(path).classes["regime:heavy-computing"]] == ["scx_flash"]
+    table.write(path, tablefile.read(path))
+    assert table.check(path, KNOWN) == ()
+    assert "regime:heavy-computing" in tablefile.read(path).classes
+
+
+def test_a_regime_that_there_is_not_is_a_fault(tmp_path):
+    path = written(tmp_path, FILE + "  regime:heavy-thinking:\n    - {scheduler: scx_flash, why: a guess}\n")
+    (fault,) = table.check(path, KNOWN)
+    assert (fault.key, fault.value) == ("classes.regime:heavy-thinking", "regime:heavy-thinking")
+    assert "regime:heavy-computing" in fault.allowed
+    assert fault.line == len(path.read_text().splitlines()) - 1
+    with pytest.raises(InputError, match="heavy-thinking"):
+        tablefile.read_checked(path, KNOWN)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.core.decision import Probabilities, Workload
-from asa.decide.voting import Window, push, vote
+from asa.config import Method, Voting
+from asa.core.decision import Judgement, Probabilities, Workload
+from asa.decide.voting import FilterState, Window, push, regime_vote, take, vote
 
 A, B, C = (Workload(name) for name in "abc")
 S = 1_000_000_000
@@ -127,3 +128,50 @@ def test_order_of_classes_does_not_matter_without_ties(rows, order):
     ]
     plain = vote(filled(*rows), threshold=0.3, decay=0.8, current=None)
     assert vote(filled(*mixed), threshold=0.3, decay=0.8, current=None) == plain
+
+
+LIGHT, HEAVY = Workload("regime:light-waiting"), Workload("regime:heavy-computing")
+
+
+def taken(ticks, method=Method.TIME_WEIGHTED, *, open_world=True):
+    """The vote after ticks of (fits a class?, regime), one a second; the first None: a tick that is not judged."""
+    rule, state = Voting(method=method, open_world=open_world), FilterState()
+    for second, (fits, regime) in enumerate(ticks):
+        judged = None if fits is None else Judgement(probabilities=distribution(0.8, 0.1, 0.1), score=0.5, known=fits)
+        state = take(state, rule, second * S, judged, current=None, regime=regime)
+    return state.vote
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_what_fits_no_class_has_a_regime(method):
+    found = taken([(False, HEAVY)] * 6, method)
+    assert (found.workload, found.unknown, found.regime) == (None, True, HEAVY)
+    assert taken([(True, HEAVY)] * 6, method).regime is None
+    assert taken([(False, HEAVY)] * 6, method, open_world=False).regime is None
+    assert taken([(False, None)] * 6, method).regime is None
+
+
+def test_regimes_are_voted_on_by_the_same_weights():
+    assert taken([(False, LIGHT)] * 4 + [(False, HEAVY)] * 2).regime == LIGHT  # 1.89 against 1.8
+    assert taken([(False, LIGHT)] * 3 + [(False, HEAVY)] * 3).regime == HEAVY
+    assert taken([(False, LIGHT)] * 5 + [(False, HEAVY)]).regime == LIGHT
+    assert taken([(False, LIGHT)] * 30 + [(False, HEAVY)] * 6).regime == HEAVY
+
+
+def test_only_ticks_that_fit_no_class_vote_for_a_regime():
+    found = taken([(True, LIGHT)] * 2 + [(False, HEAVY)] * 4)
+    assert (found.unknown, found.regime) == (True, HEAVY)
+    assert taken([(None, LIGHT)] * 3 + [(False, HEAVY)] + [(None, LIGHT)]).regime == HEAVY
+
+
+def test_a_regime_is_forgotten_with_the_window():
+    assert taken([(False, LIGHT)] * 6 + [(True, HEAVY)] * 8 + [(False, HEAVY)] * 6).regime == HEAVY
+    back = taken([(False, LIGHT)] * 6 + [(True, HEAVY)] * 8)
+    assert (back.workload, back.regime) == (A, None)
+
+
+@pytest.mark.parametrize(("current", "wins"), [(LIGHT, LIGHT), (HEAVY, HEAVY), (None, HEAVY)])
+def test_of_alike_regimes_the_current_one_stays_else_the_newest_wins(current, wins):
+    window = filled(distribution(0.0, 0.0, 1.0), distribution(0.0, 0.0, 1.0))
+    assert regime_vote(window, ((0, LIGHT), (S, HEAVY)), decay=1.0, current=current) == wins
+    assert regime_vote(window, (), decay=1.0, current=current) is None

@@ -6,7 +6,16 @@ import tracemalloc
 import pytest
 from journals import SLOTS, START_WALL_NS, Machine, S, header
 
-from asa.core.decision import EEVDF, ExitKind, LoadCost, Reason, SchedulerExit, SwitchOutcome
+from asa.core.decision import (
+    EEVDF,
+    ExitKind,
+    LoadCost,
+    Reason,
+    SchedulerExit,
+    SwitchOutcome,
+    Vote,
+    Workload,
+)
 from asa.journal import Journal, Told
 from asa.report import gathering
 from asa.report.gathering import gather
@@ -251,3 +260,16 @@ def test_a_session_that_was_given_leave_to_switch_after_its_start(journal, permi
         machine.tick("cpu")
     (session,) = gather(journal, "j").sessions
     assert session.mode == mode
+
+
+def test_time_of_unknown_use_by_regime(journal):
+    journal.begin(header())
+    machine = Machine(journal)
+    unknown = {"confidence": 1.0, "unknown": True}
+    for regime, seconds in (("heavy-computing", 20), (None, 10), ("light-waiting", 5), ("heavy-computing", 6)):
+        vote = None if regime is None else Vote(workload=None, regime=Workload(f"regime:{regime}"), **unknown)
+        for _ in range(seconds):
+            machine.tick("cpu", vote=vote)
+    found = gather(journal, "j")
+    assert found.regimes == {"regime:heavy-computing": 25.0, "regime:light-waiting": 5.0}
+    assert found.workloads == {"cpu": 40.0}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from journals import Machine, header
 
-from asa.core.decision import EEVDF, ExitKind, Reason, SchedulerExit, SwitchOutcome
+from asa.core.decision import EEVDF, ExitKind, Reason, SchedulerExit, SwitchOutcome, Vote, Workload
 from asa.journal import Journal
 from asa.report import words
 from asa.report.gathering import gather
@@ -19,6 +19,8 @@ from asa.report.markup import Markup, element
 from asa.report.page import page
 
 EVIL = "<script>alert('x')</script>\"'&\x1b[31m\u202e"
+
+UNKNOWN = Vote(workload=None, confidence=1.0, unknown=True, regime=Workload("regime:light-waking"))
 
 
 @pytest.fixture
@@ -32,6 +34,8 @@ def report(tmp_path):
                 last = f"scx_{part}"
                 for second in range(40):
                     ordered = {"switch_to": last, "reason": Reason.BETTER} if second == 39 else {}
+                    if part == 3:
+                        ordered["vote"] = UNKNOWN
                     machine.tick(workload, slot=40 + 5 * part, stalled=0.2, sentence=EVIL, **ordered)
                     machine.cost(3)
                 machine.report(last, why=EVIL, gap_ns=7_000_000)
@@ -79,6 +83,16 @@ def test_words_of_others_stay_words(report, document):
     assert [texts(row[0]) for row in document.findall(".//div[@id='by-class']/div")].count(shown) == 1
     assert shown in texts(rows(document, "guard")[0][3])
     assert f"error: {shown}" in texts(rows(document, "failed")[0][3])
+
+
+def test_the_time_of_unknown_use_is_shown_by_regime(report, document):
+    ((name, time),) = rows(document, "regimes")
+    assert (texts(name), float(time.get("data-value"))) == (
+        "regime:light-waking",
+        report.regimes["regime:light-waking"],
+    )
+    assert report.regimes["regime:light-waking"] == 78.0  # of two sessions, each but its last second
+    assert len(rows(document, "reasons")) == len(report.reasons)
 
 
 def test_a_text_is_escaped_and_markup_is_not():
