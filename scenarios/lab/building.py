@@ -114,7 +114,10 @@ class Tools:
     def steps(self, command: Sequence[str], *, inside: str = "", step: re.Pattern[str] | None = None) -> Iterator[str]:
         """Run a tool in the folder, or `inside` it; gives its lines that match `step`. Raises as `run`."""
         tail: list[str] = []
-        with self._process(command, self.folder / inside) as process, self.log.open("a", encoding="utf-8") as file:
+        with (
+            self._process(command, self.folder / inside) as process,
+            self.log.open("a", buffering=1, encoding="utf-8") as file,
+        ):
             for line in process.stdout or ():
                 file.write(line)
                 if step is not None and step.match(line):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from asa import paths
-from asa.core.errors import GuestCrashError, LabTimeoutError
+from asa.core.errors import GuestCrashError, LabError, LabTimeoutError
 from scenarios.lab import guest
 from scenarios.lab.emulator import Clock
 
@@ -156,6 +156,18 @@ def test_a_command_over_its_limit_is_killed_with_its_machine(lab, tmp_path):
     with pytest.raises(LabTimeoutError, match="within 1 s"):
         guest.run(["sh", "-c", LOOPING], lab=lab, out=tmp_path, on_output=lines.append, limit_s=1)
     assert lines in ([], ["begun"])
+
+
+def test_a_guest_that_hangs_at_boot_is_stopped_in_one_line(lab, tmp_path):
+    stopped = ("-S",)  # its CPUs never run
+    parts = {"kernel": lab.kernel, "emulator": lab.emulator, "qemu_options": stopped}
+    with (
+        guest.Guest.start(["true"], **parts, out=tmp_path, boot_limit_s=1) as one,
+        pytest.raises(LabError, match="did not boot within 1 s; see") as caught,
+    ):
+        one.wait(print)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["console.log"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
