@@ -115,6 +115,11 @@ def _digest() -> str:
     return hashlib.sha256(b"".join([*parts, " ".join(_OPTIONS).encode()])).hexdigest()[:8]
 
 
+def _libraries() -> dict[str, str]:
+    """Where our Python finds meson and pycotap: an installed laboratory has them in a folder of its own."""
+    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+
+
 def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
     debian.install(PACKAGES, report=report, cache=cache)
     log = cache / "logs/build-qemu.log"
@@ -126,16 +131,14 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
     tarball = _SOURCE.tarball(folder, here=here, fitting=_fitting, cache=cache, report=report)
     with building.folder_of_build(place, "building-", _NEEDED_MB) as part:
         begun = time.monotonic()
-        tools = Tools(what="QEMU", folder=part, log=log, packages=PACKAGES, env={})
+        tools = Tools(what="QEMU", folder=part, log=log, packages=PACKAGES, env=_libraries())
         tell("unpacking QEMU", 0.02)
         tools.run(["tar", "--extract", "--file", str(tarball), "--strip-components=1"])
         change.change(part)
         version = (part / "VERSION").read_text(encoding="utf-8").strip()
         tell("configuring QEMU", 0.05)
         (part / "build").mkdir()
-        tools.run(
-            ["../configure", f"--python={sys.executable}", *_OPTIONS], inside="build"
-        )  # it brings meson and pycotap
+        tools.run(["../configure", f"--python={sys.executable}", *_OPTIONS], inside="build")
         what = f"compiling QEMU {version}"
         for line in tools.steps(["ninja", BINARY], inside="build", step=_STEP):
             done, whole = map(int, _STEP.match(line).groups())  # type: ignore[union-attr]  # steps() matched it

@@ -11,7 +11,7 @@ import pytest
 from asa.core.errors import LabError
 from scenarios.lab.qemu import build, change
 
-CONFIGURE = "#!/bin/sh\necho configured by \"$@\"; echo '  gcc' > config.log\n"
+CONFIGURE = '#!/bin/sh\necho configured by "$@", with "$PYTHONPATH"; echo \'  gcc\' > config.log\n'
 NINJA = """#!/bin/sh
 echo '[1/2] Compiling C object x.o'
 %s
@@ -73,6 +73,12 @@ def test_it_is_built_once_and_kept_with_how_it_was_built(cache, ninja):
     assert "--target-list=x86_64-softmmu" in (cache / "logs/build-qemu.log").read_text()
     assert build.ensure(cache, pytest.fail, tell=pytest.fail) == binary == build.found(cache)
     assert left(cache) == {binary.parent.name}
+
+
+def test_the_libraries_of_an_installed_laboratory_are_there_for_its_tools(cache, ninja, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/usr/lib/asa-lab:/usr/lib/asa")
+    build.ensure(cache, print)
+    assert ", with /usr/lib/asa-lab:/usr/lib/asa\n" in (cache / "logs/build-qemu.log").read_text()
 
 
 def test_another_change_is_another_qemu(cache, ninja, monkeypatch):
