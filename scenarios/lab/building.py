@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asa import debian
+from asa import debian, files
 from asa.core.errors import LabError, SetupError
 
 Tell = Callable[[str, float], None]
@@ -55,6 +55,12 @@ def folder_of_build(parent: Path, prefix: str, needed_mb: int) -> Iterator[Path]
         raise LabError(f"{parent}: the build takes {needed_mb} MB, {free_mb} MB are free; make room and run again")
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as part:
         yield Path(part)
+
+
+def put(made: Path, home: Path) -> None:
+    """Put a folder that is whole into its place. What is there and was not taken goes. Raises OSError."""
+    shutil.rmtree(home, ignore_errors=True)
+    files.move(made, home)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from asa import debian, files
+from asa import debian
 from asa.core.errors import LabError
 from scenarios.lab import building, kernel_build
 from scenarios.lab.building import Tell
@@ -137,7 +137,7 @@ def _fetch(kernels: Path, cache: Path, report: Report) -> Kernel:
         raise LabError(f"depmod: {error.strerror}; install kmod") from error
     if done.returncode:
         raise LabError(f"depmod of {staged} ended with {done.returncode}: {done.stderr.strip()[-300:]!r}")
-    files.move(staged, kernels / version)
+    building.put(staged, kernels / version)
     deb.unlink(missing_ok=True)
     return _kernel(kernels / version, DEBIAN_HZ)
 

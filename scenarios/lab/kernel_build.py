@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import debian, files, wire
+from asa import debian, wire
 from asa.core.errors import LabError
 from scenarios.lab import building
 from scenarios.lab.building import Report, Source, Tell, Tools
@@ -138,7 +138,7 @@ def _build(kernels: Path, tools: Tools, tarball: Path, tick_hz: int, tell: Tell)
     seconds = round(time.monotonic() - begun, 1)
     built = Built(release=name, tick_hz=tick_hz, source=tarball.name, seconds=seconds, cpus=cpus)
     (staged / "build.json").write_bytes(wire.json_bytes(built) + b"\n")
-    files.move(staged, kernels / name)
+    building.put(staged, kernels / name)
     return kernels / name
 
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import debian, files, wire
+from asa import debian, wire
 from asa.core.errors import LabError
 from scenarios.lab import building
 from scenarios.lab.building import Report, Source, Tell, Tools
@@ -71,8 +72,8 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def found(cache: Path) -> Path | None:
-    """The newest binary below `cache` that has the present change; None when there is none."""
-    folders = [path for path in (cache / "qemu").glob(f"*-asa-{_digest()}") if (path / BINARY).is_file()]
+    """The newest binary below `cache` that has the present change and runs on this system; None when there is none."""
+    folders = [path for path in (cache / "qemu").glob(f"*-asa-{_digest()}") if _runs(path / BINARY)]
     best = max(folders, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)[:3]], default=None)
     return best / BINARY if best is not None else None
 
@@ -107,6 +108,14 @@ def ensure(cache: Path, report: Report, *, tell: Tell | None = None) -> Path:
             raise LabError(
                 f"{error.filename or place}: {error.strerror} while building QEMU; mend that and run again"
             ) from error
+
+
+def _runs(binary: Path) -> bool:
+    # a cache may be older than the system's libraries, or be another machine's
+    try:
+        return subprocess.run([binary, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def _digest() -> str:
@@ -151,7 +160,7 @@ def _build(place: Path, cache: Path, report: Report, tell: Tell) -> Path:
         built = Built(version=version, source=tarball.name, seconds=seconds, cpus=len(os.sched_getaffinity(0)))
         (staged / "build.json").write_bytes(wire.json_bytes(built) + b"\n")
         home = place / f"{version}-asa-{_digest()}"
-        files.move(staged, home)
+        building.put(staged, home)
     return home / BINARY
 
 

@@ -112,11 +112,21 @@ def test_no_compiler_and_no_room_are_one_line(cache, monkeypatch):
 
 def test_what_a_killed_build_left_goes_with_the_next(cache, ninja):
     (cache / "qemu/building-old/build").mkdir(parents=True)
-    half = cache / f"qemu/10.0.98-asa-{build._digest()}"
+    half = cache / f"qemu/10.0.99-asa-{build._digest()}"
     half.mkdir()
+    (half / "build.json").write_text("half")
     binary = build.ensure(cache, print)
-    assert "building-old" not in left(cache)
-    assert binary.parent != half
+    assert left(cache) == {binary.parent.name} == {half.name}
+    assert build.read(binary).version == "10.0.99"
+
+
+@pytest.mark.parametrize("what", ["#!/bin/sh\necho version GLIBC_9.9 not found >&2; exit 1\n", "half of a program"])
+def test_one_that_does_not_run_here_is_built_again(cache, ninja, what):
+    binary = build.ensure(cache, print)
+    binary.write_text(what)
+    assert build.found(cache) is None
+    assert build.ensure(cache, print) == binary
+    assert subprocess.run([binary], check=False).returncode == 0
 
 
 def test_a_cache_that_makes_no_sense_is_one_line(cache, ninja):
