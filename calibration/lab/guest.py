@@ -67,6 +67,7 @@ def checks(program: Path, sets: Sequence[str], seconds: float, sys: Path) -> Che
         timer_beside=machine(program, Late, "timer", seconds, last, first, *others[:-1]),
         ipi=machine(program, Late, "ipi", seconds / 4.0, first, *others),
         wake=machine(program, Late, "wake", seconds / 4.0, first, last),
+        pause=machine(program, Late, "pause", seconds / 4.0, first),
         hotplug=machine(program, Hotplug, "hotplug", last),
     )
 

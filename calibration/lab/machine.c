@@ -8,6 +8,7 @@
  *   machine timer SECONDS CPU...	lateness of a task on the first CPU that wakes up each 2.3 ms, beside loops on the others
  *   machine ipi SECONDS CPU...	membarrier(2) of the first CPU: an interrupt to each of the others, which loop, and back
  *   machine wake SECONDS ONE TWO	a turn by futex from one CPU to another that sleeps, and back
+ *   machine pause SECONDS CPU	the instruction of loops that wait, a hundred in a row
  *   machine hotplug CPU		takes it offline and online again: the kernel's errors, 0 for none
  *
  * Times are of CLOCK_MONOTONIC in ns. Ends with code 1 and one line on stderr when something is not allowed.
@@ -36,6 +37,7 @@ enum {
 	LINE = 64,
 	SPARSE = 16,		/* one turn of so many is timed */
 	MOST_SPANS = 8192,	/* half a second of a CPU's turns at full speed */
+	PAUSES = 100,		/* in a row */
 	LOOPS = 250,		/* between two looks at the clock: 4 us at 250 million instructions a second */
 	WAKE_NS = 2311000,	/* no multiple or part of a tick */
 	SETTLE_NS = 50000000,	/* all threads are where they belong by then */
@@ -331,6 +333,22 @@ static void wake(double seconds)
 	tell_samples();
 }
 
+static void pause_loop(double seconds)
+{
+	long long at_ns, next_ns;
+
+	pin(lanes[0].cpu);
+	begin(seconds);
+	sleep_until(start_ns);
+	for (at_ns = now_ns(); at_ns < end_ns && taken < MOST; at_ns = next_ns) {
+		for (int i = 0; i < PAUSES; i++)
+			_mm_pause();
+		next_ns = now_ns();
+		take(next_ns - at_ns);
+	}
+	tell_samples();
+}
+
 static int set_online(int cpu, const char *value)
 {
 	char path[64];
@@ -363,11 +381,12 @@ static const struct mode {
 } modes[] = {
 	{"hogs", hogs, 1, MOST_CPUS}, {"clocks", clocks, 0, 0}, {"timer", timer, 1, MOST_CPUS},
 	{"ipi", ipi, 2, MOST_CPUS},   {"wake", wake, 2, 2},
+	{"pause", pause_loop, 1, 1},
 };
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: machine hogs|clocks|timer|ipi|wake SECONDS (at most %d) CPU... | machine hotplug CPU\n",
+	fprintf(stderr, "usage: machine hogs|clocks|timer|ipi|wake|pause SECONDS (at most %d) CPU... | machine hotplug CPU\n",
 		LONGEST_S);
 	return 1;
 }

@@ -57,6 +57,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     timer_beside: Late  # all other CPUs busy
     ipi: Late
     wake: Late
+    pause: Late  # of a hundred in a row
     hotplug: Hotplug
 
 

@@ -137,6 +137,10 @@ PLACES = (
         "            qatomic_set_mb(&cpu->exit_request, 0);\n        }\n",
         "\n        icount_parallel_settle();\n",
     ),
+    _after("target/i386/tcg/misc_helper.c", '#include "helper-tcg.h"\n', _INCLUDE),
+    _after(
+        "target/i386/tcg/misc_helper.c", "    /* Just let another CPU run.  */\n", "    icount_parallel_pause(cs);\n"
+    ),
     # firmware, which the source package lacks, is taken from the installed QEMU
     Place(file="meson.build", old="    unpack_edk2_blobs = bzip2.found()\n", new="    unpack_edk2_blobs = false\n"),
     # requests to the host

@@ -13,6 +13,8 @@
  *   for it. A busy one sees the interrupt at its own time, which is a quantum off at most.
  * - A timer that is armed in a round ends the round when it is due. It is exact for a vCPU that is not ahead.
  * - While one vCPU alone is busy, nobody can be ahead of it: rounds are long then.
+ * - A vCPU that waits in a loop executes PAUSE, which gives the turn to those behind it. So it sees soon that what it
+ *   waits for has come. The instruction takes its time: else most of the host's would go into such loops.
  *
  * A vCPU's speed is a share of the full one: speeds= by its index among the possible CPUs; shared= for each of two or
  * more threads of a core that are busy together; turbo= by the number of busy cores. Instructions of a slow vCPU take
@@ -37,6 +39,7 @@
 
 #define FULL 1000000                     /* a speed of 100 %: three percentages are multiplied */
 #define ALONE_NS (10 * SCALE_MS)         /* a round of one busy vCPU: the main loop's threads wait for it */
+#define PAUSE 140                        /* instructions: as many cycles, Intel's optimization manual, "PAUSE" */
 #define SLOWEST_PCT 1
 #define FASTEST_PCT 100
 
@@ -46,6 +49,7 @@ typedef struct VCPUTime {
     int64_t rest;                        /* of a division by the speed */
     bool outside;                        /* woken by another thread than the vCPUs' */
     bool stuck;                          /* busy, and yet nothing to do in this round */
+    bool paused;                         /* it came back from a loop that waits */
 } VCPUTime;
 
 static struct {
@@ -300,7 +304,8 @@ void icount_parallel_ran(CPUState *cpu)
     CPUState *other;
 
     own->stuck = now == own->at && cpu->halted;
-    own->at = now;
+    own->at = now + (own->paused ? PAUSE * FULL / own->speed : 0);
+    own->paused = false;
     CPU_FOREACH(other) {
         VCPUTime *woken = time_of(other);
 
@@ -335,6 +340,13 @@ void icount_parallel_interrupt(CPUState *cpu)
         cpu_exit(current_cpu);
     } else {
         own->outside = true;
+    }
+}
+
+void icount_parallel_pause(CPUState *cpu)
+{
+    if (clk.in_round) {
+        time_of(cpu)->paused = true;
     }
 }
 

@@ -34,6 +34,9 @@ void icount_parallel_ran(CPUState *cpu);
 /* An interrupt is about to be raised for @cpu: had it been idle, it has been so until now. */
 void icount_parallel_interrupt(CPUState *cpu);
 
+/* It executes PAUSE, and comes back from it. */
+void icount_parallel_pause(CPUState *cpu);
+
 /* End the round when no vCPU has anything to do. */
 void icount_parallel_settle(void);
 

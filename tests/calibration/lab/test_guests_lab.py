@@ -18,6 +18,7 @@ pytestmark = pytest.mark.vm
 
 SPEED_PCT = 2.0
 REPEAT_PCT = 6.0  # of a hundred and thirty jobs in half a second; two guests are compared by `make bench-lab`
+PAUSE_NS = 560  # 140 instructions of 4 ns: scenarios/lab/qemu/icount-parallel.c
 VERIFIED_LONG = "scx_lavd"  # 89 s of a guest: tests/scenarios/lab/test_machines_vm.py has it under this clock
 
 
@@ -76,6 +77,10 @@ def test_timers_and_interrupts_come_within_some_quanta(checks):
     assert checks.timer_beside.p50_ns <= 3 * QUANTUM_NS, checks.timer_beside
     assert checks.ipi.p99_ns <= 3 * QUANTUM_NS, checks.ipi  # there and back
     assert checks.wake.p99_ns <= 6 * QUANTUM_NS, checks.wake  # two turns, and two schedulers
+
+
+def test_a_loop_that_waits_takes_the_time_of_its_instruction(checks):
+    assert 100 * PAUSE_NS <= checks.pause.p50_ns <= 110 * PAUSE_NS, checks.pause
 
 
 def test_a_cpu_goes_offline_and_comes_back(checks):
