@@ -19,7 +19,7 @@ from asa.clock import SystemClock
 from asa.core.decision import SchedulerName, SwitchOutcome
 from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.core.sample import RawSample
-from asa.decide import learning, table
+from asa.decide import hints, learning, table
 from asa.decide.learning import LEARNING
 from asa.model import in_use
 from collectors.ebpf.collector import CORE_UNUSED
@@ -183,6 +183,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         mapping.check(judge.classes)
         words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
         yield Finding(subject="model", level=Level.OK, text=words)
+        yield _hints(places, judge.hint_weight)
         yield from _schedulers(portfolio)
         yield from _limits(places, portfolio)
     except AsaError as error:
@@ -203,6 +204,14 @@ def _table(mapping: table.MappingTable) -> Finding:
         return Finding(subject="mapping table", level=Level.OK, text=text)
     text = f"{text}; stale: {'; '.join(f'{name}: {why}' for name, why in mapping.stale.items())}"
     return Finding(subject="mapping table", level=Level.WARNING, text=text, remedy="asa calibrate generalize")
+
+
+def _hints(places: paths.Places, model_weight: float) -> Finding:
+    found = hints.load(places.config, model_weight)
+    mine = places.config.with_name(hints.NAME)
+    changed = f", changed by {mine}" if paths.there(mine) else ""
+    counts = f"{len(found.categories)} categories and {len(found.signals)} signals"
+    return Finding(subject="hints table", level=Level.OK, text=f"{counts}{changed}; their weight is {found.weight:g}")
 
 
 def _learned(places: paths.Places) -> Finding:

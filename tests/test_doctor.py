@@ -99,6 +99,17 @@ def test_a_table_that_others_can_change_is_told_to_root(places, monkeypatch):
     assert findings(places)["mapping table"].level is Level.OK
 
 
+def test_a_table_of_hints_beside_the_settings_is_told_and_its_faults(places):
+    places.config.parent.mkdir(exist_ok=True)
+    assert findings(places)["hints table"].text.endswith(" and 5 signals; their weight is 0")
+    own = places.config.with_name("hints.yaml")
+    own.write_text("weight: 0.5\n")
+    assert findings(places)["hints table"].text.endswith(f"changed by {own}; their weight is 0.5")
+    own.write_text("weight: heavy\n")
+    found = findings(places)["input"]
+    assert (found.level, "weight: 'heavy'" in found.text, str(own) in found.text) == (Level.MISSING, True, True)
+
+
 def test_broken_settings_do_not_hide_the_sources(places, monkeypatch):
     asked = []
 

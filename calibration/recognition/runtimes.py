@@ -24,8 +24,10 @@ from typing import Any
 import msgspec
 
 from asa import paths, wire
+from asa.core.decision import Workload
 from asa.core.errors import AsaError
 from asa.report.reading import opened
+from calibration.recognition import hint_cost
 from calibration.recognition.candidates import Candidate
 from calibration.recognition.frame_cost import Cost
 from calibration.recognition.frame_cost import measure as measure_way
@@ -103,6 +105,7 @@ class Result:
     measured: tuple[Measured, ...]
     way: tuple[Cost, ...] = ()  # from sample to probabilities, by what the agent uses here
     way_of: str = ""  # which recording's, or why there is none
+    hints: Cost | None = None  # of the desktop, beside it
 
     def of(self, candidate: Candidate) -> Measured | None:
         """What was found of a candidate, None when it was not asked for."""
@@ -140,6 +143,7 @@ def measure(options: Options, tell: Tell) -> Result:
         bare = _probe(options, "measure", "bare", path, folder)
         tell("from sample to probabilities", 1.0)
         way, way_of = _way(options.samples, model)
+        hints = hint_cost.measure(tuple(Workload(name) for name in model.header.classes))
     measured = [
         Measured(
             candidate=candidate,
@@ -157,6 +161,7 @@ def measure(options: Options, tell: Tell) -> Result:
         measured=tuple(measured),
         way=way,
         way_of=way_of,
+        hints=hints,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from calibration.goals import Figure, Host, Named, as_json, cells, rounded
 from calibration.recognition.candidates import NEEDS, Candidate
+from calibration.recognition.frame_cost import Cost
 from calibration.recognition.runtimes import FALLBACK, KEPT, Measured, Result, Spent, Turn, differences
 
 _SAME = 1e-5  # the bound on how far a runtime's probabilities may be from the training library's
@@ -21,6 +22,8 @@ class RuntimeFigure(Named):
 
     MEAN = "inference_mean_ms", "ms", "from sample to probabilities: rates, features, the whole model; mean", "<=", 0.2
     P99 = "inference_p99_ms", "ms", "the same, 99th percentile", "<=", 0.5
+    HINTS = "hint_mean_us", "us", "what the desktop's hints cost in a tick, beside that; of a made-up desktop; mean"
+    HINTS_P99 = "hint_p99_us", "us", "the same, 99th percentile"
     RSS = "runtime_rss_mb", "MB", "resident memory that the model and its runtime add"
 
 
@@ -38,12 +41,19 @@ def figures(result: Result) -> list[Figure]:
             Figure(name=name, value=None if took_us is None else took_us / 1e3, reason="" if whole else result.way_of)
             for name, took_us in times
         ),
+        *_hints(result.hints),
         Figure(
             name=RuntimeFigure.RSS,
             value=None if kept is None else kept.median(lambda turn: turn.rss_mb),
             reason=lacking,
         ),
     ]
+
+
+def _hints(cost: Cost | None) -> Iterator[Figure]:
+    if cost is not None:
+        yield Figure(name=RuntimeFigure.HINTS, value=cost.mean_us)
+        yield Figure(name=RuntimeFigure.HINTS_P99, value=cost.p99_us)
 
 
 def lines(result: Result) -> Iterator[str]:

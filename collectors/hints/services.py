@@ -61,7 +61,8 @@ class SessionServices:
         self._entries = {name: known.get(name, "") for name in players}
         for name in players:
             line.get(name, _PLAYER_PATH, f"{_PLAYER}.Player", "PlaybackStatus", "s", self._player_taker(name))
-            line.get(name, _PLAYER_PATH, _PLAYER, "DesktopEntry", "s", self._entry_taker(name))
+            if not self._entries[name]:  # it stays the same
+                line.get(name, _PLAYER_PATH, _PLAYER, "DesktopEntry", "s", self._entry_taker(name))
 
     def _take_games(self, count: Any) -> None:
         self.game_clients = count if count is not None and 0 <= count <= _MOST_GAMES else None

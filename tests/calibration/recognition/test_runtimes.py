@@ -122,7 +122,8 @@ def result(**changes) -> Result:
     )
     way = tuple(Cost(step=step, mean_us=100.0, median_us=90.0, p99_us=600.0) for step in STEPS)
     fields = {"began_s": 0.0, "took_s": 90.0, "model": "made up", "numpy_rss_mb": 30.0, "measured": measured}
-    fields |= {"way": way, "way_of": "host.journal.xz"}
+    hints = Cost(step="hints", mean_us=20.0, median_us=15.0, p99_us=50.0)
+    fields |= {"way": way, "way_of": "host.journal.xz", "hints": hints}
     return Result(**{**fields, **changes})
 
 
@@ -132,6 +133,7 @@ def test_figures_are_of_the_whole_way_and_of_what_is_kept():
     assert by_name["inference_mean_ms"].ok
     assert by_name["inference_p99_ms"].value == pytest.approx(0.6)
     assert by_name["inference_p99_ms"].ok is False
+    assert (by_name["hint_mean_us"].value, by_name["hint_p99_us"].value) == (20.0, 50.0)
     assert by_name["runtime_rss_mb"].value == 3.0
     assert by_name["runtime_rss_mb"].ok is None
 
@@ -154,7 +156,7 @@ def test_what_is_missing_or_says_something_else_is_told():
 
 
 def test_nothing_kept_gives_figures_without_values():
-    nothing = result(measured=(), way=(), way_of="no recording")
+    nothing = result(measured=(), way=(), way_of="no recording", hints=None)
     lines = [json.loads(line) for line in recognition_report.lines(nothing)]
     assert [one["value"] for one in lines] == [None] * 3
     assert [one["ok"] for one in lines] == [False, False, None]
