@@ -20,6 +20,7 @@ from collectors.hints.services import LoginService, SessionServices
 from collectors.hints.units import entry_of
 
 _SUFFIX = ".desktop"
+_NO_ENTRY = "window:"  # GNOME Shell's id of a window whose application it does not know (src/shell-app.c)
 _SYSTEM_BUS = "dbus/system_bus_socket"  # below /run
 
 
@@ -126,7 +127,7 @@ def _in_front(desktop: DesktopState | None) -> Iterator[str]:
     named = desktop.app.removesuffix(_SUFFIX)
     group = "" if desktop.focus is None else entry_of(desktop.focus.group)
     for name in (named, group, desktop.window_class, desktop.window_class.lower().replace(" ", "-")):
-        if name:
+        if name and not name.startswith(_NO_ENTRY):
             yield name
 
 

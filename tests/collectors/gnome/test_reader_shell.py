@@ -7,7 +7,9 @@ import pytest
 from waiting import until
 
 from asa.core.errors import SourceError
+from asa.core.sample import DesktopEntry
 from collectors.desktop import DesktopCollector
+from collectors.hints.collector import HintCollector
 
 pytestmark = pytest.mark.gnome
 S_NS = 1_000_000_000
@@ -102,3 +104,34 @@ def test_a_shell_without_the_extension_says_what_to_do(make_shell):
     assert "asa gnome install" in watcher.collector.lacking["desktop"]
     watcher.says("asa gnome install")
     watcher.collector.close()
+
+
+def test_the_desktop_entry_of_the_window_in_front(make_shell):
+    shell = make_shell()
+    entries = shell.home / ".local/share/applications"
+    entries.mkdir(parents=True, exist_ok=True)
+    for name, categories in (("org.asa.Notes", "Office;TextEditor;"), ("org.asa.Page", "Network;WebBrowser;")):
+        text = f"[Desktop Entry]\nType=Application\nName=One\nExec=true\nCategories={categories}\n"
+        (entries / f"{name}.desktop").write_text(text)
+    watcher = Watcher(shell.start())
+    watcher.collector.open()
+    hints = HintCollector(
+        Path("/proc"), Path("/sys"), environment=shell.env, run=Path("/nowhere"), now_ns=lambda: watcher.now_ns
+    )
+
+    def of(window):
+        hints.follow({"desktop": window})
+        return hints.read()["hints"]
+
+    try:
+        notes = shell.open_window("notes.txt", "org.asa.Notes")
+        watcher.shows(lambda now: of(now).entries == (DesktopEntry("org.asa.Notes", ("Office", "TextEditor")),))
+        shell.open_window("News", "org.asa.Page")
+        watcher.shows(lambda now: of(now).entries == (DesktopEntry("org.asa.Page", ("Network", "WebBrowser")),))
+        shell.focus(notes)
+        watcher.shows(lambda now: of(now).front == "org.asa.Notes")
+        shell.open_window("Nobody's", "org.asa.Unheard")
+        watcher.shows(lambda now: of(now).front == "org.asa.Unheard" and of(now).entries == ())
+    finally:
+        hints.close()
+        watcher.collector.close()

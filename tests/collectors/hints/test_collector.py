@@ -89,6 +89,7 @@ def test_the_entry_of_the_window_in_front(seat, desktop):
 
 def test_a_window_without_an_entry_has_its_name_and_no_categories(seat):
     assert (seat.read(window(app="gone.desktop", window_class="Gone")).front, seat.read().front) == ("gone", "")
+    assert seat.read(window(app="window:7", window_class="Gone")).front == "Gone"
     seat.entry("bare", "")
     found = seat.read(window(app="bare.desktop", window_class="Other"))
     assert (found.front, found.entries) == ("bare", ())
