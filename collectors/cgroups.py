@@ -17,6 +17,10 @@ from asa.core.errors import SourceError
 from asa.core.sample import GroupUsage
 from collectors.procfs.reader import KernelFile, after, counters, reason_of
 
+APPLICATIONS = "app.slice"
+INNER_SLICES = frozenset({"app-graphical.slice"})
+"""Between app.slice and the applications, where a session has it."""
+
 _SOURCE = "groups"
 _FILE = "cpu.stat"
 _LIST_EVERY_NS = 10_000_000_000
@@ -152,6 +156,8 @@ def _units(root: str) -> Iterator[str]:
 def _is_folder(parent: str, name: str) -> bool:
     above = parent.rpartition("/")[2]
     if name.endswith(".slice"):
+        if above == APPLICATIONS:
+            return name in INNER_SLICES
         return above in ("", "user.slice") or _MANAGER.fullmatch(above) is not None
     if _MANAGER.fullmatch(name):
         return _SESSIONS.fullmatch(above) is not None

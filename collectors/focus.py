@@ -29,8 +29,6 @@ _OLD = 60  # reads without a look; by then the numbers of processes may belong t
 _MOST_GROUPS = 256  # control groups below an application's own, walked through for their processes
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_APPLICATIONS = "app.slice"
-_INNER_SLICES = {"app-graphical.slice"}  # between app.slice and the applications, where a session has it
 _CPU, _MEMORY, _PROCESSES = "cpu.stat", "memory.current", "cgroup.procs"
 _LINE_END = b"\n"  # a second read would have the kernel write the line anew
 # Its own in user and kernel mode, then those of its children that it has waited for.
@@ -91,10 +89,10 @@ def application_group(proc: Path, pid: int) -> str:
         file.close()
     _, found, line = (b"\n" + text).rpartition(b"\n0::/")  # cgroups(7): the line of version 2
     parts = os.fsdecode(line.partition(b"\n")[0]).split("/")
-    if not found or _APPLICATIONS not in parts or ".." in parts:
+    if not found or cgroups.APPLICATIONS not in parts or ".." in parts:
         return ""
-    end = parts.index(_APPLICATIONS) + 1
-    while end < len(parts) and parts[end] in _INNER_SLICES:
+    end = parts.index(cgroups.APPLICATIONS) + 1
+    while end < len(parts) and parts[end] in cgroups.INNER_SLICES:
         end += 1
     return "/".join(parts[: end + 1]) if end < len(parts) else ""
 

@@ -27,6 +27,7 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
         "collectors/gnome/extension/esm.js.in",
         "collectors/gnome/extension/legacy.js.in",
         "mapping_tables/default.yaml",
+        "mapping_tables/hints.yaml",
         "models/artefacts/base.npz",
         "models/members.c",
         "scx_bin/manifest.yaml",

@@ -109,6 +109,7 @@ def test_status_tells_of_the_agent_and_of_none(env):
     assert body["agent"]["cost_us"].keys() >= {"cpu", "memory", "network"}
     assert all(0 < cost_us < 1e6 for cost_us in body["agent"]["cost_us"].values())
     assert body["agent"]["slow_sources"] == {}
+    assert set(body["agent"]["hint"]) == {"because", "interactive", "background", "weight"}
     assert 0 <= body["agent"]["worst_late_ms"] < 60_000
     shown = asa("status", env=env).stdout
     assert "agent      observing" in shown

@@ -37,6 +37,8 @@ DESKTOP = {  # paths as systemd 252 with GNOME 43 makes them; those with a figur
     f"{USER}/app.slice/app-gnome-firefox\\x2desr-4711.scope": 7,
     f"{USER}/app.slice/app-org.gnome.Terminal.slice": 8,
     f"{USER}/app.slice/app-org.gnome.Terminal.slice/vte-spawn-1.scope": None,
+    f"{USER}/app.slice/app-graphical.slice": None,
+    f"{USER}/app.slice/app-graphical.slice/app-foot-1.scope": 13,
     f"{USER}/session.slice": None,
     f"{USER}/session.slice/org.gnome.Shell@wayland.service": 9,
     f"{USER}/background.slice": None,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import proc_tree
 import pytest
-from sampler_bench import Hand
+from sampler_bench import Hand, Script
 
 from asa.clock import SystemClock
 from asa.config import CollectSettings, Ebpf
@@ -167,6 +167,25 @@ def test_settings_choose_the_optional_sources(tmp_path):
     assert names(**{**off, "processes": True}) == always | {"busiest", "realtime"}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):
         assert names(**{**off, "ebpf": way}) == always | {"ebpf"}
+
+
+def test_a_follower_sees_what_was_read_before_it_in_the_same_tick(laptop):
+    class Follower(Script):
+        def follow(self, fields):
+            self.seen = dict(fields)
+
+    clock = Hand()
+    first, last = Script(clock, "first"), Script(clock, "last")
+    follower = Follower(clock, "middle")
+    sampler = HostSampler([first, follower, last], clock)
+    sampler.open()
+    for tick in (1, 2):
+        sampler.sample()
+        assert follower.seen["process"].processes == tick
+    first.fails = "gone"
+    sampler.sample()
+    assert follower.seen == {}  # and nothing of the tick before
+    sampler.close()
 
 
 def test_the_system_clock_is_the_systems():
