@@ -203,6 +203,7 @@ def _check(arguments: argparse.Namespace) -> int:
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
     rows.extend(_barred(found))
     rows.extend(_named_files(path, found))
+    rows.extend(_hints(path))
     ignored = [
         {"key": key, "line": line, "text": f"{key}: {config.gone(key)}"}
         for key, line in sorted(found.lines.items(), key=lambda item: item[1])
@@ -336,6 +337,24 @@ def _named_files(path: Path, found: "Examined") -> Iterator[dict[str, object]]:
                 "nearest": None,
                 "text": f"{key}: {fault}",
             }
+
+
+def _hints(path: Path) -> Iterator[dict[str, object]]:
+    """The first fault of the table of hints beside the settings."""
+    from asa.core.errors import AsaError, InputError
+    from asa.decide import hints
+
+    try:
+        hints.load(path, 0.0)
+    except AsaError as error:
+        yield {
+            "key": "",
+            "line": None,
+            "value": hints.NAME,
+            "allowed": error.allowed if isinstance(error, InputError) else "",
+            "nearest": None,
+            "text": str(error),
+        }
 
 
 def _file(given: Path | None) -> tuple[Path, bool]:

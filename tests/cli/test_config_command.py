@@ -113,6 +113,19 @@ def test_the_files_that_it_names_are_opened(place, tmp_path, capsys):
     assert asa(capsys, "check")[0] == 0
 
 
+def test_the_hints_beside_it_are_checked_too(place, capsys):
+    place.write_text("interval_s: 2\n")
+    hints = place.with_name("hints.yaml")
+    hints.write_text("categories: {Game: {play: 0.5}}\n")
+    assert asa(capsys, "check")[0] == 0
+    hints.write_text("categories: {Game: {play: 5}}\n")
+    code, said, _ = asa(capsys, "check")
+    assert code == 1
+    assert said.splitlines()[0].startswith(f"{place}: {hints}: categories.Game.play: 5 ")
+    code, said, _ = asa(capsys, "check", "--json")
+    assert [row["value"] for row in json.loads(said)["faults"]] == ["hints.yaml"]
+
+
 def test_a_barred_scheduler_that_there_is_not(place, capsys):
     place.write_text("interval_s: 2\nswitch:\n  never: [scx_flash, scx_lawd]\n")
     code, said, _ = asa(capsys, "check")
