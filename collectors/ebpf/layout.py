@@ -8,7 +8,7 @@ whole, so that a compiled object and a reader that do not fit each other are tol
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -178,24 +178,29 @@ OCTAVE_STARTS_NS: tuple[int, ...] = (0, *(1 << (OCTAVE_FIRST_LOG2 + slot) for sl
 """Where each OCTAVE slot begins, in ns."""
 
 
-def percentile_ns(
-    counts: Sequence[int], starts: Sequence[int], share: float, below: Sequence[int] | None = None
-) -> float | None:
+def percentile_ns(counts: Sequence[int], starts: Sequence[int], share: float) -> float | None:
     """The time in ns below which `share` (0 to 1) of a histogram's entries lie, linear within a slot.
 
     `counts` are entries by slot (the growth between two samples), `starts` where each slot begins. In the last slot,
-    which has no end, it is that slot's beginning. None when there is no entry. `below` are the running sums of
-    `counts`, from who has them already.
+    which has no end, it is that slot's beginning. None when there is no entry.
     """
-    below = list(accumulate(counts)) if below is None else below
-    if not below or not below[-1]:
-        return None
-    target = share * below[-1]
-    slot = min(bisect_left(below, target) if target > 0 else bisect_right(below, 0), len(below) - 1)
-    if slot + 1 == len(starts):
-        return float(starts[slot])
-    before = below[slot] - counts[slot]
-    return starts[slot] + (starts[slot + 1] - starts[slot]) * (target - before) / counts[slot]
+    below = list(accumulate(counts))
+    return percentiles_ns(below, starts, (share,))[0] if below and below[-1] else None
+
+
+def percentiles_ns(below: Sequence[int], starts: Sequence[int], shares: Iterable[float]) -> list[float]:
+    """As `percentile_ns`, of a histogram with at least one entry and the running sums `below`; `shares` rise."""
+    whole, slot, found = below[-1], 0, []
+    for share in shares:
+        target = share * whole
+        slot = bisect_left(below, target, slot) if target > 0 else bisect_right(below, 0)
+        slot = min(slot, len(below) - 1)
+        if slot + 1 == len(starts):
+            found.append(float(starts[slot]))
+            continue
+        before = below[slot - 1] if slot else 0
+        found.append(starts[slot] + (starts[slot + 1] - starts[slot]) * (target - before) / (below[slot] - before))
+    return found
 
 
 def _constants() -> dict[str, int]:

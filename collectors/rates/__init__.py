@@ -33,8 +33,9 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     elapsed_s = (current.monotonic_ns - previous.monotonic_ns) / 1e9
     if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
         return None
-    fields = _UNKNOWN | declared.levels(current)
-    fields |= declared.rates(previous, current, elapsed_s)
+    fields = _UNKNOWN.copy()
+    declared.levels(fields, current)
+    declared.rates(fields, previous, current, elapsed_s)
     _add_levels(fields, current)
     _add_machine(fields, previous, current, elapsed_s)
     _add_users(fields, previous, current, elapsed_s)
@@ -62,17 +63,17 @@ def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
 
 def _add_machine(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     if current.cpu is not None and previous.cpu is not None:
-        fields |= procfs.cpu(previous.cpu, current.cpu, elapsed_s)
+        procfs.cpu(fields, previous.cpu, current.cpu, elapsed_s)
     if current.memory is not None and previous.memory is not None:
-        fields |= procfs.memory(previous.memory, current.memory, elapsed_s)
+        procfs.memory(fields, previous.memory, current.memory, elapsed_s)
     if current.disk is not None and previous.disk is not None:
-        fields |= procfs.disk(previous.disk, current.disk, elapsed_s)
+        procfs.disk(fields, previous.disk, current.disk, elapsed_s)
     if current.network is not None and previous.network is not None:
-        fields |= procfs.network(previous.network, current.network, elapsed_s)
+        procfs.network(fields, previous.network, current.network, elapsed_s)
     if current.pressure is not None and previous.pressure is not None:
-        fields |= procfs.pressure(previous.pressure, current.pressure, elapsed_s)
+        procfs.pressure(fields, previous.pressure, current.pressure, elapsed_s)
     if current.probes is not None and previous.probes is not None:
-        fields |= probes.probes(previous.probes, current.probes, elapsed_s)
+        probes.probes(fields, previous.probes, current.probes, elapsed_s)
 
 
 def _busy(fields: Fields) -> float | None:
@@ -84,16 +85,16 @@ def _busy(fields: Fields) -> float | None:
 
 def _add_users(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     if current.groups is not None and previous.groups is not None:
-        fields |= desktop.groups(previous.groups, current.groups, elapsed_s)
+        desktop.groups(fields, previous.groups, current.groups, elapsed_s)
     if current.timer is not None and previous.timer is not None:
-        fields |= timer.timer(previous.timer, current.timer)
+        timer.timer(fields, previous.timer, current.timer)
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     if current.desktop is not None and previous.desktop is not None:
-        fields |= desktop.desktop(previous.desktop, current.desktop, elapsed_s, cores)
+        desktop.desktop(fields, previous.desktop, current.desktop, elapsed_s, cores)
     if current.realtime is not None and previous.realtime is not None:
-        fields |= desktop.used("realtime", previous.realtime.cpu_ns, current.realtime.cpu_ns, elapsed_s, cores)
+        desktop.used(fields, "realtime", previous.realtime.cpu_ns, current.realtime.cpu_ns, elapsed_s, cores)
     if current.gpu is not None and previous.gpu is not None:
-        fields |= desktop.gpu(previous.gpu, current.gpu, elapsed_s, cores)
+        desktop.used(fields, "gpu_process", previous.gpu.cpu_ns, current.gpu.cpu_ns, elapsed_s, cores)
 
 
 def _add_processes(
@@ -102,18 +103,18 @@ def _add_processes(
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     uses = processes.used(previous, current, elapsed_s)
     if uses is not None:
-        fields |= processes.busiest(uses, elapsed_s, cores, busy_share, processes.boot_ticks(current))
+        processes.busiest(fields, uses, elapsed_s, cores, busy_share, processes.boot_ticks(current))
     if current.process_bursts is not None and previous.process_bursts is not None:
         turns = bursts.turned(previous.process_bursts, current.process_bursts)
-        fields |= bursts.bursts(turns, elapsed_s)
-        fields |= extremes.extremes(turns, uses, elapsed_s, cores)
+        bursts.bursts(fields, turns, elapsed_s)
+        extremes.extremes(fields, turns, uses, elapsed_s, cores)
 
 
 def _add_levels(fields: Fields, state: RawSample) -> None:
     if state.memory is not None:
-        fields |= procfs.memory_levels(state.memory)
+        procfs.memory_levels(fields, state.memory)
     if state.desktop is not None:
         memory_bytes = None if state.memory is None else state.memory.total_bytes
-        fields |= desktop.desktop_levels(state.desktop, memory_bytes)
+        desktop.desktop_levels(fields, state.desktop, memory_bytes)
     if state.sched_ext is not None:
         fields["sched_ext_attached"] = level(state.sched_ext.state == "enabled")

@@ -4,7 +4,7 @@
 from typing import TypeAlias
 
 Fields: TypeAlias = dict[str, float | None]
-"""Fields of Rates by name, as one part of a sample gives them."""
+"""Fields of Rates by name: None until a part of the samples gives them."""
 
 
 def level(value: int | None) -> float | None:
@@ -22,10 +22,9 @@ def rate(old: int | None, new: int | None, elapsed_s: float, factor: int = 1) ->
     return None if old is None or new is None or new < old else (new - old) * factor / elapsed_s
 
 
-def total(*growths: int | None) -> int | None:
+def total(one: int | None, other: int | None) -> int | None:
     """The sum, unknown when one of them is."""
-    known = [grown for grown in growths if grown is not None]
-    return sum(known) if len(known) == len(growths) else None
+    return None if one is None or other is None else one + other
 
 
 def ratio(part: int | None, whole: int | None) -> float | None:

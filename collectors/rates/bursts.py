@@ -6,13 +6,13 @@ off, from a player beside it. Turns that are still under way count when they end
 """
 
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import TypeAlias
 
 from asa.core.sample import ProcessBursts
 from collectors.rates.arithmetic import Fields
 from collectors.rates.processes import SEEN_CORES
 
-_TOPS = ("turns_top1", "turns_top2", "turns_top3")
+_TOPS = tuple((f"{one}_mean_us", f"{one}_involuntary_share") for one in ("turns_top1", "turns_top2", "turns_top3"))
 _FORCED_SHARE = 0.5
 _ENDS_NS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)  # the edges of OCTAVE slots: 65 us, 262 us, 1 ms, 4 ms
 _SPREAD = (
@@ -24,14 +24,9 @@ _SPREAD = (
 )
 _NOTHING = (0, 0, 0, 0)
 
-
-class Turns(NamedTuple):
-    """Of one process between the samples; at least one."""
-
-    ns: int
-    turns: int
-    involuntary: int
-    pid: int
+Turns: TypeAlias = tuple[int, int, int, int]
+"""Of one process between the samples: its time on the CPU in ns, its turns (at least one), those of them that ended
+though it was able to go on, and its pid. A plain tuple: two dozen are made in each tick."""
 
 
 def turned(old: ProcessBursts, new: ProcessBursts) -> list[Turns]:
@@ -39,7 +34,7 @@ def turned(old: ProcessBursts, new: ProcessBursts) -> list[Turns]:
 
     One that is in the newer sample alone is followed since the older one was taken: all it has belongs here.
     """
-    before = {process.pid: process for process in old.processes}
+    before = {process[0]: process for process in old.processes}
     found = []
     for pid, now_ns, now_turns, now_involuntary in new.processes:
         _, was_ns, was_turns, was_involuntary = before.get(pid, _NOTHING)
@@ -48,27 +43,28 @@ def turned(old: ProcessBursts, new: ProcessBursts) -> list[Turns]:
             continue
         ns, involuntary = now_ns - was_ns, now_involuntary - was_involuntary
         if ns >= 0 and involuntary >= 0:  # what went back began anew: unknown
-            found.append(Turns(ns, turns, involuntary, pid))
-    return sorted(found, reverse=True)
+            found.append((ns, turns, involuntary, pid))
+    found.sort(reverse=True)
+    return found
 
 
-def bursts(uses: list[Turns], elapsed_s: float) -> Fields:
+def bursts(fields: Fields, uses: list[Turns], elapsed_s: float) -> None:
     """Of the processes that used the most; how CPU time is spread over processes by the mean length of their turns.
 
     `uses` as `turned` gives them.
     """
     least_ns = SEEN_CORES * elapsed_s * 1e9
-    fields: Fields = {}
-    for name, one in zip(_TOPS, uses, strict=False):
-        if one.ns >= least_ns:
-            fields[f"{name}_mean_us"] = one.ns / one.turns / 1e3
-            fields[f"{name}_involuntary_share"] = min(1.0, one.involuntary / one.turns)
-    whole_ns = sum(one.ns for one in uses)
+    for (mean_us, involuntary_share), (ns, turns, involuntary, _) in zip(_TOPS, uses, strict=False):
+        if ns >= least_ns:
+            fields[mean_us] = ns / turns / 1e3
+            fields[involuntary_share] = min(1.0, involuntary / turns)
+    spread_ns, forced_ns = [0] * len(_SPREAD), 0
+    for ns, turns, involuntary, _ in uses:
+        spread_ns[bisect_left(_ENDS_NS, ns / turns)] += ns
+        if involuntary >= _FORCED_SHARE * turns:
+            forced_ns += ns
+    whole_ns = sum(spread_ns)
     if whole_ns:
-        spread_ns = [0] * len(_SPREAD)
-        for one in uses:
-            spread_ns[bisect_left(_ENDS_NS, one.ns / one.turns)] += one.ns
-        fields |= {name: ns / whole_ns for name, ns in zip(_SPREAD, spread_ns, strict=True)}
-        forced_ns = sum(one.ns for one in uses if one.involuntary >= _FORCED_SHARE * one.turns)
+        for name, ns in zip(_SPREAD, spread_ns, strict=True):
+            fields[name] = ns / whole_ns
         fields["turns_forced_share"] = forced_ns / whole_ns
-    return fields

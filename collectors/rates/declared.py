@@ -55,29 +55,27 @@ _SCALED = _tables(lambda metric: metric.field in _SCALES)
 _LEVELS = _tables(lambda metric: isinstance(metric.of, State))
 
 
-def rates(previous: RawSample, current: RawSample, elapsed_s: float) -> Fields:
-    """All declared rates; None where a counter went back or is not known in one of the samples."""
-    fields: Fields = {}
+def rates(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
+    """All declared rates, but where a counter went back or is not known in one of the samples."""
     for part, names, read in _RATES:
         old, new = part(previous), part(current)
         if old is not None and new is not None:
             for name, before, now in zip(names, read(old), read(new), strict=True):
-                fields[name] = None if before is None or now is None or now < before else (now - before) / elapsed_s
+                if before is not None and now is not None and now >= before:
+                    fields[name] = (now - before) / elapsed_s
     for part, names, read in _SCALED:
         old, new = part(previous), part(current)
         if old is not None and new is not None:
             for name, before, now in zip(names, read(old), read(new), strict=True):
                 times, per = _SCALES[name]
                 fields[name] = rate(before, now, elapsed_s * per, times)
-    return fields
 
 
-def levels(sample: RawSample) -> Fields:
+def levels(fields: Fields, sample: RawSample) -> None:
     """All declared levels."""
-    fields: Fields = {}
     for part, names, read in _LEVELS:
         state = part(sample)
         if state is not None:
             for name, value in zip(names, read(state), strict=True):
-                fields[name] = None if value is None else float(value)
-    return fields
+                if value is not None:
+                    fields[name] = float(value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rates of who uses the machine: the focused window's processes, the person's input, the GPU, and control groups."""
 
-from asa.core.sample import DesktopState, GpuCounters, GroupUsage
+from asa.core.sample import DesktopState, GroupUsage
 from collectors.rates.arithmetic import Fields, growth, level, rate, ratio, share
 
 BUSY_GROUP_CORES = 0.01
@@ -10,54 +10,41 @@ BUSY_GROUP_CORES = 0.01
 _CPU_SKEW = 1.5  # each process's clock ticks in 10 ms; beyond this it is no skew but wrong
 
 
-def desktop_levels(state: DesktopState, memory_bytes: int | None) -> Fields:
+def desktop_levels(fields: Fields, state: DesktopState, memory_bytes: int | None) -> None:
     """What is on the screen now; `memory_bytes` is all of the machine's."""
     focus = state.focus
-    return {
-        "focus_memory_share": None if focus is None else share(focus.memory_bytes, memory_bytes),
-        "focus_processes": None if focus is None else level(focus.processes),
-        "focus_fullscreen": level(state.fullscreen),
-        "desktop_overview": level(state.overview),
-        "input_idle_s": None if state.idle_ms is None else state.idle_ms / 1e3,
-    }
+    if focus is not None:
+        fields["focus_memory_share"] = share(focus.memory_bytes, memory_bytes)
+        fields["focus_processes"] = level(focus.processes)
+    fields["focus_fullscreen"] = level(state.fullscreen)
+    fields["desktop_overview"] = level(state.overview)
+    fields["input_idle_s"] = None if state.idle_ms is None else state.idle_ms / 1e3
 
 
-def desktop(old: DesktopState, new: DesktopState, elapsed_s: float, cores: int) -> Fields:
+def desktop(fields: Fields, old: DesktopState, new: DesktopState, elapsed_s: float, cores: int) -> None:
     """The focused processes' CPU time on a machine of so many online cores, and input events."""
-    fields: Fields = {}
     if old.source == new.source:
         fields["input_events_per_s"] = rate(old.input_events, new.input_events, elapsed_s)
     if old.focus is not None and new.focus is not None and old.focus.group == new.focus.group:
-        fields |= used("focus", old.focus.cpu_ns, new.focus.cpu_ns, elapsed_s, cores)
-    return fields
+        used(fields, "focus", old.focus.cpu_ns, new.focus.cpu_ns, elapsed_s, cores)
 
 
-def used(name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, cores: int) -> Fields:
-    """CPU time of some processes in cores, and of all online cores; none where it is unknown."""
+def used(fields: Fields, name: str, old_ns: int | None, new_ns: int | None, elapsed_s: float, cores: int) -> None:
+    """CPU time of some processes in cores, and of all online cores, where it is known."""
     # a process that is found late brings along all it ever used: more than all cores can do is no use but that
     busy = rate(old_ns, new_ns, elapsed_s * 1e9)
-    if busy is None or not cores or busy > _CPU_SKEW * cores:
-        return {}
-    busy = min(float(cores), busy)
-    return {f"{name}_cpu_cores": busy, f"{name}_cpu_share": busy / cores}
+    if busy is not None and cores and busy <= _CPU_SKEW * cores:
+        busy = min(float(cores), busy)
+        fields[f"{name}_cpu_cores"] = busy
+        fields[f"{name}_cpu_share"] = busy / cores
 
 
-def gpu(old: GpuCounters, new: GpuCounters, elapsed_s: float, cores: int) -> Fields:
-    """How busy GPUs are, and their users on the CPUs."""
-    return {
-        **used("gpu_process", old.cpu_ns, new.cpu_ns, elapsed_s, cores),
-    }
-
-
-def groups(old: GroupUsage, new: GroupUsage, elapsed_s: float) -> Fields:
+def groups(fields: Fields, old: GroupUsage, new: GroupUsage, elapsed_s: float) -> None:
     """How CPU time is spread over control groups. One that came, or came again by the same name, is left out."""
     before = dict(old.cpu_us)
     grown = [growth(before.get(path), used_us) for path, used_us in new.cpu_us]
     known = [used_us for used_us in grown if used_us is not None]
-    if not known:
-        return {}
-    busy_us = BUSY_GROUP_CORES * elapsed_s * 1e6
-    return {
-        "group_top_share": ratio(max(known), sum(known)),
-        "groups_busy": float(sum(used_us > busy_us for used_us in known)),
-    }
+    if known:
+        busy_us = BUSY_GROUP_CORES * elapsed_s * 1e6
+        fields["group_top_share"] = ratio(max(known), sum(known))
+        fields["groups_busy"] = float(sum(used_us > busy_us for used_us in known))

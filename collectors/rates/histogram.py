@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Means and percentiles of what a histogram grew by between two samples. Pure."""
+"""Means and percentiles of what a histogram grew by between two samples.
+
+What is found goes into the fields that are being made; what is unknown is left as it is there.
+"""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import accumulate
 from operator import sub
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from collectors.ebpf.layout import OCTAVE_FIRST_LOG2, OCTAVE_SLOTS, percentile_ns
+from collectors.ebpf.layout import OCTAVE_FIRST_LOG2, OCTAVE_SLOTS, percentiles_ns
 from collectors.rates.arithmetic import Fields
 
 
@@ -19,35 +21,46 @@ def grown(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | N
     return None if slots and min(slots) < 0 else slots
 
 
+def running(old: Sequence[int] | None, new: Sequence[int] | None) -> list[int] | None:
+    """The same as running sums: growth of each slot and all before it."""
+    slots = grown(old, new)
+    return None if slots is None else list(accumulate(slots))
+
+
 def mean_us(time_ns: int | None, events: int | None) -> float | None:
     """Mean time an event in us; None of nothing."""
     # `ratio` without its call: this is asked two dozen times a tick
     return None if time_ns is None or not events else time_ns / events / 1e3
 
 
+class Names(NamedTuple):
+    """Fields of a histogram: its mean's, and the percentiles' with the share below each, rising."""
+
+    mean: str
+    shares: tuple[float, ...]
+    percentiles: tuple[str, ...]
+
+
+def names(name: str, *percents: int) -> Names:
+    """Of the histogram `name`."""
+    return Names(
+        f"{name}_mean_us", tuple(percent / 100 for percent in percents), tuple(f"{name}_p{one}_us" for one in percents)
+    )
+
+
 def spread(
-    name: str, time_ns: int | None, slots: list[int] | None, starts: Sequence[int], percents: tuple[int, ...]
-) -> Fields:
-    """Mean and percentiles of a histogram that grew by `slots`, its sum by `time_ns`; `starts` are as in the layout.
+    fields: Fields, named: Names, time_ns: int | None, below: Sequence[int] | None, starts: Sequence[int]
+) -> None:
+    """Mean and percentiles of a histogram that grew by `below` (`running`), its sum by `time_ns`.
 
-    Nothing of one with more slots than that: it is of another layout.
+    `starts` are as in the layout; nothing of a histogram with more slots: it is of another layout.
     """
-    if slots is None or len(slots) > len(starts):
-        return {}
-    mean, others = _spread_names(name, percents)
-    if not others:
-        return {mean: mean_us(time_ns, sum(slots))}
-    below = list(accumulate(slots))
-    fields: Fields = {mean: mean_us(time_ns, below[-1] if below else 0)}
-    for share_below, percentile in others:
-        value_ns = percentile_ns(slots, starts, share_below, below)
-        fields[percentile] = None if value_ns is None else value_ns / 1e3
-    return fields
-
-
-@cache  # a dozen, the same in each tick
-def _spread_names(name: str, percents: tuple[int, ...]) -> tuple[str, tuple[tuple[float, str], ...]]:
-    return f"{name}_mean_us", tuple((percent / 100, f"{name}_p{percent}_us") for percent in percents)
+    if not below or not below[-1] or len(below) > len(starts):
+        return
+    if time_ns is not None:
+        fields[named.mean] = time_ns / below[-1] / 1e3
+    for field, value_ns in zip(named.percentiles, percentiles_ns(below, starts, named.shares), strict=True):
+        fields[field] = value_ns / 1e3
 
 
 Bins: TypeAlias = tuple[tuple[tuple[int, str], ...], str]
@@ -60,19 +73,14 @@ def bins(name: str, ends: Mapping[str, int]) -> Bins:
     return known, f"{name}_longer_share"
 
 
-def shares(slots: Sequence[int] | None, wide: Bins) -> Fields:
-    """Parts of all events in wide bins of an OCTAVE histogram that grew by `slots`."""
-    if slots is None or len(slots) != OCTAVE_SLOTS:
-        return {}
+def shares(fields: Fields, wide: Bins, below: Sequence[int] | None) -> None:
+    """Parts of all events in wide bins of an OCTAVE histogram that grew by `below` (`running`)."""
+    if below is None or len(below) != OCTAVE_SLOTS or not below[-1]:
+        return
     known, longer = wide
-    below = list(accumulate(slots))
     whole, before = below[-1], 0
-    if not whole:
-        return dict.fromkeys((*(field for _, field in known), longer))
-    fields: Fields = {}
     for last, field in known:
         reached = below[last]
         fields[field] = (reached - before) / whole
         before = reached
     fields[longer] = (whole - before) / whole
-    return fields

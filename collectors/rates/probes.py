@@ -6,12 +6,13 @@ programs time one in N of them, which then counts for N. Time a second is added 
 sleep shows at once and as a whole.
 """
 
+from itertools import accumulate
 from operator import add
 
 from asa.core.sample import ProbeCounters
 from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
 from collectors.rates.arithmetic import Fields, growth, ratio, share, total
-from collectors.rates.histogram import bins, grown, mean_us, shares, spread
+from collectors.rates.histogram import bins, grown, mean_us, names, running, shares, spread
 
 _NET_TX, _NET_RX = 2, 3  # places in ProbeCounters.softirqs
 
@@ -42,92 +43,82 @@ SLEEP_ENDS_LOG2 = {
 """Bins of sleeps, likewise; finest around a frame (16.7 ms at 60 Hz)."""
 
 _BURST_BINS, _SLEEP_BINS = bins("burst", BURST_ENDS_LOG2), bins("sleep", SLEEP_ENDS_LOG2)
+_WAKEUP, _RUN_QUEUE = names("wakeup_latency", 50, 95, 99), names("run_queue_latency", 50, 95, 99)
+_BURST, _SLEEP, _BLOCK = names("burst", 50, 95), names("sleep", 50, 95), names("block_latency", 50, 99)
 
 
-def probes(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def probes(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
     """What of ProbeCounters is more than one counter's growth a second."""
-    return {
-        **_scheduling(old, new),
-        **_waits(old, new),
-        **_interrupts(old, new, elapsed_s),
-        **_devices(old, new, elapsed_s),
-        **_network(old, new),
-    }
+    _scheduling(fields, old, new)
+    _waits(fields, old, new)
+    _interrupts(fields, old, new, elapsed_s)
+    _devices(fields, old, new, elapsed_s)
+    _network(fields, old, new)
 
 
-def _scheduling(old: ProbeCounters, new: ProbeCounters) -> Fields:
+def _scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
     switches = growth(old.switches, new.switches)
-    woken = grown(old.wakeup_latency_hist, new.wakeup_latency_hist)
-    requeued = grown(old.requeue_latency_hist, new.requeue_latency_hist)
+    fields["involuntary_switch_share"] = share(growth(old.involuntary_switches, new.involuntary_switches), switches)
+    fields["run_queue_length_mean"] = ratio(growth(old.run_queue_length_sum, new.run_queue_length_sum), switches)
     woken_ns = growth(old.wakeup_latency_ns, new.wakeup_latency_ns)
     requeued_ns = growth(old.requeue_latency_ns, new.requeue_latency_ns)
-    queued = None if woken is None or requeued is None else list(map(add, woken, requeued))
-    queued_ns = total(woken_ns, requeued_ns)
-    return {
-        "involuntary_switch_share": share(growth(old.involuntary_switches, new.involuntary_switches), switches),
-        "run_queue_length_mean": ratio(growth(old.run_queue_length_sum, new.run_queue_length_sum), switches),
-        **spread("wakeup_latency", woken_ns, woken, LATENCY_STARTS_NS, (50, 95, 99)),
-        **spread("requeue_latency", requeued_ns, requeued, LATENCY_STARTS_NS, ()),
-        **spread("run_queue_latency", queued_ns, queued, LATENCY_STARTS_NS, (50, 95, 99)),
-    }
+    woken = grown(old.wakeup_latency_hist, new.wakeup_latency_hist)
+    requeued = grown(old.requeue_latency_hist, new.requeue_latency_hist)
+    if woken is not None:
+        spread(fields, _WAKEUP, woken_ns, list(accumulate(woken)), LATENCY_STARTS_NS)
+    if requeued is not None and len(requeued) <= len(LATENCY_STARTS_NS):
+        fields["requeue_latency_mean_us"] = mean_us(requeued_ns, sum(requeued))
+    if woken is not None and requeued is not None:
+        queued = list(accumulate(map(add, woken, requeued)))
+        spread(fields, _RUN_QUEUE, total(woken_ns, requeued_ns), queued, LATENCY_STARTS_NS)
 
 
-def _waits(old: ProbeCounters, new: ProbeCounters) -> Fields:
-    bursts = grown(old.burst_hist, new.burst_hist)
-    sleeps = grown(old.sleep_hist, new.sleep_hist)
-    sleep_ns = growth(old.sleep_ns, new.sleep_ns)
-    blocked = growth(old.blocked, new.blocked)
-    futex_waits = growth(old.futex_waits, new.futex_waits)
+def _waits(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
+    bursts = running(old.burst_hist, new.burst_hist)
+    spread(fields, _BURST, growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS)
+    shares(fields, _BURST_BINS, bursts)
+    sleeps = running(old.sleep_hist, new.sleep_hist)
+    spread(fields, _SLEEP, growth(old.sleep_ns, new.sleep_ns), sleeps, OCTAVE_STARTS_NS)
+    shares(fields, _SLEEP_BINS, sleeps)
+    blocked, futex_waits = growth(old.blocked, new.blocked), growth(old.futex_waits, new.futex_waits)
     contentions = growth(old.lock_contentions, new.lock_contentions)
-    return {
-        **spread("burst", growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS, (50, 95)),
-        **shares(bursts, _BURST_BINS),
-        **spread("sleep", sleep_ns, sleeps, OCTAVE_STARTS_NS, (50, 95)),
-        **shares(sleeps, _SLEEP_BINS),
-        "blocked_mean_us": mean_us(growth(old.blocked_ns, new.blocked_ns), blocked),
-        "futex_wait_mean_us": mean_us(growth(old.futex_wait_ns, new.futex_wait_ns), futex_waits),
-        "lock_wait_mean_us": mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions),
-    }
+    fields["blocked_mean_us"] = mean_us(growth(old.blocked_ns, new.blocked_ns), blocked)
+    fields["futex_wait_mean_us"] = mean_us(growth(old.futex_wait_ns, new.futex_wait_ns), futex_waits)
+    fields["lock_wait_mean_us"] = mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions)
 
 
-def _interrupts(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def _interrupts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
     interrupts = growth(old.interrupts, new.interrupts)
     network_interrupts = growth(old.network_interrupts, new.network_interrupts)
     network_ns = growth(old.network_interrupt_ns, new.network_interrupt_ns)
+    fields["hardirq_mean_us"] = mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts)
+    fields["network_interrupt_mean_us"] = mean_us(network_ns, network_interrupts)
     kinds = grown(old.softirqs, new.softirqs)
     times_ns = grown(old.softirq_ns, new.softirq_ns)
-    softirqs = None if kinds is None else sum(kinds)
-    fields: Fields = {
-        "hardirq_mean_us": mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts),
-        "network_interrupt_mean_us": mean_us(network_ns, network_interrupts),
-        "softirqs_per_s": None if softirqs is None else softirqs / elapsed_s,
-        "softirq_mean_us": mean_us(None if times_ns is None else sum(times_ns), softirqs),
-    }
+    if kinds is not None:
+        softirqs = sum(kinds)
+        fields["softirqs_per_s"] = softirqs / elapsed_s
+        fields["softirq_mean_us"] = mean_us(None if times_ns is None else sum(times_ns), softirqs)
     if kinds is not None and times_ns is not None and len(kinds) == len(times_ns) > _NET_RX:
         fields["softirq_net_tx_mean_us"] = mean_us(times_ns[_NET_TX], kinds[_NET_TX])
         fields["softirq_net_rx_mean_us"] = mean_us(times_ns[_NET_RX], kinds[_NET_RX])
-    return fields
 
 
-def _devices(old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> Fields:
+def _devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
     latency_ns = growth(old.block_latency_ns, new.block_latency_ns)
-    slots = grown(old.block_latency_hist, new.block_latency_hist)
-    return {
+    if latency_ns is not None:
         # Little's law. Issued less completed would be off for ever by what was under way when the programs were loaded
-        "block_in_flight": None if latency_ns is None else latency_ns / (elapsed_s * 1e9),
-        **spread("block_latency", latency_ns, slots, LATENCY_STARTS_NS, (50, 99)),
-    }
+        fields["block_in_flight"] = latency_ns / (elapsed_s * 1e9)
+    spread(fields, _BLOCK, latency_ns, running(old.block_latency_hist, new.block_latency_hist), LATENCY_STARTS_NS)
 
 
-def _network(old: ProbeCounters, new: ProbeCounters) -> Fields:
+def _network(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
     tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
+    fields["tcp_resent_share"] = share(growth(old.retransmits, new.retransmits), tcp)
+    fields["tcp_packet_share"] = share(tcp, total(tcp, udp))
     transmits = growth(old.transmits_measured, new.transmits_measured)
+    fields["transmit_latency_mean_us"] = mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits)
     receives = growth(old.receives_measured, new.receives_measured)
+    fields["receive_latency_mean_us"] = mean_us(growth(old.receive_latency_ns, new.receive_latency_ns), receives)
     deliveries = growth(old.deliveries_measured, new.deliveries_measured)
-    return {
-        "tcp_resent_share": share(growth(old.retransmits, new.retransmits), tcp),
-        "tcp_packet_share": share(tcp, total(tcp, udp)),
-        "transmit_latency_mean_us": mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits),
-        "receive_latency_mean_us": mean_us(growth(old.receive_latency_ns, new.receive_latency_ns), receives),
-        "delivery_latency_mean_us": mean_us(growth(old.delivery_latency_ns, new.delivery_latency_ns), deliveries),
-    }
+    fields["delivery_latency_mean_us"] = mean_us(growth(old.delivery_latency_ns, new.delivery_latency_ns), deliveries)

@@ -6,7 +6,6 @@ start if that was after the older sample; one found late, whose use until then i
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ TICK_NS = 1_000_000_000 // USER_HZ
 _CPU_SKEW = 1.5  # each process's counters are read some time after the clock; beyond this it is no skew but wrong
 
 _MIB = 1 << 20
-_TOPS = ("process_top1", "process_top2", "process_top3")
-_DESCRIBED = 2  # of them
+_TOPS = ("process_top1_cpu_share", "process_top2_cpu_share", "process_top3_cpu_share")
 # greatest values of all kinds but the last one, and the field of each
 _THREADS = (
     (1, 4, 16),
@@ -77,30 +75,31 @@ def used(previous: RawSample, current: RawSample, elapsed_s: float) -> list[Use]
     return sorted(uses, key=attrgetter("ticks"), reverse=True)
 
 
-def busiest(uses: list[Use], elapsed_s: float, cores: int, busy_share: float | None, now_ticks: int | None) -> Fields:
+def busiest(
+    fields: Fields, uses: list[Use], elapsed_s: float, cores: int, busy_share: float | None, now_ticks: int | None
+) -> None:
     """All of them, of `used` processes on a machine of so many online cores; `busy_share` is the part of all cores'
     time in which the machine was at work, `now_ticks` is when (`boot_ticks`)."""
     core_ticks = elapsed_s * USER_HZ
     capacity_ticks = cores * core_ticks
-    fields: Fields = {
-        "processes_busy": _count(uses, BUSY_PROCESS_CORES * core_ticks),
-        "processes_hot": _count(uses, HOT_PROCESS_CORES * core_ticks),
-    }
+    fields["processes_busy"] = _count(uses, BUSY_PROCESS_CORES * core_ticks)
+    fields["processes_hot"] = _count(uses, HOT_PROCESS_CORES * core_ticks)
     for place, name in enumerate(_TOPS):
         ticks = uses[place].ticks if place < len(uses) else 0
-        fields[f"{name}_cpu_share"] = min(1.0, ticks / capacity_ticks)
-    for name, use in zip(_TOPS[:_DESCRIBED], uses, strict=False):
-        if use.ticks >= round(SEEN_CORES * core_ticks):
-            fields |= kind(name, use)
+        fields[name] = min(1.0, ticks / capacity_ticks)
+    seen_ticks = round(SEEN_CORES * core_ticks)
+    for kinds, use in zip(_DESCRIBED, uses, strict=False):
+        if use.ticks >= seen_ticks:
+            kind(fields, kinds, use)
+    whole = sum([use.ticks for use in uses])
     if busy_share is not None:
-        rest = busy_share - sum(use.ticks for use in uses) / capacity_ticks
+        rest = busy_share - whole / capacity_ticks
         fields["process_rest_cpu_share"] = min(1.0, max(0.0, rest))
     if uses:
-        fields |= _spread(uses, _THREADS, lambda use: use.now.threads)
-        fields |= _spread(uses, _RESIDENT, lambda use: use.now.resident_bytes)
+        _spread(fields, _THREADS, whole, [(use.ticks, use.now.threads) for use in uses])
+        _spread(fields, _RESIDENT, whole, [(use.ticks, use.now.resident_bytes) for use in uses])
         if now_ticks is not None:
-            fields |= _spread(uses, _AGE, lambda use: now_ticks - use.now.started_ticks)
-    return fields
+            _spread(fields, _AGE, whole, [(use.ticks, now_ticks - use.now.started_ticks) for use in uses])
 
 
 def boot_ticks(sample: RawSample) -> int | None:
@@ -136,21 +135,30 @@ def _count(uses: list[Use], least_ticks: float) -> float:
     return float(sum(use.ticks >= least for use in uses))
 
 
-def kind(name: str, use: Use) -> Fields:
-    """What a process that did something is, and how it works."""
-    return {
-        f"{name}_threads": float(use.now.threads),
-        f"{name}_resident_bytes": float(use.now.resident_bytes),
-        f"{name}_system_share": use.system_ticks / use.ticks,
-        f"{name}_faults_per_cpu_s": use.faults * USER_HZ / use.ticks,
-    }
+def kinds_of(name: str) -> tuple[str, str, str, str]:
+    """The fields that `kind` tells of the process that is called so."""
+    return f"{name}_threads", f"{name}_resident_bytes", f"{name}_system_share", f"{name}_faults_per_cpu_s"
 
 
-def _spread(uses: list[Use], kinds: tuple[tuple[int, ...], tuple[str, ...]], value: Callable[[Use], int]) -> Fields:
-    # how the CPU time is spread over kinds of processes
+def kind(fields: Fields, kinds: tuple[str, str, str, str], use: Use) -> None:
+    """What a process that did something is, and how it works; `kinds` as `kinds_of` gives them."""
+    threads, resident_bytes, system_share, faults_per_cpu_s = kinds
+    fields[threads] = float(use.now.threads)
+    fields[resident_bytes] = float(use.now.resident_bytes)
+    fields[system_share] = use.system_ticks / use.ticks
+    fields[faults_per_cpu_s] = use.faults * USER_HZ / use.ticks
+
+
+_DESCRIBED = tuple(kinds_of(name) for name in ("process_top1", "process_top2"))
+
+
+def _spread(
+    fields: Fields, kinds: tuple[tuple[int, ...], tuple[str, ...]], whole: int, uses: list[tuple[int, int]]
+) -> None:
+    # how the CPU time is spread over kinds of processes: ticks and what tells the kind, of each
     ends, names = kinds
-    ticks = [0] * len(names)
-    for use in uses:
-        ticks[bisect_left(ends, value(use))] += use.ticks
-    whole = sum(ticks)
-    return {name: part / whole for name, part in zip(names, ticks, strict=True)}
+    spread = [0] * len(names)
+    for ticks, value in uses:
+        spread[bisect_left(ends, value)] += ticks
+    for name, ticks in zip(names, spread, strict=True):
+        fields[name] = ticks / whole

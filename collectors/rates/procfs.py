@@ -23,52 +23,6 @@ AT_WORK = ("cpu_user_share", "cpu_nice_share", "cpu_system_share", "cpu_irq_shar
 _PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a share is no skew but wrong
 
 
-def cpu(old: CpuCounters, new: CpuCounters, elapsed_s: float) -> Fields:
-    """Where the time went, on the machine and by core; soft interrupts. A core that came or went hides the former."""
-    fields: Fields = {}
-    kinds = min(len(old.softirqs), len(new.softirqs))
-    for place, name in _SOFTIRQS.items():
-        if place < kinds:
-            fields[name] = rate(old.softirqs[place], new.softirqs[place], elapsed_s)
-    before, now = dict(old.cores), dict(new.cores)
-    if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
-        fields |= _times(old.total, new.total)
-        fields |= _cores(before, now)
-    return fields
-
-
-def _ticks(old: CpuTicks, new: CpuTicks) -> list[int | None]:
-    return [growth(before, now) for before, now in zip(old, new, strict=True)]
-
-
-def _times(old: CpuTicks, new: CpuTicks) -> Fields:
-    # proc_stat(5): idle and iowait may go back by a tick. The mode is then unknown, and the rest shares what did pass.
-    ticks = _ticks(old, new)
-    passed = sum(grown or 0 for grown in ticks)
-    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-    return {f"cpu_{name}_share": share(grown, passed) for name, grown in zip(names, ticks, strict=True)}
-
-
-def _cores(old: dict[int, CpuTicks], new: dict[int, CpuTicks]) -> Fields:
-    busy = []
-    for number, now in new.items():
-        ticks = list(map(sub, now, old[number]))
-        if min(ticks) < 0:  # as in `_times`: the rest shares what did pass
-            ticks = [max(0, grown) for grown in ticks]
-        passed = sum(ticks)
-        if passed:
-            busy.append(1.0 - (ticks[3] + ticks[4]) / passed)
-    if not busy:
-        return {}
-    mean = sum(busy) / len(busy)
-    return {
-        "hot_core_share": sum(part > HOT_SHARE for part in busy) / len(busy),
-        "core_busy_max": max(busy),
-        "core_busy_min": min(busy),
-        "core_busy_spread": (sum((part - mean) ** 2 for part in busy) / len(busy)) ** 0.5,
-    }
-
-
 # place in CpuCounters.softirqs -> field; HI and IRQ_POLL hardly ever happen on a laptop
 _SOFTIRQS = {
     1: "softirq_timer_per_s",
@@ -80,49 +34,99 @@ _SOFTIRQS = {
     8: "softirq_hrtimer_per_s",
     9: "softirq_rcu_per_s",
 }
+_TIMES = (
+    "cpu_user_share",
+    "cpu_nice_share",
+    "cpu_system_share",
+    "cpu_idle_share",
+    "cpu_iowait_share",
+    "cpu_irq_share",
+    "cpu_softirq_share",
+    "cpu_steal_share",
+)
 
 
-def memory_levels(state: MemoryState) -> Fields:
+def cpu(fields: Fields, old: CpuCounters, new: CpuCounters, elapsed_s: float) -> None:
+    """Where the time went, on the machine and by core; soft interrupts. A core that came or went hides the former."""
+    kinds = min(len(old.softirqs), len(new.softirqs))
+    for place, name in _SOFTIRQS.items():
+        if place < kinds:
+            fields[name] = rate(old.softirqs[place], new.softirqs[place], elapsed_s)
+    before, now = dict(old.cores), dict(new.cores)
+    if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
+        _times(fields, old.total, new.total)
+        _cores(fields, before, now)
+
+
+def _times(fields: Fields, old: CpuTicks, new: CpuTicks) -> None:
+    # proc_stat(5): idle and iowait may go back by a tick. The mode is then unknown, and the rest shares what did pass.
+    ticks = list(map(sub, new, old))
+    passed = sum(grown for grown in ticks if grown > 0)
+    if passed:
+        for name, grown in zip(_TIMES, ticks, strict=True):
+            if grown >= 0:
+                fields[name] = grown / passed
+
+
+def _cores(fields: Fields, old: dict[int, CpuTicks], new: dict[int, CpuTicks]) -> None:
+    busy = []
+    for number, now in new.items():
+        ticks = list(map(sub, now, old[number]))
+        if min(ticks) < 0:  # as in `_times`: the rest shares what did pass
+            ticks = [max(0, grown) for grown in ticks]
+        passed = sum(ticks)
+        if passed:
+            busy.append(1.0 - (ticks[3] + ticks[4]) / passed)
+    if not busy:
+        return
+    mean = sum(busy) / len(busy)
+    fields["hot_core_share"] = sum(part > HOT_SHARE for part in busy) / len(busy)
+    fields["core_busy_max"] = max(busy)
+    fields["core_busy_min"] = min(busy)
+    fields["core_busy_spread"] = (sum((part - mean) ** 2 for part in busy) / len(busy)) ** 0.5
+
+
+def memory_levels(fields: Fields, state: MemoryState) -> None:
     """Shares of all memory."""
     swap_used = growth(state.swap_free_bytes, state.swap_total_bytes)
-    return {
-        "memory_available_share": share(state.available_bytes, state.total_bytes),
-        "memory_cached_share": share(state.cached_bytes, state.total_bytes),
-        "swap_used_share": share(swap_used, state.swap_total_bytes),
-    }
+    fields["memory_available_share"] = share(state.available_bytes, state.total_bytes)
+    fields["memory_cached_share"] = share(state.cached_bytes, state.total_bytes)
+    fields["swap_used_share"] = share(swap_used, state.swap_total_bytes)
 
 
-def memory(old: MemoryState, new: MemoryState, elapsed_s: float) -> Fields:
+_AVAILABLE = ("memory_available_grown_bytes_per_s", "memory_available_shrunk_bytes_per_s")
+_CACHED = ("memory_cached_grown_bytes_per_s", "memory_cached_shrunk_bytes_per_s")
+_DIRTY = ("memory_dirty_grown_bytes_per_s", "memory_dirty_shrunk_bytes_per_s")
+
+
+def memory(fields: Fields, old: MemoryState, new: MemoryState, elapsed_s: float) -> None:
     """How fast parts of the memory grow and shrink; one of the two is 0."""
-    fields: Fields = {}
-    for name, before, now in (
-        ("available", old.available_bytes, new.available_bytes),
-        ("cached", old.cached_bytes, new.cached_bytes),
-        ("dirty", old.dirty_bytes, new.dirty_bytes),
+    for grown, shrunk, before, now in (
+        (*_AVAILABLE, old.available_bytes, new.available_bytes),
+        (*_CACHED, old.cached_bytes, new.cached_bytes),
+        (*_DIRTY, old.dirty_bytes, new.dirty_bytes),
     ):
-        by = None if before is None or now is None else (now - before) / elapsed_s
-        fields[f"memory_{name}_grown_bytes_per_s"] = None if by is None else max(by, 0.0)
-        fields[f"memory_{name}_shrunk_bytes_per_s"] = None if by is None else max(-by, 0.0)
-    return fields
+        if before is not None and now is not None:
+            by = (now - before) / elapsed_s
+            fields[grown] = max(by, 0.0)
+            fields[shrunk] = max(-by, 0.0)
 
 
-def disk(old: DiskCounters, new: DiskCounters, elapsed_s: float) -> Fields:
+def disk(fields: Fields, old: DiskCounters, new: DiskCounters, elapsed_s: float) -> None:
     """Operations, bytes, latencies and queue of all physical disks."""
     reads, writes = growth(old.reads, new.reads), growth(old.writes, new.writes)
     read_sectors = growth(old.read_sectors, new.read_sectors)
     write_sectors = growth(old.write_sectors, new.write_sectors)
     sectors, operations = total(read_sectors, write_sectors), total(reads, writes)
     busy = rate(old.busy_ms, new.busy_ms, elapsed_s * 1e3)
-    return {
-        "disk_read_latency_ms": ratio(growth(old.read_ms, new.read_ms), reads),
-        "disk_write_latency_ms": ratio(growth(old.write_ms, new.write_ms), writes),
-        "disk_io_size_bytes": ratio(None if sectors is None else sectors * SECTOR_BYTES, operations),
-        # a sum over disks, each of which may be busy all the time: it says 1.0 from one disk's worth of work on
-        "disk_busy_share": None if busy is None else min(1.0, busy),
-    }
+    fields["disk_read_latency_ms"] = ratio(growth(old.read_ms, new.read_ms), reads)
+    fields["disk_write_latency_ms"] = ratio(growth(old.write_ms, new.write_ms), writes)
+    fields["disk_io_size_bytes"] = ratio(None if sectors is None else sectors * SECTOR_BYTES, operations)
+    # a sum over disks, each of which may be busy all the time: it says 1.0 from one disk's worth of work on
+    fields["disk_busy_share"] = None if busy is None else min(1.0, busy)
 
 
-def network(old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> Fields:
+def network(fields: Fields, old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> None:
     """Bytes and packets of all interfaces; what TCP and UDP did."""
     segments_in = growth(old.tcp_in_segments, new.tcp_in_segments)
     segments_out = growth(old.tcp_out_segments, new.tcp_out_segments)
@@ -134,11 +138,10 @@ def network(old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> Fie
     opened = total(
         growth(old.tcp_active_opens, new.tcp_active_opens), growth(old.tcp_passive_opens, new.tcp_passive_opens)
     )
-    return {
-        "tcp_retransmit_share": share(retransmitted, total(segments_out, retransmitted)),  # OutSegs counts what is new
-        "tcp_share": share(tcp, total(tcp, udp)),
-        "connections_opened_per_s": None if opened is None else opened / elapsed_s,
-    }
+    # OutSegs counts what is new
+    fields["tcp_retransmit_share"] = share(retransmitted, total(segments_out, retransmitted))
+    fields["tcp_share"] = share(tcp, total(tcp, udp))
+    fields["connections_opened_per_s"] = None if opened is None else opened / elapsed_s
 
 
 def _stalled(old_us: int | None, new_us: int | None, elapsed_s: float) -> float | None:
@@ -146,13 +149,11 @@ def _stalled(old_us: int | None, new_us: int | None, elapsed_s: float) -> float 
     return None if part is None or part > _PRESSURE_SKEW else min(1.0, part)
 
 
-def pressure(old: PressureCounters, new: PressureCounters, elapsed_s: float) -> Fields:
+def pressure(fields: Fields, old: PressureCounters, new: PressureCounters, elapsed_s: float) -> None:
     """Parts of the time in which tasks were stalled."""
-    return {
-        "pressure_cpu_some_share": _stalled(old.cpu_some_us, new.cpu_some_us, elapsed_s),
-        "pressure_io_some_share": _stalled(old.io_some_us, new.io_some_us, elapsed_s),
-        "pressure_io_full_share": _stalled(old.io_full_us, new.io_full_us, elapsed_s),
-        "pressure_memory_some_share": _stalled(old.memory_some_us, new.memory_some_us, elapsed_s),
-        "pressure_memory_full_share": _stalled(old.memory_full_us, new.memory_full_us, elapsed_s),
-        "pressure_irq_full_share": _stalled(old.irq_full_us, new.irq_full_us, elapsed_s),
-    }
+    fields["pressure_cpu_some_share"] = _stalled(old.cpu_some_us, new.cpu_some_us, elapsed_s)
+    fields["pressure_io_some_share"] = _stalled(old.io_some_us, new.io_some_us, elapsed_s)
+    fields["pressure_io_full_share"] = _stalled(old.io_full_us, new.io_full_us, elapsed_s)
+    fields["pressure_memory_some_share"] = _stalled(old.memory_some_us, new.memory_some_us, elapsed_s)
+    fields["pressure_memory_full_share"] = _stalled(old.memory_full_us, new.memory_full_us, elapsed_s)
+    fields["pressure_irq_full_share"] = _stalled(old.irq_full_us, new.irq_full_us, elapsed_s)

@@ -4,10 +4,12 @@
 from asa.core.sample import TimerCounters
 from collectors.ebpf.layout import LATENCY_STARTS_NS
 from collectors.rates.arithmetic import Fields, growth
-from collectors.rates.histogram import grown, spread
+from collectors.rates.histogram import names, running, spread
+
+_LATE = names("timer_late", 99)
 
 
-def timer(old: TimerCounters, new: TimerCounters) -> Fields:
+def timer(fields: Fields, old: TimerCounters, new: TimerCounters) -> None:
     """Everything of TimerCounters."""
-    slots = grown(old.late_hist, new.late_hist)
-    return spread("timer_late", growth(old.late_ns, new.late_ns), slots, LATENCY_STARTS_NS, (99,))
+    below = running(old.late_hist, new.late_hist)
+    spread(fields, _LATE, growth(old.late_ns, new.late_ns), below, LATENCY_STARTS_NS)

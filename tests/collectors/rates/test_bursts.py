@@ -20,7 +20,9 @@ SPREAD = {name for name in OURS if name.startswith("turns_to_")} | {"turns_longe
 
 
 def bursts(old, new, elapsed_s):
-    return rates_of.bursts(turned(old, new), elapsed_s)
+    fields = {}
+    rates_of.bursts(fields, turned(old, new), elapsed_s)
+    return fields
 
 
 def test_the_three_that_used_the_most():

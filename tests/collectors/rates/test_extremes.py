@@ -23,7 +23,9 @@ def use(pid, ticks, system=0, faults=0, threads=1, resident=MIB):
 
 
 def told(*some, uses=(), elapsed_s=1.0, cores=2):
-    return extremes(turned(of(), of(*some)), list(uses), elapsed_s, cores)
+    fields = {}
+    extremes(fields, turned(of(), of(*some)), list(uses), elapsed_s, cores)
+    return fields
 
 
 def test_a_render_beside_a_player():
