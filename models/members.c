@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The members of one head, evaluated on one frame: what models/runtime_numpy.py does.
+// The members of all heads, evaluated on one frame: what models/runtime_numpy.py does.
 //
 // It is general: trees, vectors and all sizes are arguments, checked by models/artefact.py when the model is loaded.
-// It allocates nothing, keeps nothing but the kernel for the next head, and calls nothing but exp, log and tanh.
+// It allocates nothing, keeps nothing but the kernel that all heads share, and calls nothing but exp, log and tanh.
 // Built by `python -m models.runtime_compiled`.
 
 #include <math.h>
@@ -41,7 +41,6 @@ struct head {
 	double *kernel; // room for `vectors_count`, shared by all heads
 	double gamma;
 	int32_t trees, classes, features, seen, vectors_count;
-	int32_t leads; // fills `kernel`; the others find there what the leading head left for the same frame
 	uint32_t leaf;
 };
 
@@ -143,7 +142,23 @@ static void scores(const struct head *h, double *out)
 	}
 }
 
-static void fill_kernel(const struct head *h, const float *filled)
+// of the nearest vector
+IN_ANY_ORDER
+static double near(const struct head *h, double square)
+{
+	double nearest = 0.0;
+
+	for (int32_t s = 0; s < h->vectors_count; s++) {
+		double distance = h->squares[s] + square - 2.0 * h->kernel[s];
+		double value = exp(-h->gamma * (distance > 0.0 ? distance : 0.0));
+
+		h->kernel[s] = value;
+		nearest = value > nearest ? value : nearest;
+	}
+	return nearest;
+}
+
+static double fill_kernel(const struct head *h, const float *filled)
 {
 	double square = 0.0;
 
@@ -154,19 +169,13 @@ static void fill_kernel(const struct head *h, const float *filled)
 		square += (double)h->z[f] * h->z[f];
 	}
 	products(h->vectors, h->vectors_count, h->z, h->seen, h->kernel);
-	for (int32_t s = 0; s < h->vectors_count; s++) {
-		double distance = h->squares[s] + square - 2.0 * h->kernel[s];
-
-		h->kernel[s] = exp(-h->gamma * (distance > 0.0 ? distance : 0.0));
-	}
+	return near(h, square);
 }
 
-static double machine_of(const struct head *h, double *shares)
+static void machine_of(const struct head *h, double *shares)
 {
-	double kinship = 0.0, total = 0.0;
+	double total = 0.0;
 
-	for (int32_t s = 0; s < h->vectors_count; s++)
-		kinship = h->kernel[s] > kinship ? h->kernel[s] : kinship;
 	scores(h, shares);
 	for (int32_t k = 0; k < h->classes; k++) {
 		shares[k] = 0.5 - 0.5 * tanh(0.5 * (h->sigmoid[2 * k] * shares[k] + h->sigmoid[2 * k + 1]));
@@ -175,15 +184,20 @@ static double machine_of(const struct head *h, double *shares)
 	}
 	for (int32_t k = 0; k < h->classes; k++)
 		shares[k] /= total;
-	return kinship;
 }
 
-// `inputs` by slot, `members` rows of `classes`: boosted trees, forest, machine
-void asa_members(const struct head *h, const float *inputs, double *members, struct score *score)
+// `inputs` by slot; `members`: boosted trees, forest and machine, a row of all heads' `classes` each
+void asa_members(const struct head *heads, int32_t count, const float *inputs, double *members, struct score *score)
 {
-	trees_of(h, inputs, members, members + h->classes);
-	score->energy = softmax(members, h->classes);
-	if (h->leads)
-		fill_kernel(h, inputs + 2 * h->features);
-	score->kinship = machine_of(h, members + 2 * h->classes);
+	int32_t classes = 0;
+
+	for (int32_t i = 0; i < count; i++)
+		classes += heads[i].classes;
+	score->energy = INFINITY;
+	score->kinship = fill_kernel(heads, inputs + 2 * heads->features);
+	for (const struct head *h = heads; h < heads + count; members += h->classes, h++) {
+		trees_of(h, inputs, members, members + classes);
+		score->energy = fmin(score->energy, softmax(members, h->classes));
+		machine_of(h, members + 2 * classes);
+	}
 }

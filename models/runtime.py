@@ -5,6 +5,7 @@ Reads a checked `Artefact`, makes a `Judgement`. The members are evaluated by th
 by NumPy where not; both say the same. It does no training and imports no training library.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +14,7 @@ import numpy as np
 from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from models import artefact, features, runtime_compiled
-from models.artefact import Array, Artefact, Score
+from models.artefact import Array, Artefact, Part, Score
 from models.runtime_numpy import NumpyMembers
 
 
@@ -22,8 +23,8 @@ class Engine(Protocol):
 
     name: str
 
-    def members(self) -> list[Array]:
-        """Distributions by boosted trees, forest and machine of each head, float64 (3, K)."""
+    def members(self) -> Array:
+        """Distributions by boosted trees, forest and machine, float64 (3, K), the heads' classes side by side."""
         ...
 
     def energy(self) -> float:
@@ -48,22 +49,20 @@ class Ensemble:
         self.hint_weight = model.header.hint_weight or 0.0
         """How much the desktop's hints count against it (`asa.decide.evidence`)."""
         self._open_world = model.header.open_world
-        self._fill = model.fill
         self._features = len(model.fill)
         self._pick = features.pick(model.header.features)
         self._width = len(features.NAMES)  # of a frame
         # by slot; the last one is the leaves'
         self._inputs = np.zeros(3 * self._features + 1, dtype=np.float32)
         self._thrice = self._inputs[:-1].reshape(3, self._features)
-        self._low, self._high, self._filled = self._thrice
+        self._unknown = np.stack([np.full(self._features, end, np.float32) for end in (-np.inf, np.inf)] + [model.fill])
         function = None if library is None else runtime_compiled.load(library)
         self.engine: Engine
         if function is None:
             self.engine = NumpyMembers(model, self._inputs)
         else:
             self.engine = runtime_compiled.CompiledMembers(function, model, self._inputs)
-        self._weights = [np.array(part.weights) for part in self.parts]
-        self._hardness = [1.0 / part.temperature for part in self.parts]
+        self._blend = _Blend(self.parts, self.places)
 
     @classmethod
     def load(cls, path: Path) -> "Ensemble":
@@ -85,15 +84,13 @@ class Ensemble:
 
     def _joined(self, frame: FeatureFrame) -> Array:
         # of all combinations, those that are classes
-        joint, *others = self.factors(frame)
-        for shares in others:
-            joint = np.multiply.outer(joint, shares).ravel()
-        return joint[self.places]
+        self._fill_in(frame)
+        return self._blend.joined(self.engine.members())
 
     def factors(self, frame: FeatureFrame) -> list[Array]:
         """Distributions of the heads, (K,) each, in the order of `parts`. Raises ModelError as `predict`."""
-        members = self.members(frame)
-        return [_blend(*one) for one in zip(members, self._weights, self._hardness, strict=True)]
+        self._fill_in(frame)
+        return self._blend.split(self._blend.factors(self.engine.members()))
 
     def members(self, frame: FeatureFrame) -> list[Array]:
         """Distributions of the single members of each head, float64 (3, K) in the order of `artefact.MEMBERS`.
@@ -101,7 +98,7 @@ class Ensemble:
         Overwritten by the next call. Raises ModelError as `predict`.
         """
         self._fill_in(frame)
-        return self.engine.members()
+        return self._blend.split(self.engine.members())
 
     def scores(self, frame: FeatureFrame) -> dict[Score, float]:
         """All measures of how familiar a frame is, to choose one and its threshold by. Raises ModelError."""
@@ -123,23 +120,41 @@ class Ensemble:
         values = np.asarray(frame.values, dtype=np.float32)
         if self._pick is not None:
             values = values[self._pick]
-        missing = np.isnan(values)
         self._thrice[:] = values
-        np.copyto(self._low, -np.inf, where=missing)
-        np.copyto(self._high, np.inf, where=missing)
-        np.copyto(self._filled, self._fill, where=missing)
+        np.copyto(self._thrice, self._unknown, where=np.isnan(values))
+
+
+class _Blend:
+    """From what the members say to whole labels; the heads' classes lie side by side, so that all are one step."""
+
+    def __init__(self, parts: Sequence[Part], places: Array) -> None:
+        sizes = [len(part.classes) for part in parts]
+        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._head = np.repeat(np.arange(len(parts)), sizes)  # of each of their classes
+        self._weights = np.array([part.weights for part in parts]).T[:, self._head]  # (members, K)
+        self._hardness = np.array([1.0 / part.temperature for part in parts])[self._head]
+        self._least = np.where(self._hardness == 1.0, 0.0, 1e-12)
+        self._factors = np.array(np.unravel_index(places, sizes)) + self._starts[:, None]  # (heads, labels)
+
+    def factors(self, members: Array) -> Array:
+        """Distributions of the heads, (K,)."""
+        blended: Array = np.add.reduce(members * self._weights)
+        np.maximum(blended, self._least, out=blended)
+        np.power(blended, self._hardness, out=blended)
+        blended /= np.add.reduceat(blended, self._starts)[self._head]
+        return blended
+
+    def joined(self, members: Array) -> Array:
+        """Each label's share: the product of its factors'."""
+        shares: Array = np.multiply.reduce(self.factors(members)[self._factors])
+        return shares
+
+    def split(self, found: Array) -> list[Array]:
+        """By head, along the last axis."""
+        return np.split(found, self._starts[1:], axis=-1)
 
 
 def _normalised(shares: Array) -> tuple[float, ...]:
-    total = np.add.reduce(shares)
+    total = np.add.reduce(shares)  # the function that `sum` calls, as everywhere on this way: half the time
     values: list[float] = (shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))).tolist()
     return tuple(values)
-
-
-def _blend(members: Array, weights: Array, hardness: float) -> Array:
-    blended: Array = weights @ members
-    if hardness != 1.0:
-        np.maximum(blended, 1e-12, out=blended)
-        blended **= hardness
-    blended /= np.add.reduce(blended)  # the function that `sum` calls, as everywhere on this way: half the time
-    return blended

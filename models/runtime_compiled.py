@@ -56,7 +56,7 @@ class _CHead(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("gamma", ctypes.c_double),
-        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "seen", "vectors_count", "leads")),
+        *((name, ctypes.c_int32) for name in ("trees", "classes", "features", "seen", "vectors_count")),
         ("leaf", ctypes.c_uint32),
     )
 
@@ -87,7 +87,7 @@ def load(library: Path = LIBRARY) -> Any:
             return None
     except (OSError, AttributeError, ValueError):  # not built; of another machine; not this library
         return None
-    function.argtypes = (ctypes.c_void_p,) * 4
+    function.argtypes = (ctypes.c_void_p, ctypes.c_int32, *(ctypes.c_void_p,) * 3)
     function.restype = None
     return function
 
@@ -109,30 +109,28 @@ class CompiledMembers:
         self._inputs = inputs
         shared = _shared(model.heads[0])
         self._heads = [shared | _arrays(head) for head in model.heads]  # kept: the structures hold addresses only
-        self._structures = [
-            _structure(arrays, head, leads=head is model.heads[0])
-            for arrays, head in zip(self._heads, model.heads, strict=True)
-        ]
-        self._members = [np.zeros((len(MEMBERS), len(head.trees.base))) for head in model.heads]
-        self._scores = np.zeros((len(model.heads), 2))
-        self._calls = [
-            (ctypes.addressof(structure), inputs.ctypes.data, members.ctypes.data, score.ctypes.data)
-            for structure, members, score in zip(self._structures, self._members, self._scores, strict=True)
-        ]
+        structures = [_structure(arrays, head) for arrays, head in zip(self._heads, model.heads, strict=True)]
+        self._structures = (_CHead * len(structures))(*structures)
+        self._members = np.zeros((len(MEMBERS), sum(len(head.trees.base) for head in model.heads)))
+        self._scores = np.zeros(2)
+        outputs = (inputs.ctypes.data, self._members.ctypes.data, self._scores.ctypes.data)
+        self._arguments = (ctypes.addressof(self._structures), len(structures), *outputs)
 
-    def members(self) -> list[Array]:
-        """Distributions by boosted trees, forest and machine of each head, float64 (3, K), overwritten each time."""
-        for addresses in self._calls:
-            self._function(*addresses)
+    def members(self) -> Array:
+        """Distributions by boosted trees, forest and machine, float64 (3, K), the heads' classes side by side.
+
+        Overwritten by the next call.
+        """
+        self._function(*self._arguments)
         return self._members
 
     def energy(self) -> float:
         """Least of the heads, for the last frame."""
-        return float(self._scores[:, 0].min())
+        return float(self._scores[0])
 
     def kinship(self) -> float:
         """For the last frame."""
-        return float(self._scores[0, 1])
+        return float(self._scores[1])
 
 
 def _shared(head: Head) -> dict[str, Array]:
@@ -175,7 +173,7 @@ def _contiguous(found: Mapping[str, Array]) -> dict[str, Array]:
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
-def _structure(arrays: Mapping[str, Array], head: Head, *, leads: bool) -> _CHead:
+def _structure(arrays: Mapping[str, Array], head: Head) -> _CHead:
     return _CHead(
         **{name: array.ctypes.data for name, array in arrays.items()},
         gamma=float(head.machine.gamma[0]),
@@ -184,7 +182,6 @@ def _structure(arrays: Mapping[str, Array], head: Head, *, leads: bool) -> _CHea
         features=len(head.machine.mean),
         seen=len(arrays["columns"]),
         vectors_count=len(head.machine.vectors),
-        leads=leads,
         leaf=3 * len(head.machine.mean),
     )
 

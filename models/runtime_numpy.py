@@ -160,10 +160,10 @@ class NumpyMembers:
             self._heads.append(_Head(head, self._walk.place[tree : tree + len(head.trees.root)], node))
             tree, node = tree + len(head.trees.root), node + len(head.trees.slot)
 
-    def members(self) -> list[Array]:
-        """Distributions by boosted trees, forest and machine of each head, float64 (3, K)."""
+    def members(self) -> Array:
+        """Distributions by boosted trees, forest and machine, float64 (3, K), the heads' classes side by side."""
         ends, near = self._walk.ends(self._inputs), self._kernel.near(self._filled)
-        return [head.members(ends, near) for head in self._heads]
+        return np.concatenate([head.members(ends, near) for head in self._heads], axis=1)
 
     def energy(self) -> float:
         """Least of the heads, for the last frame."""

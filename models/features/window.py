@@ -6,10 +6,10 @@ there is; a value that was unknown at some ticks those of the others. What is ol
 gap begins anew; who knows that there was one (the machine slept) passes an empty window. Pure.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asa.core.decision import FeatureFrame
 from collectors.rates import Rates
@@ -23,7 +23,6 @@ _TICK_S = 1.0
 _SHORT_S, _LONG_NS = SHORT_S - _TICK_S / 2, int((LONG_S - _TICK_S / 2) * 1e9)
 
 _LEAST_EXTENT_S2 = 1e-6
-_sum = np.add.reduce  # over the ticks; what `sum` calls, in half the time
 
 _STATISTICS = {
     "mean3s": "mean over 3 s of",
@@ -55,11 +54,14 @@ def _nothing(width: int) -> Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
-    """The newest tick, and the followed values of the ticks in the window, the newest last. Nobody writes to them."""
+    """The newest tick, and the followed values of the ticks in the window, the newest last. Nobody writes to them.
+
+    Each tick's row has two halves: 1 where a value was known and 0 elsewhere; the values, 0 where unknown.
+    """
 
     times_ns: tuple[int, ...] = ()  # CLOCK_MONOTONIC
     newest: Numbers = field(default_factory=lambda: _nothing(len(VALUES)))  # (VALUES,)
-    followed: Numbers = field(default_factory=lambda: _nothing(0).reshape(0, len(_FOLLOWED)))  # (times, FOLLOWED)
+    followed: Numbers = field(default_factory=lambda: _nothing(0).reshape(0, 2 * len(FOLLOWED)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Window):
@@ -73,13 +75,16 @@ class Window:
 def push(window: Window, monotonic_ns: int, rates: Rates, cpus: int) -> Window:
     """Take one tick in; `cpus` is the number of online cores, at least 1. Time that stood still begins anew."""
     newest = values(rates, cpus)
-    row = newest[_FOLLOWED].reshape(1, -1)
-    times_ns = window.times_ns
+    times_ns, kept = window.times_ns, window.followed
     if times_ns and times_ns[-1] >= monotonic_ns:
-        times_ns = ()
-    old = sum(time_ns < monotonic_ns - _LONG_NS for time_ns in times_ns)
-    kept = window.followed[old : len(times_ns)]
-    followed = np.concatenate((kept, row)) if len(kept) else row
+        times_ns, kept = (), kept[:0]
+    old = bisect_left(times_ns, monotonic_ns - _LONG_NS)
+    followed = np.zeros((len(times_ns) - old + 1, 2 * len(FOLLOWED)))
+    followed[:-1] = kept[old:]
+    row, seen = followed[-1], newest[_FOLLOWED]
+    known = np.isfinite(seen)
+    row[: len(FOLLOWED)] = known
+    np.copyto(row[len(FOLLOWED) :], seen, where=known)
     newest.setflags(write=False)
     followed.setflags(write=False)
     return Window(times_ns=(*times_ns[old:], monotonic_ns), newest=newest, followed=followed)
@@ -87,25 +92,33 @@ def push(window: Window, monotonic_ns: int, rates: Rates, cpus: int) -> Window:
 
 def vector(window: Window) -> Numbers:
     """What the model sees, float64 (COLUMNS,), NaN where unknown."""
-    seen = window.followed
-    if not len(seen):
+    if not window.times_ns:
         return _nothing(len(COLUMNS))
-    last_ns = window.times_ns[-1]
-    times_s = [(time_ns - last_ns) / 1e9 for time_ns in window.times_ns]
-    at_s = np.array(times_s)
-    known = np.isfinite(seen)
-    filled = np.where(known, seen, 0.0)
-    short = len(times_s) - sum(time_s > -_SHORT_S for time_s in times_s)
-    count = _or_unknown(_sum(known, dtype=np.intp))
-    mean = _sum(filled) / count
-    short_mean = _sum(filled[short:]) / _or_unknown(_sum(known[short:], dtype=np.intp))
-    apart = np.where(known, filled - mean, 0.0)
-    deviation = np.sqrt(_sum(apart * apart) / count)
+    last_ns, width = window.times_ns[-1], len(FOLLOWED)
+    known, filled = window.followed[:, :width], window.followed[:, width:]
+    at_s = [(time_ns - last_ns) / 1e9 for time_ns in window.times_ns]
+    # what sums weigh the ticks by: those of the last 3 s, all, their times, and these squared
+    weights = np.array(([time_s > -_SHORT_S for time_s in at_s], [1.0] * len(at_s), at_s, [s * s for s in at_s]))
+    sums = weights @ window.followed  # (4, 2 * FOLLOWED)
+    count, times, squares = sums[:2, :width], sums[2, :width], sums[3, :width]
+    count[count == 0.0] = np.nan  # nothing has no mean
+    seen = np.empty(len(COLUMNS))
+    seen[: len(VALUES)] = window.newest
+    means, slope, deviation = seen[_MEANS].reshape(2, width), seen[_SLOPE], seen[_DEVIATION]
+    np.divide(sums[:2, width:], count, out=means)
+    apart = (filled - means[1]) * known
+    np.sqrt(np.add.reduce(apart * apart) / count[1], out=deviation)
     # least squares by column: the times at which it was known, about their mean
-    times, squares = np.array((at_s, at_s * at_s)) @ known
-    extent = squares - times * times / count
+    extent = squares - times * times / count[1]
     extent[extent < _LEAST_EXTENT_S2] = np.inf  # a single tick has no slope
-    return np.concatenate((window.newest, short_mean, mean, at_s @ apart / extent, deviation))
+    np.divide(weights[2] @ apart, extent, out=slope)
+    return seen
+
+
+_MEANS, _SLOPE, _DEVIATION = (
+    slice(len(VALUES) + first * len(FOLLOWED), len(VALUES) + last * len(FOLLOWED))
+    for first, last in ((0, 2), (2, 3), (3, 4))
+)
 
 
 def frame(window: Window) -> FeatureFrame:
@@ -113,8 +126,3 @@ def frame(window: Window) -> FeatureFrame:
     numbers = vector(window)
     numbers.setflags(write=False)
     return FeatureFrame(schema=SCHEMA, values=numbers)
-
-
-def _or_unknown(count: NDArray[np.int_]) -> Numbers:
-    # a mean of nothing is NaN without a warning
-    return np.where(count, count, np.nan)
