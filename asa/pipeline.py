@@ -35,11 +35,15 @@ from asa.decide.books import Books
 from asa.decide.hints import Hints
 from asa.decide.learning import Lessons
 from asa.decide.policy_state import Now, Seen
+from asa.decide.signals import FIELDS as SIGNAL_FIELDS
 from asa.decide.signals import Signals, of_rates
 from asa.decide.table import MappingTable
 from collectors import rates
 from collectors.rates import Rates
 from models import features
+
+PLAN = rates.Plan({*features.FIELDS, *SIGNAL_FIELDS, "pressure_memory_some_share"})
+"""What a step looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ def step(
     believed = (running or EEVDF) if setup.shadow and current is not None else current
     for order in orders:
         books = policy.obey(books, order, believed)
-    derived = None if previous.sample is None else rates.derive(previous.sample, sample)
+    derived = None if previous.sample is None else rates.derive(previous.sample, sample, PLAN)
     if derived is None:
         books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)

@@ -2,6 +2,7 @@
 """What the agent shows the model, tick by tick, is what training shows it."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from asa.act.portfolio import Portfolio
 from asa.config import PolicySettings, Voting
 from asa.core.decision import Judgement, Permit, Probabilities, Workload
 from asa.decide import table
+from asa.decide.signals import of_rates
 from asa.journal import Journal
-from asa.pipeline import Setup, State, step
+from asa.pipeline import PLAN, Setup, State, step
+from collectors.rates import derive
+from models.features.tick import values
 from models.train import dataset
 from models.train.dataset import Recording
 
@@ -91,3 +95,11 @@ def test_after_a_gap_nothing_is_left_of_before(samples):
     assert len(frames[7:]) == len(fresh) > 0
     pairs = ((one.values, other.values) for one, other in zip(frames[7:], fresh, strict=True))
     assert all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
+
+
+def test_what_a_step_looks_at_is_planned(samples):
+    for previous, sample in pairwise(samples):
+        everything, planned = derive(previous, sample), derive(previous, sample, PLAN)
+        assert of_rates(planned, 2) == of_rates(everything, 2)
+        assert planned.pressure_memory_some_share == everything.pressure_memory_some_share
+        assert np.array_equal(values(planned, 2), values(everything, 2), equal_nan=True)

@@ -83,6 +83,19 @@ class Signals:
     switches: float | None = None  # context switches a second and online CPU
 
 
+FIELDS = (
+    "run_queue_latency_p99_us",
+    "wakeup_latency_p99_us",
+    "pressure_cpu_some_share",
+    "timer_late_p99_us",
+    "cpu_idle_share",
+    "cpu_iowait_share",
+    "run_queue_length",
+    "context_switches_per_s",
+)
+"""Of Rates: those that `of_rates` looks at."""
+
+
 def of_rates(rates: Rates, cpus: int | None) -> Signals:
     """What of a tick's rates the guard looks at. `cpus` were online; None: unknown."""
     switches = rates.context_switches_per_s

@@ -15,6 +15,7 @@ import numpy as np
 from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
 from asa.core.sample import RawSample
+from asa.pipeline import PLAN
 from collectors import rates
 from models import features
 
@@ -63,7 +64,7 @@ def _round(samples: Sequence[RawSample], judge: Judge) -> list[tuple[int, ...]]:
         if sample.cpu is None:
             continue
         start_ns = time.perf_counter_ns()
-        derived = rates.derive(previous, sample)
+        derived = rates.derive(previous, sample, PLAN)
         derived_ns = time.perf_counter_ns()
         if derived is None:
             window = features.Window()

@@ -190,16 +190,17 @@ def percentile_ns(counts: Sequence[int], starts: Sequence[int], share: float) ->
 
 def percentiles_ns(below: Sequence[int], starts: Sequence[int], shares: Iterable[float]) -> list[float]:
     """As `percentile_ns`, of a histogram with at least one entry and the running sums `below`; `shares` rise."""
-    whole, slot, found = below[-1], 0, []
+    whole, last, slot, found = below[-1], len(below) - 1, 0, []
     for share in shares:
         target = share * whole
-        slot = bisect_left(below, target, slot) if target > 0 else bisect_right(below, 0)
-        slot = min(slot, len(below) - 1)
+        # not beyond the last one, where the product is rounded up
+        slot = bisect_left(below, target, slot, last) if target > 0 else bisect_right(below, 0, 0, last)
+        start = starts[slot]
         if slot + 1 == len(starts):
-            found.append(float(starts[slot]))
+            found.append(float(start))
             continue
         before = below[slot - 1] if slot else 0
-        found.append(starts[slot] + (starts[slot + 1] - starts[slot]) * (target - before) / (below[slot] - before))
+        found.append(start + (starts[slot + 1] - start) * (target - before) / (below[slot] - before))
     return found
 
 

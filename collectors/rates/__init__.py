@@ -13,9 +13,19 @@ from collectors.rates import bursts, declared, desktop, extremes, probes, proces
 from collectors.rates.arithmetic import Fields, level
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
+from collectors.rates.plan import EVERYTHING, Plan
 from collectors.rates.procfs import HOT_SHARE
 
-__all__ = ["BUSY_GROUP_CORES", "HOT_SHARE", "LONGEST_GAP_S", "LONGEST_SUSPEND_S", "Rates", "derive"]
+__all__ = [
+    "BUSY_GROUP_CORES",
+    "EVERYTHING",
+    "HOT_SHARE",
+    "LONGEST_GAP_S",
+    "LONGEST_SUSPEND_S",
+    "Plan",
+    "Rates",
+    "derive",
+]
 
 LONGEST_GAP_S = 10.0
 """Two samples further apart give no rates: the machine was suspended, or the agent was stopped."""
@@ -24,8 +34,8 @@ LONGEST_SUSPEND_S = 0.5
 """A suspend of more than this between two samples: half a tick of it is no longer what the machine did."""
 
 
-def derive(previous: RawSample, current: RawSample) -> Rates | None:
-    """Rates between two samples of one machine.
+def derive(previous: RawSample, current: RawSample, plan: Plan = EVERYTHING) -> Rates | None:
+    """Rates between two samples of one machine, those of the plan at least.
 
     None when time stood still or went back (another boot), when the gap is longer than LONGEST_GAP_S, and when the
     machine was suspended in between.
@@ -34,8 +44,12 @@ def derive(previous: RawSample, current: RawSample) -> Rates | None:
     if not 0.0 < elapsed_s <= LONGEST_GAP_S or _was_suspended(previous.suspended_ns, current.suspended_ns):
         return None
     fields = _UNKNOWN.copy()
-    declared.levels(fields, current)
-    declared.rates(fields, previous, current, elapsed_s)
+    declared.levels(fields, plan.declared, current)
+    declared.rates(fields, plan.declared, previous, current, elapsed_s)
+    for part, run, _ in plan.steps:
+        old, new = part(previous), part(current)
+        if old is not None and new is not None:
+            run(fields, old, new, elapsed_s)
     _add_levels(fields, current)
     _add_machine(fields, previous, current, elapsed_s)
     _add_users(fields, previous, current, elapsed_s)

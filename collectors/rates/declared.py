@@ -5,7 +5,7 @@
 for each part of a sample, that a tick goes through without a call for each field.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -37,10 +37,10 @@ def _table(part: str, fields: dict[str, str]) -> _Table:
     return _Table(attrgetter(part), tuple(fields), read)
 
 
-def _tables(wanted: Callable[[Metric], bool]) -> tuple[_Table, ...]:
+def _tables(metrics: Iterable[Metric]) -> tuple[_Table, ...]:
     found: dict[str, dict[str, str]] = {}
-    for metric in METRICS:
-        if metric.of is not None and wanted(metric):
+    for metric in metrics:
+        if metric.of is not None:
             found.setdefault(metric.part, {})[metric.field] = metric.of.field
     return tuple(_table(part, fields) for part, fields in found.items())
 
@@ -50,20 +50,36 @@ _SCALES = {
     for metric in METRICS
     if isinstance(metric.of, Counter) and (metric.of.times, metric.of.per) != (1, 1.0)
 }
-_RATES = _tables(lambda metric: isinstance(metric.of, Counter) and metric.field not in _SCALES)
-_SCALED = _tables(lambda metric: metric.field in _SCALES)
-_LEVELS = _tables(lambda metric: isinstance(metric.of, State))
 
 
-def rates(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
+class Tables(NamedTuple):
+    """Of the fields that are wanted: growth a second, the same in other units, levels."""
+
+    rates: tuple[_Table, ...]
+    scaled: tuple[_Table, ...]
+    levels: tuple[_Table, ...]
+
+
+def tables(names: Collection[str]) -> Tables:
+    """Those of the named fields that are declared."""
+    wanted = [metric for metric in METRICS if metric.field in names]
+    counters = [metric for metric in wanted if isinstance(metric.of, Counter)]
+    return Tables(
+        rates=_tables(metric for metric in counters if metric.field not in _SCALES),
+        scaled=_tables(metric for metric in counters if metric.field in _SCALES),
+        levels=_tables(metric for metric in wanted if isinstance(metric.of, State)),
+    )
+
+
+def rates(fields: Fields, planned: Tables, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     """All declared rates, but where a counter went back or is not known in one of the samples."""
-    for part, names, read in _RATES:
+    for part, names, read in planned.rates:
         old, new = part(previous), part(current)
         if old is not None and new is not None:
             for name, before, now in zip(names, read(old), read(new), strict=True):
                 if before is not None and now is not None and now >= before:
                     fields[name] = (now - before) / elapsed_s
-    for part, names, read in _SCALED:
+    for part, names, read in planned.scaled:
         old, new = part(previous), part(current)
         if old is not None and new is not None:
             for name, before, now in zip(names, read(old), read(new), strict=True):
@@ -71,9 +87,9 @@ def rates(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: fl
                 fields[name] = rate(before, now, elapsed_s * per, times)
 
 
-def levels(fields: Fields, sample: RawSample) -> None:
+def levels(fields: Fields, planned: Tables, sample: RawSample) -> None:
     """All declared levels."""
-    for part, names, read in _LEVELS:
+    for part, names, read in planned.levels:
         state = part(sample)
         if state is not None:
             for name, value in zip(names, read(state), strict=True):

@@ -48,12 +48,14 @@ _BURST, _SLEEP, _BLOCK = names("burst", 50, 95), names("sleep", 50, 95), names("
 
 
 def probes(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
-    """What of ProbeCounters is more than one counter's growth a second."""
+    """What of ProbeCounters is more than one counter's growth a second, but for what `collectors.rates.plan` lists."""
     _scheduling(fields, old, new)
     _waits(fields, old, new)
-    _interrupts(fields, old, new, elapsed_s)
-    _devices(fields, old, new, elapsed_s)
-    _network(fields, old, new)
+    kinds = grown(old.softirqs, new.softirqs)
+    if kinds is not None:
+        fields["softirqs_per_s"] = sum(kinds) / elapsed_s
+    tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
+    fields["tcp_packet_share"] = share(tcp, total(tcp, udp))
 
 
 def _scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
@@ -87,24 +89,28 @@ def _waits(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
     fields["lock_wait_mean_us"] = mean_us(growth(old.lock_wait_ns, new.lock_wait_ns), contentions)
 
 
-def _interrupts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
-    interrupts = growth(old.interrupts, new.interrupts)
-    network_interrupts = growth(old.network_interrupts, new.network_interrupts)
+def interrupts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long hardware interrupts take."""
+    every = growth(old.interrupts, new.interrupts)
+    fields["hardirq_mean_us"] = mean_us(growth(old.interrupt_ns, new.interrupt_ns), every)
+    network = growth(old.network_interrupts, new.network_interrupts)
     network_ns = growth(old.network_interrupt_ns, new.network_interrupt_ns)
-    fields["hardirq_mean_us"] = mean_us(growth(old.interrupt_ns, new.interrupt_ns), interrupts)
-    fields["network_interrupt_mean_us"] = mean_us(network_ns, network_interrupts)
-    kinds = grown(old.softirqs, new.softirqs)
-    times_ns = grown(old.softirq_ns, new.softirq_ns)
-    if kinds is not None:
-        softirqs = sum(kinds)
-        fields["softirqs_per_s"] = softirqs / elapsed_s
-        fields["softirq_mean_us"] = mean_us(None if times_ns is None else sum(times_ns), softirqs)
-    if kinds is not None and times_ns is not None and len(kinds) == len(times_ns) > _NET_RX:
+    fields["network_interrupt_mean_us"] = mean_us(network_ns, network)
+
+
+def softirqs(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long soft interrupts take."""
+    kinds, times_ns = grown(old.softirqs, new.softirqs), grown(old.softirq_ns, new.softirq_ns)
+    if kinds is None or times_ns is None:
+        return
+    fields["softirq_mean_us"] = mean_us(sum(times_ns), sum(kinds))
+    if len(kinds) == len(times_ns) > _NET_RX:
         fields["softirq_net_tx_mean_us"] = mean_us(times_ns[_NET_TX], kinds[_NET_TX])
         fields["softirq_net_rx_mean_us"] = mean_us(times_ns[_NET_RX], kinds[_NET_RX])
 
 
-def _devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
+def devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
+    """How long requests of block devices take, and how many are under way."""
     latency_ns = growth(old.block_latency_ns, new.block_latency_ns)
     if latency_ns is not None:
         # Little's law. Issued less completed would be off for ever by what was under way when the programs were loaded
@@ -112,10 +118,10 @@ def _devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: 
     spread(fields, _BLOCK, latency_ns, running(old.block_latency_hist, new.block_latency_hist), LATENCY_STARTS_NS)
 
 
-def _network(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
-    tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
+def packets(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long packets are on their way, and how many had to go again."""
+    tcp = growth(old.tcp_packets, new.tcp_packets)
     fields["tcp_resent_share"] = share(growth(old.retransmits, new.retransmits), tcp)
-    fields["tcp_packet_share"] = share(tcp, total(tcp, udp))
     transmits = growth(old.transmits_measured, new.transmits_measured)
     fields["transmit_latency_mean_us"] = mean_us(growth(old.transmit_latency_ns, new.transmit_latency_ns), transmits)
     receives = growth(old.receives_measured, new.receives_measured)

@@ -82,24 +82,31 @@ def busiest(
     time in which the machine was at work, `now_ticks` is when (`boot_ticks`)."""
     core_ticks = elapsed_s * USER_HZ
     capacity_ticks = cores * core_ticks
-    fields["processes_busy"] = _count(uses, BUSY_PROCESS_CORES * core_ticks)
-    fields["processes_hot"] = _count(uses, HOT_PROCESS_CORES * core_ticks)
+    used_ticks = [use.ticks for use in uses]
+    whole = sum(used_ticks)
+    fields["processes_busy"] = _count(used_ticks, BUSY_PROCESS_CORES * core_ticks)
+    fields["processes_hot"] = _count(used_ticks, HOT_PROCESS_CORES * core_ticks)
     for place, name in enumerate(_TOPS):
-        ticks = uses[place].ticks if place < len(uses) else 0
+        ticks = used_ticks[place] if place < len(used_ticks) else 0
         fields[name] = min(1.0, ticks / capacity_ticks)
     seen_ticks = round(SEEN_CORES * core_ticks)
     for kinds, use in zip(_DESCRIBED, uses, strict=False):
         if use.ticks >= seen_ticks:
             kind(fields, kinds, use)
-    whole = sum([use.ticks for use in uses])
     if busy_share is not None:
         rest = busy_share - whole / capacity_ticks
         fields["process_rest_cpu_share"] = min(1.0, max(0.0, rest))
     if uses:
-        _spread(fields, _THREADS, whole, [(use.ticks, use.now.threads) for use in uses])
-        _spread(fields, _RESIDENT, whole, [(use.ticks, use.now.resident_bytes) for use in uses])
+        threads, resident, ages = ([0] * len(names) for _, names in (_THREADS, _RESIDENT, _AGE))
+        for ticks, _, _, now in uses:
+            threads[bisect_left(_THREADS[0], now.threads)] += ticks
+            resident[bisect_left(_RESIDENT[0], now.resident_bytes)] += ticks
+            if now_ticks is not None:
+                ages[bisect_left(_AGE[0], now_ticks - now.started_ticks)] += ticks
+        _spread(fields, _THREADS[1], threads, whole)
+        _spread(fields, _RESIDENT[1], resident, whole)
         if now_ticks is not None:
-            _spread(fields, _AGE, whole, [(use.ticks, now_ticks - use.now.started_ticks) for use in uses])
+            _spread(fields, _AGE[1], ages, whole)
 
 
 def boot_ticks(sample: RawSample) -> int | None:
@@ -116,6 +123,9 @@ def _uses(
     for now in new.processes:
         pid, started_ticks, user, system, minor, major, _, _ = now
         was = before.get(pid)
+        if was == now:  # most of them
+            known = True
+            continue
         if was is not None and was[1] == started_ticks:
             _, _, was_user, was_system, was_minor, was_major, _, _ = was
             user, system, minor, major = user - was_user, system - was_system, minor - was_minor, major - was_major
@@ -129,10 +139,10 @@ def _uses(
     return uses, known
 
 
-def _count(uses: list[Use], least_ticks: float) -> float:
+def _count(ticks: list[int], least_ticks: float) -> float:
     # Of at least so many whole ticks: a second is seldom one to the millisecond.
     least = round(least_ticks)
-    return float(sum(use.ticks >= least for use in uses))
+    return float(len([one for one in ticks if one >= least]))
 
 
 def kinds_of(name: str) -> tuple[str, str, str, str]:
@@ -152,13 +162,7 @@ def kind(fields: Fields, kinds: tuple[str, str, str, str], use: Use) -> None:
 _DESCRIBED = tuple(kinds_of(name) for name in ("process_top1", "process_top2"))
 
 
-def _spread(
-    fields: Fields, kinds: tuple[tuple[int, ...], tuple[str, ...]], whole: int, uses: list[tuple[int, int]]
-) -> None:
-    # how the CPU time is spread over kinds of processes: ticks and what tells the kind, of each
-    ends, names = kinds
-    spread = [0] * len(names)
-    for ticks, value in uses:
-        spread[bisect_left(ends, value)] += ticks
-    for name, ticks in zip(names, spread, strict=True):
-        fields[name] = ticks / whole
+def _spread(fields: Fields, names: tuple[str, ...], parts: list[int], whole: int) -> None:
+    # how the CPU time is spread over kinds of processes
+    for name, part in zip(names, parts, strict=True):
+        fields[name] = part / whole

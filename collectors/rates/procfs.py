@@ -24,16 +24,16 @@ _PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a
 
 
 # place in CpuCounters.softirqs -> field; HI and IRQ_POLL hardly ever happen on a laptop
-_SOFTIRQS = {
-    1: "softirq_timer_per_s",
-    2: "softirq_net_tx_per_s",
-    3: "softirq_net_rx_per_s",
-    4: "softirq_block_per_s",
-    6: "softirq_tasklet_per_s",
-    7: "softirq_sched_per_s",
-    8: "softirq_hrtimer_per_s",
-    9: "softirq_rcu_per_s",
-}
+_SOFTIRQS = (
+    (1, "softirq_timer_per_s"),
+    (2, "softirq_net_tx_per_s"),
+    (3, "softirq_net_rx_per_s"),
+    (4, "softirq_block_per_s"),
+    (6, "softirq_tasklet_per_s"),
+    (7, "softirq_sched_per_s"),
+    (8, "softirq_hrtimer_per_s"),
+    (9, "softirq_rcu_per_s"),
+)
 _TIMES = (
     "cpu_user_share",
     "cpu_nice_share",
@@ -49,9 +49,10 @@ _TIMES = (
 def cpu(fields: Fields, old: CpuCounters, new: CpuCounters, elapsed_s: float) -> None:
     """Where the time went, on the machine and by core; soft interrupts. A core that came or went hides the former."""
     kinds = min(len(old.softirqs), len(new.softirqs))
-    for place, name in _SOFTIRQS.items():
+    for place, name in _SOFTIRQS:
         if place < kinds:
-            fields[name] = rate(old.softirqs[place], new.softirqs[place], elapsed_s)
+            grown = new.softirqs[place] - old.softirqs[place]
+            fields[name] = grown / elapsed_s if grown >= 0 else None
     before, now = dict(old.cores), dict(new.cores)
     if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
         _times(fields, old.total, new.total)
@@ -113,24 +114,27 @@ def memory(fields: Fields, old: MemoryState, new: MemoryState, elapsed_s: float)
 
 
 def disk(fields: Fields, old: DiskCounters, new: DiskCounters, elapsed_s: float) -> None:
-    """Operations, bytes, latencies and queue of all physical disks."""
+    """What of all physical disks is more than one counter's growth a second, but for their latencies."""
     reads, writes = growth(old.reads, new.reads), growth(old.writes, new.writes)
     read_sectors = growth(old.read_sectors, new.read_sectors)
     write_sectors = growth(old.write_sectors, new.write_sectors)
     sectors, operations = total(read_sectors, write_sectors), total(reads, writes)
     busy = rate(old.busy_ms, new.busy_ms, elapsed_s * 1e3)
-    fields["disk_read_latency_ms"] = ratio(growth(old.read_ms, new.read_ms), reads)
-    fields["disk_write_latency_ms"] = ratio(growth(old.write_ms, new.write_ms), writes)
     fields["disk_io_size_bytes"] = ratio(None if sectors is None else sectors * SECTOR_BYTES, operations)
     # a sum over disks, each of which may be busy all the time: it says 1.0 from one disk's worth of work on
     fields["disk_busy_share"] = None if busy is None else min(1.0, busy)
 
 
+def disk_latencies(fields: Fields, old: DiskCounters, new: DiskCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long a read and a write take."""
+    fields["disk_read_latency_ms"] = ratio(growth(old.read_ms, new.read_ms), growth(old.reads, new.reads))
+    fields["disk_write_latency_ms"] = ratio(growth(old.write_ms, new.write_ms), growth(old.writes, new.writes))
+
+
 def network(fields: Fields, old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> None:
-    """Bytes and packets of all interfaces; what TCP and UDP did."""
+    """TCP and UDP beside each other, and new connections."""
     segments_in = growth(old.tcp_in_segments, new.tcp_in_segments)
     segments_out = growth(old.tcp_out_segments, new.tcp_out_segments)
-    retransmitted = growth(old.tcp_retransmitted_segments, new.tcp_retransmitted_segments)
     tcp = total(segments_in, segments_out)
     udp = total(
         growth(old.udp_in_datagrams, new.udp_in_datagrams), growth(old.udp_out_datagrams, new.udp_out_datagrams)
@@ -138,15 +142,22 @@ def network(fields: Fields, old: NetworkCounters, new: NetworkCounters, elapsed_
     opened = total(
         growth(old.tcp_active_opens, new.tcp_active_opens), growth(old.tcp_passive_opens, new.tcp_passive_opens)
     )
-    # OutSegs counts what is new
-    fields["tcp_retransmit_share"] = share(retransmitted, total(segments_out, retransmitted))
     fields["tcp_share"] = share(tcp, total(tcp, udp))
     fields["connections_opened_per_s"] = None if opened is None else opened / elapsed_s
 
 
+def retransmitted(fields: Fields, old: NetworkCounters, new: NetworkCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """Which part of what TCP sent was sent again."""
+    again = growth(old.tcp_retransmitted_segments, new.tcp_retransmitted_segments)
+    out = growth(old.tcp_out_segments, new.tcp_out_segments)  # OutSegs counts what is new
+    fields["tcp_retransmit_share"] = share(again, total(out, again))
+
+
 def _stalled(old_us: int | None, new_us: int | None, elapsed_s: float) -> float | None:
-    part = rate(old_us, new_us, elapsed_s * 1e6)
-    return None if part is None or part > _PRESSURE_SKEW else min(1.0, part)
+    if old_us is None or new_us is None or new_us < old_us:
+        return None
+    part = (new_us - old_us) / (elapsed_s * 1e6)
+    return None if part > _PRESSURE_SKEW else min(1.0, part)
 
 
 def pressure(fields: Fields, old: PressureCounters, new: PressureCounters, elapsed_s: float) -> None:

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from models.features.column import Column, Source
 from models.features.replay import Tick, is_new, take, ticks
 from models.features.table import SCHEMA
+from models.features.tick import FIELDS
 from models.features.window import COLUMNS, Window, frame, push, vector
 
 __all__ = [
+    "FIELDS",
     "NAMES",
     "SCHEMA",
     "SOURCES",

@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 from asa.core.sample import RawSample
 from collectors import rates
-from collectors.rates import Rates
+from collectors.rates import Plan, Rates
+from models.features.tick import FIELDS
 from models.features.window import Window, push
+
+_PLAN = Plan(FIELDS)
 
 
 class Tick(NamedTuple):
@@ -42,6 +45,6 @@ def ticks(samples: Iterable[RawSample]) -> Iterator[Tick]:
     """One for each sample but the first."""
     window = Window()
     for previous, sample in pairwise(samples):
-        window = take(window, rates.derive(previous, sample), sample)
+        window = take(window, rates.derive(previous, sample, _PLAN), sample)
         seen = window if is_new(window, sample) else None
         yield Tick(previous.monotonic_ns, sample.monotonic_ns, sample.wall_ns, seen)

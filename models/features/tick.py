@@ -24,9 +24,11 @@ _LARGEST = 1e30  # a quotient beyond this is not finite as float32, and none tha
 _SUMS: tuple[Sum, ...] = tuple(
     dict.fromkeys(one for value in VALUES for one in (value.of, value.per, BUSY) if isinstance(one, Sum))
 )
-_FIELDS: tuple[str, ...] = tuple(dict.fromkeys(field for one in _SUMS for field in one.fields))
-_read = itemgetter(*_FIELDS)
-_pack = Struct(f"{len(_FIELDS)}d").pack
+FIELDS: tuple[str, ...] = tuple(dict.fromkeys(field for one in _SUMS for field in one.fields))
+"""Of Rates: those that any value is made of."""
+
+_read = itemgetter(*FIELDS)
+_pack = Struct(f"{len(FIELDS)}d").pack
 _UNKNOWN = float("nan")
 
 # Places in the vector of wholes and sums: the first three are ONE, CORE and BUSY_CORE.
@@ -36,7 +38,7 @@ _PLACE: dict[Sum | Whole, int] = {
     **{whole: place for place, whole in enumerate(_WHOLES)},
     **{one: place for place, one in enumerate(_SUMS, _FIRST)},
 }
-_PICK = np.array([_FIELDS.index(field) for one in _SUMS for field in one.fields], dtype=np.intp)
+_PICK = np.array([FIELDS.index(field) for one in _SUMS for field in one.fields], dtype=np.intp)
 _WEIGHT = np.array([weight for one in _SUMS for weight in one.weights or (1.0,) * len(one.fields)])
 _START = np.cumsum([0, *(len(one.fields) for one in _SUMS[:-1])], dtype=np.intp)
 _LESS = np.array([one.less for one in _SUMS])
