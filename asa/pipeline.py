@@ -42,7 +42,7 @@ from collectors import rates
 from collectors.rates import Rates
 from models import features
 
-PLAN = rates.Plan({*features.FIELDS, *SIGNAL_FIELDS, "pressure_memory_some_share"})
+PLAN = rates.Plan({*features.FIELDS, *SIGNAL_FIELDS, *regime.FIELDS, "pressure_memory_some_share"})
 """What a step looks at."""
 
 

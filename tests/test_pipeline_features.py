@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the agent shows the model, tick by tick, is what training shows it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from asa.decide import table
 from asa.decide.signals import of_rates
 from asa.journal import Journal
 from asa.pipeline import PLAN, Setup, State, step
-from collectors.rates import derive
-from models.features.tick import values
+from collectors import rates
+from collectors.rates import Rates, derive
+from models.features.tick import FIELDS, values
 from models.train import dataset
 from models.train.dataset import Recording
 
@@ -45,7 +46,7 @@ def shown(samples):
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=lambda ops: None,
-        permit=Permit(switch=False),
+        permit=Permit(switch=False, stand_by=True),
     )
     state = State()
     for sample in samples:
@@ -97,9 +98,28 @@ def test_after_a_gap_nothing_is_left_of_before(samples):
     assert all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
 
 
-def test_what_a_step_looks_at_is_planned(samples):
+def test_a_step_looks_at_nothing_that_is_not_planned(samples, monkeypatch):
+    noted = set()
+
+    class Noting(Rates):
+        def __getattribute__(self, name):
+            noted.add(name)
+            return super().__getattribute__(name)
+
+    def noting(previous, sample, plan):
+        made = object.__new__(Noting)
+        made.__dict__.update(vars(derive(previous, sample, plan)))
+        return made
+
+    monkeypatch.setattr(rates, "derive", noting)
+    shown(samples[:20])
+    looked_at = noted & {field.name for field in fields(Rates)}
+    assert "pressure_memory_some_share" in looked_at
+    assert looked_at | set(FIELDS) <= PLAN.names
+
+
+def test_a_plan_changes_nothing_of_what_a_step_sees(samples):
     for previous, sample in pairwise(samples):
         everything, planned = derive(previous, sample), derive(previous, sample, PLAN)
         assert of_rates(planned, 2) == of_rates(everything, 2)
-        assert planned.pressure_memory_some_share == everything.pressure_memory_some_share
         assert np.array_equal(values(planned, 2), values(everything, 2), equal_nan=True)

@@ -50,6 +50,19 @@ SWITCHES_A_WAKEUP = 1.75
 """Context switches a wakeup, the median of all ticks: what stands for the wakeups where eBPF does not count them."""
 
 
+FIELDS = (
+    "cpu_user_share",
+    "cpu_nice_share",
+    "cpu_system_share",
+    "cpu_irq_share",
+    "cpu_softirq_share",
+    "cpu_iowait_share",
+    "wakeups_per_s",
+    "context_switches_per_s",
+)
+"""Of Rates: those that `of` looks at."""
+
+
 def of(rates: Rates, cpus: int, before: Regime | None = None) -> Regime | None:
     """The regime of one tick; `cpus` were online, `before` is that of the tick before.
 

@@ -50,6 +50,7 @@ class Plan:
     """The fields that are derived. Others are unknown, or come along with these."""
 
     def __init__(self, names: Collection[str]) -> None:
+        self.names = frozenset(names)
         self.declared = tables(names)
         self.steps = tuple(step for step in STEPS if not step.gives.isdisjoint(names))
 
