@@ -33,7 +33,7 @@ _SPEEDS = {  # codec -> preset -> millions of pixels of a CPU second here; they 
 _WEIGHTS = (5, 2, 2, 2)  # of the codecs, by how many people use them
 _AUDIO = {"libx264": "aac", "libx265": "aac", "libvpx-vp9": "libopus", "libsvtav1": "libopus"}
 _CLIP = "clip"
-_SOURCES = {  # name -> FFmpeg's description of it, and millions of pixels of a CPU second
+SOURCES = {  # name -> FFmpeg's description of it, and millions of pixels of a CPU second
     _CLIP: ("", 150.0),
     "pattern": ("testsrc2=size={size}:rate={rate}", 400.0),
     "grain": ("testsrc2=size={size}:rate={rate},noise=alls=12:allf=t", 300.0),
@@ -55,11 +55,11 @@ _LEAST_FRAMES = 24
 def _draw(rng: random.Random, place: Place) -> Parameters:
     codec = rng.choices(tuple(_SPEEDS), _WEIGHTS)[0]
     preset = rng.choice(tuple(_SPEEDS[codec]))
-    source = rng.choice((_CLIP, _CLIP, _CLIP, *_SOURCES))
+    source = rng.choice((_CLIP, _CLIP, _CLIP, *SOURCES))
     size = rng.choice(_SIZES)
     width, height = map(int, size.split("x"))
     threads = rng.randint(1, max(2, place.cpus))
-    speed = 1 / (1 / _SPEEDS[codec][preset] + 1 / _SOURCES[source][1])
+    speed = 1 / (1 / _SPEEDS[codec][preset] + 1 / SOURCES[source][1])
     cpu_s = rng.uniform(4.0, 8.0) * min(threads, place.cpus)
     return {
         "source": source,
@@ -122,7 +122,7 @@ APPLICATION = Application(
 def command(parameters: dict[str, Any], clip: Path, film: Path) -> list[str]:
     """FFmpeg's, for one film."""
     size, rate, threads = parameters["size"], parameters["rate"], parameters["threads"]
-    source, _ = _SOURCES[parameters["source"]]
+    source, _ = SOURCES[parameters["source"]]
     pictures = ("-f", "lavfi", "-i", source.format(size=size, rate=rate))
     if parameters["source"] == _CLIP:
         pictures = ("-stream_loop", "-1", "-i", str(clip))

@@ -114,9 +114,10 @@ def run(argv: Argv) -> None:
 
 
 def version_of(*argv: str) -> str:
-    """What a program says, the first that looks like a version."""
+    """The first in what a program says that looks like a version, if possible of three numbers."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-    found = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
+    said = done.stdout + done.stderr
+    found = re.search(r"\d+(\.\d+){2,}", said) or re.search(r"\d+\.\d+", said)
     return found[0] if found else "unknown"
 
 

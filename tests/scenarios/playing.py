@@ -41,29 +41,33 @@ def play(application, *, seed, seconds, tmp_path, hogs=0, metrics=None, least=1)
             return _collect(session, seconds, application.metrics if metrics is None else metrics, least)
 
 
-def works(application, tmp_path, *, cpu_s=0.2, degree="half"):
-    """Plays a program of a kind to its second pass, with a seed of this degree. All of it together takes CPU time."""
+def works(application, tmp_path, *, cpu_s=0.02, written_bytes=0):
+    """Plays a program of a kind through a pass, with a seed of a light degree. All of it together takes CPU time, and
+    writes as much as this."""
     try:
         check_installed(application)
     except ApplicationError as error:
         pytest.skip(f"{error}; `asa lab setup --bench` installs it")
     with nothing_left(application) as (place, folder):
-        seeds = (seed for seed in range(1000) if parameters(application, seed=seed, place=place)["degree"] == degree)
+        seeds = (seed for seed in range(1000) if parameters(application, seed=seed, place=place)["degree"] == "light")
         with _ready(application, next(seeds), place, folder) as session:
             assert session.versions, "it says what it works with"
-            before_s = _cpu_s(session.members())
-            _collect(session, 0.0, application.metrics, 2)
-            spent_s = _cpu_s(session.members()) - before_s
-    assert spent_s >= cpu_s
+            before = _spent(session.members())
+            _collect(session, 0.0, application.metrics, 1)
+            after = _spent(session.members())
+    assert after[0] - before[0] >= cpu_s
+    assert after[1] - before[1] >= written_bytes
 
 
-def _cpu_s(pids):
-    """Of these processes, and of their children that have ended."""
-    total_s = 0.0
+def _spent(pids):
+    """CPU seconds and bytes written of these processes, and of their children that have ended."""
+    cpu_s, written_bytes = 0.0, 0
     for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            total_s += sum(psutil.Process(pid).cpu_times()[:4])
-    return total_s
+        with contextlib.suppress(psutil.NoSuchProcess, OSError):
+            cpu_s += sum(psutil.Process(pid).cpu_times()[:4])
+            facts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+            written_bytes += int(facts["wchar"])
+    return cpu_s, written_bytes
 
 
 def play_twice(application, *, seed, seconds, tmp_path, hogs=4, metrics=None, least=1):
