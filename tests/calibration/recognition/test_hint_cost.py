@@ -3,8 +3,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from asa.core.decision import Workload
 from asa.core.kinds import Kind
 from asa.decide import evidence, hints
@@ -21,4 +19,4 @@ def test_hints_of_the_made_up_desktop_are_weighed(monkeypatch):
     cost = hint_cost.measure((Workload("web"), Workload("game")), turns=200)
     assert (cost.step, len(pooled)) == (hint_cost.STEP, 200)
     assert 0 < cost.median_us <= cost.p99_us
-    assert cost.mean_us == pytest.approx(cost.median_us, rel=50)
+    assert cost.mean_us > 0
