@@ -239,3 +239,7 @@ def test_a_kernel_with_all_drivers_built_in_gets_an_initramfs_too(tmp_path):
     planned = machine.plan(plain, QEMU, tmp_path / "private", tmp_path / "out", clock=Clock.WALL, **size)
     assert planned[planned.index("-initrd") + 1] == str(tmp_path / "private/initramfs")
     assert b"cache=loose" in (tmp_path / "private/initramfs").read_bytes()
+    # of what virtme-ng plans for a script's input and output the console alone is left
+    assert not [word for word in planned if word.startswith(("virtio-serial", "virtserialport"))]
+    chardevs = [planned[at + 1] for at, word in enumerate(planned) if word == "-chardev"]
+    assert chardevs == [f"file,id=console,path={tmp_path}/private/console.log"]
