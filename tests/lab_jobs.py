@@ -6,9 +6,12 @@ when it may, and "rest", when all other tests are done: then what failed is play
 At the end of that input it ends, and all that it started. It is a process of its own, and nobody's child: there are
 tests that count the children of pytest, and end those that they do not know.
 
-What fails is played again, alone in a fresh guest, twice at most: an emulated guest stands still for seconds now and
-then when the host is busy, and what such a pause broke passes then. What fails three times has failed. Cases that boot
-guests of theirs have one more try. No other test has one. `reruns` keeps what needed it.
+Emulated, files of BY_THE_PARALLEL_CLOCK are played under that: while the host does not run the guest, its time stands
+still, so that limits and waits in tests do not depend on what else the host does. The others have the host's time.
+
+What fails is played again, alone in a fresh guest, twice at most: by the host's time an emulated guest stands still for
+seconds now and then when the host is busy, and what such a pause broke passes then. What fails three times has failed.
+Cases that boot guests of theirs have one more try. No other test has one. `reruns` keeps what needed it.
 """
 
 import compileall
@@ -32,6 +35,7 @@ from scenarios import catalogue
 from scenarios.application import Tier
 from scenarios.lab import guest
 from scenarios.lab.box import installed as box_asa
+from scenarios.lab.emulator import Clock
 from scenarios.session import place_for
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,6 +61,8 @@ TOGETHER = (
     ("probes", "standins", "scale"),
     ("undo", "watch", "loader", "bench_run"),
 )
+# What waits for the kernel or for a scheduler, and takes no more of the host's time there.
+BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,12 @@ def guests(files):
         )
         for group in groups
     ]
+
+
+def clock(what, *, kvm):
+    """Of a guest that plays these files or cases."""
+    names = {Path(one.partition("::")[0]).stem.removeprefix("test_") for one in what}
+    return Clock.PARALLEL if names <= BY_THE_PARALLEL_CLOCK and not kvm else Clock.WALL
 
 
 def of_this_host(cases):
@@ -158,7 +170,7 @@ class Stage:
     def prepare(self):
         """What guests need of this host, and what would take them minutes to make."""
         cache = paths.default().cache
-        self.lab = guest.ready(cache, self.show)
+        self.lab = guest.ready(cache, self.show, measuring=True)
         compileall.compile_dir(ROOT / "tests", quiet=2)  # each process in a guest would compile it, emulated
         box_asa.stage(cache)  # what is installed in the boxes of tests/guest
         for stand_in in catalogue.applications(Tier.LAB).values():  # a guest sees the cache read-only
@@ -179,7 +191,7 @@ class Stage:
         begin_s = time.monotonic()
         try:
             play = self._in_guest if job.in_guest else self._here
-            code = play([*command, *job.what], out, take, limit_s)
+            code = play(command, job.what, out, take, limit_s)
         except LabError as error:
             take(str(error))
             code, found = None, {one: ([one], 0.0) for one in job.what}
@@ -190,15 +202,25 @@ class Stage:
         self.show(f"{job.name}: took {time.monotonic() - begin_s:.0f} s")
         return {one: Outcome(bad=bad, lines=lines[-80:], seconds=seconds) for one, (bad, seconds) in found.items()}
 
-    def _in_guest(self, command, out, take, limit_s):
-        options = () if self.lab.emulator.kvm else ONE_THREAD
-        where = {"lab": self.lab, "out": out, "memory_mb": MEMORY_MB, "qemu_options": options}
-        result = guest.run(command, on_output=take, limit_s=limit_s, env=PLAIN, **where)
+    def _in_guest(self, command, what, out, take, limit_s):
+        kvm = bool(self.lab.emulator.kvm)
+        under = clock(what, kvm=kvm)
+        result = guest.run(
+            [*command, *what],
+            lab=self.lab,
+            out=out,
+            on_output=take,
+            memory_mb=MEMORY_MB,
+            clock=under,
+            env=PLAIN,
+            limit_s=limit_s,
+            qemu_options=ONE_THREAD if under is Clock.WALL and not kvm else (),
+        )
         return result.exit_code
 
-    def _here(self, command, out, take, limit_s):
+    def _here(self, command, what, out, take, limit_s):
         with subprocess.Popen(
-            [*command, f"--basetemp={out / 'tmp'}"],
+            [*command, *what, f"--basetemp={out / 'tmp'}"],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -13,6 +13,8 @@ import beside
 import lab_jobs
 import pytest
 
+from scenarios.lab.emulator import Clock
+
 NAMES = beside.FILES
 REPORT = (
     '<testsuites><testsuite><testcase file="a.py" name="good" time="2"/><testcase file="a.py" name="bad[1]" time="3">'
@@ -97,6 +99,16 @@ def test_every_file_is_played_in_one_guest():
     assert {f"test_{name}.py" for group in lab_jobs.TOGETHER for name in group} <= set(NAMES)
     (alone,) = lab_jobs.guests(["test_new.py"])
     assert (alone.name, alone.what) == ("test_new", ("tests/guest/test_new.py",))
+
+
+def test_where_tests_wait_an_emulated_guest_does_not_depend_on_the_hosts_load():
+    waits = ("tests/guest/test_watch.py", "tests/guest/test_undo.py::test_x[a::b]")
+    assert lab_jobs.clock(waits, kvm=False) is Clock.PARALLEL
+    assert lab_jobs.clock(waits, kvm=True) is Clock.WALL
+    assert lab_jobs.clock((*waits, "tests/guest/test_desktop.py"), kvm=False) is Clock.WALL
+    assert {f"test_{name}.py" for name in lab_jobs.BY_THE_PARALLEL_CLOCK} <= set(NAMES)
+    for group in lab_jobs.TOGETHER:  # a guest has one clock
+        assert len({name in lab_jobs.BY_THE_PARALLEL_CLOCK for name in group}) == 1
 
 
 def run(folder, *words):
