@@ -30,7 +30,7 @@ from asa.journal import Journal, Told
 from asa.lateness import LateTicks
 from asa.meter import Meter
 from asa.model import Model
-from asa.pipeline import Setup, State
+from asa.pipeline import Setup, State, plan
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from collectors.running import Absence, RunDelay
@@ -313,6 +313,7 @@ def _setup(
         policy=settings.policy,
         name_of_ops=portfolio.name_of_ops,
         permit=replace(permit, stand_by=permit.stand_by and not shadow),
+        plan=plan(classifier.fields),
         hints=hints.load(config_path or places.config, classifier.hint_weight),
         guard=settings.guard,
         quarantine=settings.quarantine,

@@ -42,8 +42,14 @@ from collectors import rates
 from collectors.rates import Rates
 from models import features
 
-PLAN = rates.Plan({*features.FIELDS, *SIGNAL_FIELDS, *regime.FIELDS, "pressure_memory_some_share"})
-"""What a step looks at."""
+
+def plan(fields: Iterable[str]) -> rates.Plan:
+    """What a step looks at, besides these fields that its classifier asks for."""
+    return rates.Plan({*fields, *SIGNAL_FIELDS, *regime.FIELDS, "pressure_memory_some_share"})
+
+
+PLAN = plan(features.FIELDS)
+"""Of any classifier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,7 @@ class Setup:
     policy: PolicySettings
     name_of_ops: Callable[[str], SchedulerName | None]
     permit: Permit
+    plan: rates.Plan = PLAN  # `plan` of what the classifier asks for
     hints: Hints = field(default_factory=Hints)
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
@@ -106,7 +113,7 @@ def step(
     believed = (running or EEVDF) if setup.shadow and current is not None else current
     for order in orders:
         books = policy.obey(books, order, believed)
-    derived = None if previous.sample is None else rates.derive(previous.sample, sample, PLAN)
+    derived = None if previous.sample is None else rates.derive(previous.sample, sample, setup.plan)
     if derived is None:
         books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)

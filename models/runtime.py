@@ -15,7 +15,7 @@ from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, Part, Score
-from models.runtime_numpy import NumpyMembers
+from models.runtime_numpy import NumpyMembers, seen
 
 
 class Engine(Protocol):
@@ -48,6 +48,8 @@ class Ensemble:
         """Where each class stands among the combinations of the heads' classes, the last head's changing fastest."""
         self.hint_weight = model.header.hint_weight or 0.0
         """How much the desktop's hints count against it (`asa.decide.evidence`)."""
+        self.fields = features.fields_of(_asked(model))
+        """Of `collectors.rates.Rates`: without the others it judges the same."""
         self._open_world = model.header.open_world
         self._features = len(model.fill)
         self._pick = features.pick(model.header.features)
@@ -122,6 +124,17 @@ class Ensemble:
             values = values[self._pick]
         self._thrice[:] = values
         np.copyto(self._thrice, self._unknown, where=np.isnan(values))
+
+
+def _asked(model: Artefact) -> list[str]:
+    # the columns that a split or the kernel looks at
+    count = len(model.fill)
+    asked = np.zeros(count, dtype=bool)
+    asked[seen(model.heads[0].machine)] = True
+    for head in model.heads:
+        slot = head.trees.slot
+        asked[slot[slot < 3 * count] % count] = True
+    return [name for name, one in zip(model.header.features, asked.tolist(), strict=True) if one]
 
 
 class _Blend:

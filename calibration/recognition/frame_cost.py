@@ -33,14 +33,15 @@ class Cost:
     p99_us: float
 
 
-def measure(samples: Sequence[RawSample], judge: Judge, rounds: int = 3) -> tuple[Cost, ...]:
+def measure(samples: Sequence[RawSample], judge: Judge, rounds: int = 3, plan: rates.Plan = PLAN) -> tuple[Cost, ...]:
     """Costs in the order of STEPS. Every round but an untimed first one takes all samples through an empty window.
 
-    `judge` is a model's (`models.runtime.Ensemble.judge`). Raises ModelError when no two samples follow each other.
+    `judge` is a model's (`models.runtime.Ensemble.judge`), `plan` that of the fields it asks for. Raises ModelError
+    when no two samples follow each other.
     """
     spent: list[tuple[int, ...]] = []
     for number in range(rounds + 1):
-        found = _round(samples, judge)
+        found = _round(samples, judge, plan)
         if not found:
             raise ModelError("no two consecutive samples with CPU counters; give a recording")
         spent += found if number else []
@@ -57,14 +58,14 @@ def measure(samples: Sequence[RawSample], judge: Judge, rounds: int = 3) -> tupl
     )
 
 
-def _round(samples: Sequence[RawSample], judge: Judge) -> list[tuple[int, ...]]:
+def _round(samples: Sequence[RawSample], judge: Judge, plan: rates.Plan = PLAN) -> list[tuple[int, ...]]:
     window = features.Window()
     spent: list[tuple[int, ...]] = []
     for previous, sample in pairwise(samples):
         if sample.cpu is None:
             continue
         start_ns = time.perf_counter_ns()
-        derived = rates.derive(previous, sample, PLAN)
+        derived = rates.derive(previous, sample, plan)
         derived_ns = time.perf_counter_ns()
         if derived is None:
             window = features.Window()

@@ -26,6 +26,7 @@ import msgspec
 from asa import paths, wire
 from asa.core.decision import Workload
 from asa.core.errors import AsaError
+from asa.pipeline import plan
 from asa.report.reading import opened
 from calibration.recognition import hint_cost
 from calibration.recognition.candidates import Candidate
@@ -173,7 +174,9 @@ def _way(path: Path | None, model: Artefact) -> tuple[tuple[Cost, ...], str]:
         session = max(journal.sessions(), key=lambda one: sum(1 for _ in journal.samples(one.number)), default=None)
         samples = [] if session is None else list(islice(journal.samples(session.number), _MOST_TICKS))
     label = "" if session is None else f", a session of {session.header.label or 'the agent'}"
-    return measure_way(samples, ensemble.judge), f"{path.name}{label}, {len(samples)} samples, {ensemble.engine.name}"
+    return measure_way(
+        samples, ensemble.judge, plan=plan(ensemble.fields)
+    ), f"{path.name}{label}, {len(samples)} samples, {ensemble.engine.name}"
 
 
 def recording() -> Path | None:

@@ -9,7 +9,7 @@ processors across a change of which are online.
 import dataclasses
 
 from asa.core.sample import RawSample
-from collectors.rates import bursts, declared, desktop, extremes, probes, processes, procfs, timer
+from collectors.rates import bursts, declared, desktop, extremes, processes, procfs
 from collectors.rates.arithmetic import Fields, level
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
@@ -51,9 +51,9 @@ def derive(previous: RawSample, current: RawSample, plan: Plan = EVERYTHING) -> 
         if old is not None and new is not None:
             run(fields, old, new, elapsed_s)
     _add_levels(fields, current)
-    _add_machine(fields, previous, current, elapsed_s)
     _add_users(fields, previous, current, elapsed_s)
-    _add_processes(fields, previous, current, elapsed_s, _busy(fields))
+    if plan.processes or plan.turns:
+        _add_processes(fields, plan, previous, current, elapsed_s)
     return _made(fields)
 
 
@@ -75,21 +75,6 @@ def _was_suspended(old_ns: int | None, new_ns: int | None) -> bool:
     return old_ns is not None and new_ns is not None and abs(new_ns - old_ns) > LONGEST_SUSPEND_S * 1e9
 
 
-def _add_machine(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
-    if current.cpu is not None and previous.cpu is not None:
-        procfs.cpu(fields, previous.cpu, current.cpu, elapsed_s)
-    if current.memory is not None and previous.memory is not None:
-        procfs.memory(fields, previous.memory, current.memory, elapsed_s)
-    if current.disk is not None and previous.disk is not None:
-        procfs.disk(fields, previous.disk, current.disk, elapsed_s)
-    if current.network is not None and previous.network is not None:
-        procfs.network(fields, previous.network, current.network, elapsed_s)
-    if current.pressure is not None and previous.pressure is not None:
-        procfs.pressure(fields, previous.pressure, current.pressure, elapsed_s)
-    if current.probes is not None and previous.probes is not None:
-        probes.probes(fields, previous.probes, current.probes, elapsed_s)
-
-
 def _busy(fields: Fields) -> float | None:
     # the part of all cores' time in which they worked for us
     parts = [fields.get(name) for name in procfs.AT_WORK]
@@ -98,10 +83,6 @@ def _busy(fields: Fields) -> float | None:
 
 
 def _add_users(fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
-    if current.groups is not None and previous.groups is not None:
-        desktop.groups(fields, previous.groups, current.groups, elapsed_s)
-    if current.timer is not None and previous.timer is not None:
-        timer.timer(fields, previous.timer, current.timer)
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     if current.desktop is not None and previous.desktop is not None:
         desktop.desktop(fields, previous.desktop, current.desktop, elapsed_s, cores)
@@ -111,14 +92,12 @@ def _add_users(fields: Fields, previous: RawSample, current: RawSample, elapsed_
         desktop.used(fields, "gpu_process", previous.gpu.cpu_ns, current.gpu.cpu_ns, elapsed_s, cores)
 
 
-def _add_processes(
-    fields: Fields, previous: RawSample, current: RawSample, elapsed_s: float, busy_share: float | None
-) -> None:
+def _add_processes(fields: Fields, plan: Plan, previous: RawSample, current: RawSample, elapsed_s: float) -> None:
     cores = 0 if current.cpu is None else len(current.cpu.cores)
     uses = processes.used(previous, current, elapsed_s)
-    if uses is not None:
-        processes.busiest(fields, uses, elapsed_s, cores, busy_share, processes.boot_ticks(current))
-    if current.process_bursts is not None and previous.process_bursts is not None:
+    if uses is not None and plan.processes:
+        processes.busiest(fields, uses, elapsed_s, cores, _busy(fields), processes.boot_ticks(current))
+    if plan.turns and current.process_bursts is not None and previous.process_bursts is not None:
         turns = bursts.turned(previous.process_bursts, current.process_bursts)
         bursts.bursts(fields, turns, elapsed_s)
         extremes.extremes(fields, turns, uses, elapsed_s, cores)

@@ -47,18 +47,8 @@ _WAKEUP, _RUN_QUEUE = names("wakeup_latency", 50, 95, 99), names("run_queue_late
 _BURST, _SLEEP, _BLOCK = names("burst", 50, 95), names("sleep", 50, 95), names("block_latency", 50, 99)
 
 
-def probes(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
-    """What of ProbeCounters is more than one counter's growth a second, but for what `collectors.rates.plan` lists."""
-    _scheduling(fields, old, new)
-    _waits(fields, old, new)
-    kinds = grown(old.softirqs, new.softirqs)
-    if kinds is not None:
-        fields["softirqs_per_s"] = sum(kinds) / elapsed_s
-    tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
-    fields["tcp_packet_share"] = share(tcp, total(tcp, udp))
-
-
-def _scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
+def scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How tasks wait for a CPU, and leave it."""
     switches = growth(old.switches, new.switches)
     fields["involuntary_switch_share"] = share(growth(old.involuntary_switches, new.involuntary_switches), switches)
     fields["run_queue_length_mean"] = ratio(growth(old.run_queue_length_sum, new.run_queue_length_sum), switches)
@@ -75,13 +65,22 @@ def _scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
         spread(fields, _RUN_QUEUE, total(woken_ns, requeued_ns), queued, LATENCY_STARTS_NS)
 
 
-def _waits(fields: Fields, old: ProbeCounters, new: ProbeCounters) -> None:
-    bursts = running(old.burst_hist, new.burst_hist)
-    spread(fields, _BURST, growth(old.burst_ns, new.burst_ns), bursts, OCTAVE_STARTS_NS)
-    shares(fields, _BURST_BINS, bursts)
-    sleeps = running(old.sleep_hist, new.sleep_hist)
-    spread(fields, _SLEEP, growth(old.sleep_ns, new.sleep_ns), sleeps, OCTAVE_STARTS_NS)
-    shares(fields, _SLEEP_BINS, sleeps)
+def bursts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long turns on the CPU are."""
+    below = running(old.burst_hist, new.burst_hist)
+    spread(fields, _BURST, growth(old.burst_ns, new.burst_ns), below, OCTAVE_STARTS_NS)
+    shares(fields, _BURST_BINS, below)
+
+
+def sleeps(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long sleeps are."""
+    below = running(old.sleep_hist, new.sleep_hist)
+    spread(fields, _SLEEP, growth(old.sleep_ns, new.sleep_ns), below, OCTAVE_STARTS_NS)
+    shares(fields, _SLEEP_BINS, below)
+
+
+def waits(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long waits for devices, futexes and locks of the kernel are."""
     blocked, futex_waits = growth(old.blocked, new.blocked), growth(old.futex_waits, new.futex_waits)
     contentions = growth(old.lock_contentions, new.lock_contentions)
     fields["blocked_mean_us"] = mean_us(growth(old.blocked_ns, new.blocked_ns), blocked)
@@ -98,15 +97,18 @@ def interrupts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s
     fields["network_interrupt_mean_us"] = mean_us(network_ns, network)
 
 
-def softirqs(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
-    """How long soft interrupts take."""
+def softirqs(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
+    """How many soft interrupts there are, and how long they take."""
     kinds, times_ns = grown(old.softirqs, new.softirqs), grown(old.softirq_ns, new.softirq_ns)
-    if kinds is None or times_ns is None:
+    if kinds is None:
         return
-    fields["softirq_mean_us"] = mean_us(sum(times_ns), sum(kinds))
-    if len(kinds) == len(times_ns) > _NET_RX:
-        fields["softirq_net_tx_mean_us"] = mean_us(times_ns[_NET_TX], kinds[_NET_TX])
-        fields["softirq_net_rx_mean_us"] = mean_us(times_ns[_NET_RX], kinds[_NET_RX])
+    every = sum(kinds)
+    fields["softirqs_per_s"] = every / elapsed_s
+    if times_ns is not None:
+        fields["softirq_mean_us"] = mean_us(sum(times_ns), every)
+        if len(kinds) == len(times_ns) > _NET_RX:
+            fields["softirq_net_tx_mean_us"] = mean_us(times_ns[_NET_TX], kinds[_NET_TX])
+            fields["softirq_net_rx_mean_us"] = mean_us(times_ns[_NET_RX], kinds[_NET_RX])
 
 
 def devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:
@@ -116,6 +118,12 @@ def devices(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: f
         # Little's law. Issued less completed would be off for ever by what was under way when the programs were loaded
         fields["block_in_flight"] = latency_ns / (elapsed_s * 1e9)
     spread(fields, _BLOCK, latency_ns, running(old.block_latency_hist, new.block_latency_hist), LATENCY_STARTS_NS)
+
+
+def protocols(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """TCP's packets beside UDP's."""
+    tcp, udp = growth(old.tcp_packets, new.tcp_packets), growth(old.udp_packets, new.udp_packets)
+    fields["tcp_packet_share"] = share(tcp, total(tcp, udp))
 
 
 def packets(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001

@@ -24,7 +24,7 @@ _PRESSURE_SKEW = 1.5  # totals are read some time after the clock; beyond this a
 
 
 # place in CpuCounters.softirqs -> field; HI and IRQ_POLL hardly ever happen on a laptop
-_SOFTIRQS = (
+SOFTIRQS = (
     (1, "softirq_timer_per_s"),
     (2, "softirq_net_tx_per_s"),
     (3, "softirq_net_rx_per_s"),
@@ -34,7 +34,7 @@ _SOFTIRQS = (
     (8, "softirq_hrtimer_per_s"),
     (9, "softirq_rcu_per_s"),
 )
-_TIMES = (
+TIMES = (
     "cpu_user_share",
     "cpu_nice_share",
     "cpu_system_share",
@@ -46,13 +46,17 @@ _TIMES = (
 )
 
 
-def cpu(fields: Fields, old: CpuCounters, new: CpuCounters, elapsed_s: float) -> None:
-    """Where the time went, on the machine and by core; soft interrupts. A core that came or went hides the former."""
+def softirqs(fields: Fields, old: CpuCounters, new: CpuCounters, elapsed_s: float) -> None:
+    """Soft interrupts by kind."""
     kinds = min(len(old.softirqs), len(new.softirqs))
-    for place, name in _SOFTIRQS:
+    for place, name in SOFTIRQS:
         if place < kinds:
             grown = new.softirqs[place] - old.softirqs[place]
             fields[name] = grown / elapsed_s if grown >= 0 else None
+
+
+def times(fields: Fields, old: CpuCounters, new: CpuCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """Where the time went, on the machine and by core; unknown where a core came or went."""
     before, now = dict(old.cores), dict(new.cores)
     if before.keys() == now.keys():  # else the totals lost or gained what a core had idled
         _times(fields, old.total, new.total)
@@ -64,7 +68,7 @@ def _times(fields: Fields, old: CpuTicks, new: CpuTicks) -> None:
     ticks = list(map(sub, new, old))
     passed = sum(grown for grown in ticks if grown > 0)
     if passed:
-        for name, grown in zip(_TIMES, ticks, strict=True):
+        for name, grown in zip(TIMES, ticks, strict=True):
             if grown >= 0:
                 fields[name] = grown / passed
 
@@ -95,18 +99,21 @@ def memory_levels(fields: Fields, state: MemoryState) -> None:
     fields["swap_used_share"] = share(swap_used, state.swap_total_bytes)
 
 
-_AVAILABLE = ("memory_available_grown_bytes_per_s", "memory_available_shrunk_bytes_per_s")
-_CACHED = ("memory_cached_grown_bytes_per_s", "memory_cached_shrunk_bytes_per_s")
-_DIRTY = ("memory_dirty_grown_bytes_per_s", "memory_dirty_shrunk_bytes_per_s")
+MOVED = (
+    ("memory_available_grown_bytes_per_s", "memory_available_shrunk_bytes_per_s"),
+    ("memory_cached_grown_bytes_per_s", "memory_cached_shrunk_bytes_per_s"),
+    ("memory_dirty_grown_bytes_per_s", "memory_dirty_shrunk_bytes_per_s"),
+)
 
 
 def memory(fields: Fields, old: MemoryState, new: MemoryState, elapsed_s: float) -> None:
     """How fast parts of the memory grow and shrink; one of the two is 0."""
-    for grown, shrunk, before, now in (
-        (*_AVAILABLE, old.available_bytes, new.available_bytes),
-        (*_CACHED, old.cached_bytes, new.cached_bytes),
-        (*_DIRTY, old.dirty_bytes, new.dirty_bytes),
-    ):
+    levels = (
+        (old.available_bytes, new.available_bytes),
+        (old.cached_bytes, new.cached_bytes),
+        (old.dirty_bytes, new.dirty_bytes),
+    )
+    for (grown, shrunk), (before, now) in zip(MOVED, levels, strict=True):
         if before is not None and now is not None:
             by = (now - before) / elapsed_s
             fields[grown] = max(by, 0.0)

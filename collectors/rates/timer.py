@@ -9,7 +9,7 @@ from collectors.rates.histogram import names, running, spread
 _LATE = names("timer_late", 99)
 
 
-def timer(fields: Fields, old: TimerCounters, new: TimerCounters) -> None:
+def timer(fields: Fields, old: TimerCounters, new: TimerCounters, elapsed_s: float) -> None:  # noqa: ARG001
     """Everything of TimerCounters."""
     below = running(old.late_hist, new.late_hist)
     spread(fields, _LATE, growth(old.late_ns, new.late_ns), below, LATENCY_STARTS_NS)

@@ -7,7 +7,7 @@ and training all go through these two, recordings by `ticks` (`models.features.r
 names its columns (`pick`): a new one needs nothing more, any change of one that there is needs another `SCHEMA`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from models.features.column import Column, Source
 from models.features.replay import Tick, is_new, take, ticks
 from models.features.table import SCHEMA
 from models.features.tick import FIELDS
-from models.features.window import COLUMNS, Window, frame, push, vector
+from models.features.window import COLUMNS, Window, frame, push, value_of, vector
 
 __all__ = [
     "FIELDS",
@@ -29,6 +29,7 @@ __all__ = [
     "Tick",
     "Window",
     "columns",
+    "fields_of",
     "frame",
     "is_new",
     "pick",
@@ -59,6 +60,12 @@ _PLACES: Mapping[str, int] = {name: place for place, name in enumerate(NAMES)}
 def pick(names: Sequence[str]) -> NDArray[np.intp] | None:
     """Places of these columns in a frame, (F,); None when they are all of them in order. KeyError: no such column."""
     return None if tuple(names) == NAMES else np.array([_PLACES[name] for name in names], dtype=np.intp)
+
+
+def fields_of(names: Iterable[str]) -> frozenset[str]:
+    """The fields of Rates that these columns are made of. KeyError: no such column."""
+    made_of = (value_of(_PLACES[name]) for name in names)
+    return frozenset(field for value in made_of for one in value.sums for field in one.fields)
 
 
 def columns(sources: Collection[Source] = (), *, suspect: bool = False) -> NDArray[np.bool_]:

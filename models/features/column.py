@@ -59,6 +59,12 @@ class Value(Column):
     factor: float = 1.0
     log: bool = True
 
+    @property
+    def sums(self) -> tuple[Sum, ...]:
+        """Of which it is made."""
+        per = BUSY if self.per is Whole.BUSY_CORE else self.per
+        return tuple(one for one in (self.of, per) if isinstance(one, Sum))
+
 
 BUSY = Sum(AT_WORK)
 """Share of the time at work."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from asa.core.decision import FeatureFrame
 from collectors.rates import Rates
-from models.features.column import Column
+from models.features.column import Column, Value
 from models.features.table import FOLLOWED, SCHEMA, VALUES
 from models.features.tick import Numbers, values
 
@@ -44,6 +44,11 @@ COLUMNS: tuple[Column, ...] = (
     *(_statistic(key, _BY_NAME[name]) for key in _STATISTICS for name in FOLLOWED),
 )
 """Of `vector`, in order."""
+
+
+def value_of(place: int) -> Value:
+    """What the column at a place is, or is a statistic of."""
+    return VALUES[place if place < len(VALUES) else _FOLLOWED[(place - len(VALUES)) % len(FOLLOWED)]]
 
 
 def _nothing(width: int) -> Numbers:

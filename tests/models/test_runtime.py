@@ -284,3 +284,20 @@ def test_columns_are_found_by_name():
     assert features.pick(features.NAMES) is None
     with pytest.raises(KeyError, match="nonsense"):
         features.pick(("busy_share", "nonsense"))
+
+
+def test_what_no_split_asks_for_need_not_be_known(factored: Artefact, library: Path | None, rows: Rows):
+    model = made(factored, library)
+    assert 0 < len(model.fields) < len(features.FIELDS)
+    blind = [not features.fields_of([name]) <= model.fields for name in features.NAMES]
+    for row in rows.x[:20]:
+        assert model.predict(frame_of(np.where(blind, np.nan, row))) == model.predict(frame_of(row))
+
+
+def test_columns_are_made_of_rates():
+    assert features.fields_of(["burst_p50", "burst_p50_mean3s"]) == {"burst_p50_us"}
+    busy = {f"cpu_{mode}_share" for mode in ("user", "nice", "system", "irq", "softirq")}
+    assert features.fields_of(["switches_a_busy_core_slope6s"]) == {"context_switches_per_s", *busy}
+    assert features.fields_of(features.NAMES) == {*features.FIELDS}
+    with pytest.raises(KeyError, match="nonsense"):
+        features.fields_of(["nonsense"])

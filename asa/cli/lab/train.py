@@ -288,13 +288,15 @@ def _inference_ms(data: "Dataset", out: Path) -> tuple[float, float]:
     """Mean and 99th percentile from a sample to the written artefact's probabilities, ticks back to back, as
     `asa lab bench recognition` has them. Of the longest session, of those with processes and probes if any: what the
     agent reads, and what costs the most."""
+    from asa.pipeline import plan
     from calibration.recognition import frame_cost
     from models.runtime import Ensemble
 
     sessions = [session.samples for session in data.sessions]
     samples = max(sessions, key=lambda one: (one[-1].process_bursts is not None, one[-1].probes is not None, len(one)))
     rounds = max(1, round(_TIMED_TICKS / len(samples)))
-    whole = frame_cost.measure(samples, Ensemble.load(out).judge, rounds)[-1]
+    model = Ensemble.load(out)
+    whole = frame_cost.measure(samples, model.judge, rounds, plan(model.fields))[-1]
     return whole.mean_us / 1e3, whole.p99_us / 1e3
 
 

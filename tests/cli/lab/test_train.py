@@ -86,7 +86,8 @@ def arguments(folder: Path, out: Path, **more) -> argparse.Namespace:
 def test_the_time_told_is_that_of_the_whole_way_from_a_sample(tmp_path, monkeypatch):
     asked = []
 
-    def measured(given, judge, rounds):
+    def measured(given, judge, rounds, plan):
+        assert plan.names > judge.__self__.fields  # as the agent derives them
         asked.append((len(given), rounds))
         return (Cost(step="all", mean_us=150.0, median_us=140.0, p99_us=400.0),)
 

@@ -17,7 +17,6 @@ def test_a_step_gives_what_it_says(step):
     fields = {}
     step.run(fields, step.part(OLD), step.part(NEW), 1.0)
     assert set(fields) == step.gives
-    assert None not in fields.values()  # or the samples would not show it
 
 
 @pytest.mark.parametrize("name", NAMES)
