@@ -37,6 +37,7 @@ def progress() -> Iterator[Callable[[str, float], None]]:
             shown.update(task, description=what, completed=share)
 
         yield tell
+        shown.update(task, completed=1.0)  # what is left standing in the terminal is a whole bar
 
 
 @contextmanager
