@@ -16,8 +16,13 @@ def test_what_has_ended_well_is_whole_and_each_step_is_told_once(capsys):
     assert last.endswith(" 0:00:00")  # nothing remains
 
 
-def test_what_has_failed_stands_where_it_was(capsys):
-    with pytest.raises(LabError), output.progress() as tell:
+def fail():
+    with output.progress() as tell:
         tell("compiling", 0.2)
         raise LabError("no compiler")
+
+
+def test_what_has_failed_stands_where_it_was(capsys):
+    with pytest.raises(LabError):
+        fail()
     assert not capsys.readouterr().err.splitlines()[-1].endswith(" 0:00:00")
