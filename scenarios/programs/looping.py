@@ -106,6 +106,16 @@ def play(driver: Driver, work: Callable[[], None]) -> None:
         driver.pause(min(_LONGEST_PAUSE_S, (time.monotonic() - begin_s) * float(driver.parameters["rest"])))
 
 
+def play_steps(driver: Driver, looping: Looping) -> None:
+    """Its command lines one after the other, pass after pass until asked to end."""
+
+    def work() -> None:
+        for argv in looping.steps(driver):
+            run(argv)
+
+    play(driver, work)
+
+
 def run(argv: Argv) -> None:
     """One command line, its output dropped; ends the driver when it fails."""
     code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode
@@ -137,12 +147,7 @@ def main() -> None:
         fail(str(error))
     first = looping.programs[0]
     driver.ready({first: version_of(first, *looping.version)})
-
-    def work() -> None:
-        for argv in looping.steps(driver):
-            run(argv)
-
-    play(driver, work)
+    play_steps(driver, looping)
 
 
 if __name__ == "__main__":
