@@ -81,11 +81,10 @@ def evaluate(data: Dataset, options: Options, tell: Tell) -> Result:
     )
     by_task = dict(zip([id(task) for task in tasks], done, strict=True))
     new = novelty.judged({name: by_task[id(task)] for name, task in programs.items()})
-    score = new.chosen()
-    known = splits.base.scores[score] >= splits.base.least[score]
     tuned = evaluate_model_tuned.tuned(
         data, kind, options.recipe, options.seed, jobs=options.jobs, kept=options.kept, tell=tell
     )
+    known = splits.base.known
     voting = evaluate_model_voting.figures(
         data, splits.base, known, model=options.model, sequences=options.sequences, quick=options.quick, tell=tell
     )
@@ -244,7 +243,7 @@ def _result(
         places=list(places),
         curve=list(curve),
         unknown_pct=new.by_program_pct,
-        unknown_score=str(new.chosen()),
+        unknown_score=str(Counter(base.scores).most_common(1)[0][0]),
     )
 
 

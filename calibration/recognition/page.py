@@ -93,7 +93,7 @@ def _unknown(result: Result) -> list[str]:
         "## What it has never seen",
         "",
         "Each program in turn is kept out of training; its ticks are then judged. *Accepted* ones are taken for a",
-        "known use. The score of each is the one that the other programs choose; of all of them it is",
+        "known use. Score and threshold of each are those that cost least on inner folds; mostly the score is",
         f"{result.unknown_score}.",
         "",
         *_table(("program", "accepted, %"), rows),

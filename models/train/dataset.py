@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from asa import wire
 from asa.core.errors import ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import RawSample
@@ -87,6 +88,7 @@ class Dataset:
     backgrounds: tuple[str, ...]  # what a session without marks is labelled with counts as one of these
     sessions: tuple[Recording, ...]
     sha256: str  # over features, labels, places, marks and samples
+    served: tuple[str, ...] = ()  # by class, the scheduler that a mapping table has first; (): not looked up
 
     def places(self) -> tuple[str, ...]:
         """All places, sorted."""
@@ -213,6 +215,17 @@ def assemble(
         sessions=sessions,
         sha256=total.hexdigest(),
     )
+
+
+def programs_of(session: Recording) -> dict[str, str]:
+    """The programs of a recording and which part of its label each is: those that its parameters name, else the label's
+    own parts."""
+    parts = [] if session.label == IDLE else session.label.split("+")
+    try:
+        named = list(wire.from_json(session.parameters, dict[str, Any]))
+    except msgspec.DecodeError:
+        named = parts
+    return dict(zip(named if len(named) == len(parts) else parts, parts, strict=True))
 
 
 def deal(data: Dataset, use: Array, most: int) -> Array:

@@ -40,8 +40,8 @@ class HeldOut:
     blended: Array  # (n, K), by the kind that each fold's validation sessions preferred
     of: dict[Kind, Array]  # (n, K)
     hidden: dict[str, Array]  # (n, K): as a machine sees the rows that lacks a source
-    scores: dict[Score, Array]  # (n,)
-    least: dict[Score, Array]  # (n,): the thresholds of the row's fold
+    known: Array  # bool (n,): by the measure and the threshold of the row's fold
+    scores: tuple[Score, ...]  # the measure of each fold
     fold: Array  # intp (n,)
     kinds: tuple[Kind, ...]  # preferred in each fold
 
@@ -147,24 +147,22 @@ def gathered(data: Dataset, fold: Array, tasks: Sequence[Task], done: Sequence[O
     blended = np.zeros((rows, classes))
     of = {kind: np.zeros((rows, classes)) for kind in done[0].of}
     hidden = {name: np.zeros((rows, classes)) for name in done[0].hidden}
-    scores = {score: np.zeros(rows) for score in Score}
-    least = {score: np.zeros(rows) for score in Score}
+    known = np.zeros(rows, dtype=bool)
     for task, one in zip(tasks, done, strict=True):
         by_member[:, task.test], blended[task.test] = one.by_member, one.blended
+        known[task.test] = one.known
         for kind, values in of.items():
             values[task.test] = one.of[kind]
         for name, values in hidden.items():
             values[task.test] = one.hidden[name]
-        for score in Score:
-            scores[score][task.test], least[score][task.test] = one.scores[score], one.least[score]
     kinds = tuple(one.kind for one in done)
     return HeldOut(
         by_member=by_member,
         blended=blended,
         of=of,
         hidden=hidden,
-        scores=scores,
-        least=least,
+        known=known,
+        scores=tuple(one.score for one in done),
         fold=fold,
         kinds=kinds,
     )

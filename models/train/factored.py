@@ -15,16 +15,13 @@ import numpy as np
 
 from asa.core.errors import ModelError
 from models.artefact import WHOLE, Array, OpenWorld, Part, Score, places
-from models.train import ensemble
+from models.train import cost, ensemble
+from models.train.cost import Threshold, Verdicts
 from models.train.dataset import Dataset
 from models.train.ensemble import Fitted, Recipe, Rows
 
 FACTORS = ("interactive", "background")
 """Names of the heads of a factored model."""
-
-KNOWN_SHARE = 0.97
-"""Of the validation rows of known classes, with eBPF and without, as many are known: the open world's threshold
-follows from it."""
 
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(5.0), 81))
 _SMALLEST = 1e-12  # as the runtime
@@ -73,6 +70,7 @@ class Model:
     columns: Array  # intp (K,)
     validation: Array  # (n, K): the training rows, by inner folds
     familiar: Mapping[Score, Array]  # (n,): their scores, likewise
+    thresholds: Mapping[Score, Threshold]
 
     def by_head(self, x: Array) -> list[Array]:
         """Distributions of boosted trees, forest and machine of each head, (3, n, K of the head)."""
@@ -103,13 +101,16 @@ class Model:
             Score.KINSHIP: self.heads[0].members.kinship(x),  # the heads share their vectors
         }
 
-    def least(self, score: Score) -> float:
-        """The threshold of a score: `KNOWN_SHARE` of the validation rows lie above it."""
-        return float(np.quantile(self.familiar[score], 1.0 - KNOWN_SHARE))
+    @property
+    def score(self) -> Score:
+        """The measure that costs least; the simplest where costs are not known."""
+        costs = {score: one.cost for score, one in self.thresholds.items() if one.cost is not None}
+        return min(costs, key=costs.__getitem__, default=Score.PROBABILITY)
 
-    def open_world(self, score: Score) -> OpenWorld:
-        """By this score."""
-        return OpenWorld(score=score, least=self.least(score))
+    def open_world(self, score: Score | None = None) -> OpenWorld:
+        """By this score; None: the one that costs least."""
+        score = score or self.score
+        return OpenWorld(score=score, least=self.thresholds[score].least)
 
 
 def labels_of(data: Dataset) -> Labels:
@@ -152,7 +153,7 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
     )
     among = joined(shares, parts, calibrate=True)[:, columns]
     validation = normalised(among)
-    return Model(
+    model = Model(
         kind=kind,
         classes=names.classes,
         heads=heads,
@@ -164,7 +165,46 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
             Score.ENERGY: np.min([one.validation.energy for one in heads], axis=0),
             Score.KINSHIP: np.min([one.validation.kinship for one in heads], axis=0),
         },
+        thresholds={},
     )
+    learnt = Verdicts(
+        scores=model.familiar, wrong=cost.wrong(rows, rows.y, validation.argmax(axis=1)), weight=rows.weight
+    )
+    return replace(model, thresholds=cost.thresholds(learnt, *_unknown(model, rows, truths, recipe, seed), recipe))
+
+
+def _unknown(
+    model: Model, rows: Rows, truths: Sequence[Array], recipe: Recipe, seed: int
+) -> tuple[list[Verdicts], list[Verdicts]]:
+    """What is said of programs, and of kinds, that were kept out, by members trained without them; weights and
+    calibration are the model's."""
+    new, no_kind = list[Verdicts](), list[Verdicts]()
+    for away in rows.away:
+        if any(len(np.unique(truth[away.learnt])) < 2 for truth in truths):
+            continue  # what is left tells nothing apart
+        space = ensemble.space(rows, away.learnt, recipe, seed)
+        heads = tuple(
+            replace(
+                one,
+                members=ensemble.train(
+                    replace(rows, y=truth, classes=len(part.classes)), away.learnt, space, recipe, seed
+                ),
+            )
+            for one, truth, part in zip(model.heads, truths, model.parts, strict=True)
+        )
+        without = replace(model, heads=heads)
+        for judged, found in ((away.new, new), (away.no_kind, no_kind)):
+            if judged.any():
+                found.append(_verdicts(without, rows, judged))
+    return new, no_kind
+
+
+def _verdicts(model: Model, rows: Rows, judged: Array) -> Verdicts:
+    x = rows.x[judged]
+    by_head = model.by_head(x)
+    said = model.blended(by_head).argmax(axis=1)
+    wrong = cost.wrong(rows, rows.y[judged], said)
+    return Verdicts(scores=model.scores(x, by_head), wrong=wrong, weight=rows.weight[judged])
 
 
 def preferred(models: Sequence[Model], rows: Rows) -> Model:

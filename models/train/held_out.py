@@ -19,15 +19,19 @@ import numpy as np
 
 from asa import files
 from asa.core.errors import ModelError
+from asa.core.mark import Phase
 from models import features
 from models.artefact import MEMBERS, Array, Score
-from models.train import dataset, ensemble, factored
+from models.train import cost, dataset, ensemble, factored
 from models.train.dataset import Dataset, deal
-from models.train.ensemble import Recipe, Rows
+from models.train.ensemble import Away, Recipe, Rows
 from models.train.factored import Kind, Labels, Model
 
 MOST_INNER = 3
 """Inner folds: what is chosen is chosen on sessions, or thirds of sessions where there is one of each label."""
+
+AWAY = 4
+"""Trainings without some kinds and some programs of others, to choose by what unknown use looks like."""
 
 BLIND_EVERY = 3
 """Of the training rows with eBPF's columns, one in so many is learnt from without them too."""
@@ -55,8 +59,8 @@ class Outcome:
     of: Mapping[Kind, Array]  # float32 (m, K)
     by_member: Array  # float32 (3, m, K), of the preferred kind, as all that follows
     hidden: Mapping[str, Array]  # float32 (m, K)
-    scores: Mapping[Score, Array]  # (m,)
-    least: Mapping[Score, float]
+    score: Score  # that the preferred kind goes by
+    known: Array  # bool (m,)
     weights: Array  # (heads, 3)
     temperature: Array  # (heads,)
     validation_pct: Mapping[Kind, float]
@@ -127,7 +131,7 @@ def run(
 def key_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> str:
     """Hash of all that an outcome depends on."""
     facts = (ensemble.TRAINING, features.SCHEMA, data.sha256, data.classes, recipe, seed, task.kinds, task.hidden)
-    settings = (MOST_INNER, BLIND_EVERY, factored.KNOWN_SHARE, dataset.OLD_WORTH)
+    settings = (MOST_INNER, AWAY, BLIND_EVERY, cost.KNOWN_SHARE, dataset.OLD_WORTH, data.served)
     total = hashlib.sha256(repr((facts, task.by_rows, settings)).encode())
     for mask in (task.train, task.test):
         total.update(np.packbits(mask).tobytes() + b"|")
@@ -171,8 +175,43 @@ def rows_of(data: Dataset, use: Array) -> Rows:
         weight=data.select(use).balanced(),
         fold=_inner_folds(data, use),
         classes=len(data.classes),
+        served=_served(data),
+        away=tuple(_away(data, use)),
     )
     return _with_blind(sighted)
+
+
+def _served(data: Dataset) -> Array | None:
+    # a table that serves all alike says nothing of what a wrong class costs under another one
+    found: Array = np.unique(data.served, return_inverse=True)[1]
+    return found if len(data.served) and found.any() else None
+
+
+def _away(data: Dataset, use: Array) -> Iterator[Away]:
+    """Some kinds, and some programs of the others, kept out in turn, with all sessions that they play in.
+
+    A kind of which there is one program is only kept out as a whole. Judged are rows in which all of a session works.
+    """
+    numbers = np.unique(data.session[use]).tolist()
+    of_session = {number: dataset.programs_of(data.sessions[number]) for number in numbers}
+    by_kind: dict[str, set[str]] = {}
+    for programs in of_session.values():
+        for program, kind in programs.items():
+            by_kind.setdefault(kind, set()).add(program)
+    kind_out = {kind: place % AWAY for place, kind in enumerate(sorted(by_kind))}
+    program_out = {
+        program: (kind_out[kind] + 1 + place % (AWAY - 1)) % AWAY
+        for kind, programs in by_kind.items()
+        for place, program in enumerate(sorted(programs))
+        if len(programs) > 1
+    }
+    session, whole = data.session[use], (data.phase == dataset.PHASES.index(Phase.RUNNING))[use]
+    for fold in range(AWAY):
+        strange = [one for one in numbers if any(kind_out[kind] == fold for kind in of_session[one].values())]
+        new = [one for one in numbers if any(program_out.get(name) == fold for name in of_session[one])]
+        of_none, of_new = np.isin(session, strange), np.isin(session, new)
+        if ((of_none | of_new) & whole).any():
+            yield Away(learnt=~of_none & ~of_new, new=of_new & ~of_none & whole, no_kind=of_none & whole)
 
 
 def _inner_folds(data: Dataset, use: Array) -> Array:
@@ -200,6 +239,8 @@ def _with_blind(rows: Rows) -> Rows:
         weight=weight / weight.mean(),
         fold=np.concatenate([rows.fold, rows.fold[copied]]),
         classes=rows.classes,
+        served=rows.served,
+        away=tuple(one.with_copies(copied) for one in rows.away),
     )
 
 
@@ -231,8 +272,9 @@ def _arrays(data: Dataset, task: Task, recipe: Recipe, seed: int) -> dict[str, A
     for name in task.hidden:
         blind = data.select(task.test).without(features.SOURCES[name]).x
         made[f"hidden.{name}"] = _wide(model.probabilities(blind), present, data)
-    made |= {f"score.{score}": values for score, values in model.scores(x, by_head).items()}
-    made |= {f"least.{score}": np.array(model.least(score)) for score in Score}
+    opened = model.open_world()
+    made["score"] = np.array(str(opened.score))
+    made["known"] = model.scores(x, by_head)[opened.score] >= opened.least
     made |= {
         f"validation.{one}": np.array(factored.judged(other.validation, rows.y, rows.weight)[0])
         for one, other in models.items()
@@ -269,7 +311,8 @@ def _present(rows: Rows, names: Labels) -> tuple[Array, Rows, Labels]:
         interactives=fronts,
         backgrounds=backs,
     )
-    return present, replace(rows, y=np.searchsorted(present, rows.y), classes=len(present)), fewer
+    served = None if rows.served is None else rows.served[present]
+    return present, replace(rows, y=np.searchsorted(present, rows.y), classes=len(present), served=served), fewer
 
 
 def _possible(kinds: Sequence[Kind], names: Labels) -> list[Kind]:
@@ -292,8 +335,8 @@ def _outcome(arrays: Mapping[str, Array], task: Task) -> Outcome:
         of={Kind(name): value for name, value in part("of.")},
         by_member=arrays["by_member"],
         hidden=dict(part("hidden.")),
-        scores={Score(name): value for name, value in part("score.")},
-        least={Score(name): float(value) for name, value in part("least.")},
+        score=Score(str(arrays["score"])),
+        known=arrays["known"],
         weights=arrays["weights"],
         temperature=arrays["temperature"],
         validation_pct={Kind(name): float(value) for name, value in part("validation.")},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The open world: how often a model takes a use that it has never seen for one that it knows, and by which score least.
+"""The open world: how often a model takes a use that it has never seen for one that it knows.
 
 A program at a time is kept out of training with all sessions that it plays in, and its ticks are then judged. A tick is
-accepted when its score reaches the threshold that most validation rows of known uses reach. Which of the scores a model
-goes by is chosen here; what is reported of a program was not chosen by it.
+accepted when it reaches the threshold of the measure that the model goes by; both were chosen on training rows alone
+(`models.train.cost`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.artefact import IDLE, Array, Score
+from models.artefact import IDLE, Array
 from models.train import evaluation
 from models.train.dataset import Dataset
 from models.train.factored import Kind
@@ -23,26 +23,19 @@ LEAST_CLASSES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Novelty:
-    """Share of a new program's ticks that is accepted, 0..1, by score and program."""
+    """Share of a new program's ticks that is accepted, 0..1, by program."""
 
-    accepted: Mapping[Score, Mapping[str, float]]
-
-    def chosen(self, without: str = "") -> Score:
-        """The score that accepts least over all programs but one; the simplest where nothing is known."""
-        programs = [name for name in self.programs if name != without]
-        if not programs:
-            return Score.PROBABILITY
-        return min(Score, key=lambda score: sum(self.accepted[score][name] for name in programs))
+    accepted: Mapping[str, float]
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Those that were kept out."""
-        return tuple(self.accepted[Score.PROBABILITY])
+        return tuple(self.accepted)
 
     @property
     def by_program_pct(self) -> dict[str, float]:
-        """Accepted, in per cent, each by the score that the others choose."""
-        return {name: self.accepted[self.chosen(name)][name] * 100 for name in self.programs}
+        """Accepted, in per cent."""
+        return {name: share * 100 for name, share in self.accepted.items()}
 
     @property
     def false_accept_pct(self) -> float | None:
@@ -66,12 +59,7 @@ def tasks(data: Dataset, kind: Kind, most: int | None = None) -> dict[str, Task]
 
 def judged(done: Mapping[str, Outcome]) -> Novelty:
     """What became of `tasks`."""
-    return Novelty(
-        accepted={
-            score: {name: float((one.scores[score] >= one.least[score]).mean()) for name, one in done.items()}
-            for score in Score
-        }
-    )
+    return Novelty(accepted={name: float(one.known.mean()) for name, one in done.items()})
 
 
 def _programs(data: Dataset) -> dict[str, Array]:

@@ -98,7 +98,7 @@ def train(
     new = novelty.judged(dict(zip(away, done[1:], strict=True)))
     return Trained(
         model=model,
-        header=header(data, model, new, seed),
+        header=header(data, model, seed),
         held_out=judged,
         split=words,
         random_rows_pct=evaluation.accuracy_pct(done[0].blended, data.y[asked[0].test]),
@@ -107,7 +107,7 @@ def train(
     )
 
 
-def header(data: Dataset, model: Model, new: Novelty, seed: int) -> Header:
+def header(data: Dataset, model: Model, seed: int) -> Header:
     """What the artefact says of itself."""
     flat = model.kind is Kind.FLAT
     return Header(
@@ -118,7 +118,7 @@ def header(data: Dataset, model: Model, new: Novelty, seed: int) -> Header:
         weights=model.parts[0].weights if flat else (),
         temperature=model.parts[0].temperature if flat else 1.0,
         heads=() if flat else model.parts,
-        open_world=model.open_world(new.chosen()),
+        open_world=model.open_world(),
         trained=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=seed,
         dataset_sha256=data.sha256,

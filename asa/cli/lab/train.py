@@ -5,7 +5,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (out, arguments.card, arguments.held_out):
         _writable(path)
     recipe, settings = Recipe(), Voting()
-    data = dataset.assemble(recordings(folder(arguments)), least_sessions=1)
+    data = with_served(dataset.assemble(recordings(folder(arguments)), least_sessions=1))
     _say(f"{len(data.y)} rows of {len(features.NAMES)} features from {len(data.sessions)} sessions, {data.sha256[:12]}")
     if words := evaluation.lacks(data):
         _say(words)
@@ -202,6 +202,34 @@ def recordings(directory: Path) -> "Iterator[Recording]":
                     )
             except JournalError as error:
                 raise JournalError(f"{path}: {error}; record it again") from error
+
+
+def served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
+    """The scheduler that a table has first for each class, or why there is none."""
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+    from asa.core.decision import Workload
+    from asa.core.errors import AsaError
+    from asa.decide import table
+
+    where = path or paths.mapping_tables() / "default.yaml"
+    try:
+        modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
+        mapping = table.load(where, modes)
+    except AsaError as error:
+        if path is not None:
+            raise
+        return None, str(error)
+    ranked = {name: mapping.ranking(Workload(name)) for name in classes}
+    return {name: str(ranking[0].name) for name, ranking in ranked.items() if ranking}, ""
+
+
+def with_served(data: "Dataset") -> "Dataset":
+    """With the scheduler that the shipped table has first for each class; without, where it does not rank them all."""
+    from dataclasses import replace
+
+    found, _ = served(None, data.classes)
+    return data if found is None or len(found) < len(data.classes) else replace(data, served=tuple(found.values()))
 
 
 def save_held_out(path: Path, data: "Dataset", held_out: "HeldOut") -> None:

@@ -11,7 +11,6 @@ from asa.config import Voting
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
 from models import features
-from models.artefact import Score
 from models.train import ensemble, evaluation, held_out, novelty, training
 from models.train.dataset import PHASES, Dataset, Recording
 from models.train.evaluation import HeldOut
@@ -78,10 +77,12 @@ def test_no_prediction_comes_from_a_model_that_saw_its_session(data: Dataset, mo
     said: list[str] = []
     found = predicted(data, tell=lambda what, _share: said.append(what))
     assert said == [f"fold {number} of 3 ({number} of 3)" for number in (1, 2, 3)]
-    assert len(seen) == 9  # per outer fold: two inner ones and the last training
+    each = 3 + len(held_out.rows_of(data, found.fold != 0).away)  # two inner ones, the last, and those without a kind
+    assert each == 5
+    assert len(seen) == 3 * each
     for number in range(3):
         test = {row.tobytes() for row in data.x[found.fold == number]}
-        of_fold = seen[3 * number : 3 * number + 3]
+        of_fold = seen[each * number : each * (number + 1)]
         assert not any(test & known for known in of_fold)
         # some of them stand there a second time, as a machine without eBPF sees them
         assert len(of_fold[2]) == (len(data.y) - len(test)) + -(-(len(data.y) - len(test)) // held_out.BLIND_EVERY)
@@ -198,19 +199,12 @@ def test_a_program_kept_out_is_no_class_of_the_model(whole):
     assert np.allclose(found.blended.sum(axis=1), 1.0, atol=1e-5)
 
 
-def test_the_score_is_chosen_by_other_programs_than_the_one_that_is_reported():
-    accepted = {
-        Score.PROBABILITY: {"a": 0.0, "b": 0.5, "c": 0.5},
-        Score.ENERGY: {"a": 0.4, "b": 0.2, "c": 0.2},
-        Score.KINSHIP: {"a": 0.9, "b": 0.9, "c": 0.9},
-    }
-    new = novelty.Novelty(accepted=accepted)
-    assert new.chosen() is Score.ENERGY
+def test_what_is_accepted_is_told_by_program():
+    new = novelty.Novelty(accepted={"a": 0.4, "b": 0.5, "c": 0.5})
     assert new.by_program_pct == pytest.approx({"a": 40.0, "b": 50.0, "c": 50.0})
     assert new.false_accept_pct == pytest.approx(140 / 3)
-    nothing = novelty.Novelty(accepted={score: {} for score in Score})
-    assert nothing.chosen() is Score.PROBABILITY
-    assert nothing.false_accept_pct is None
+    assert new.programs == ("a", "b", "c")
+    assert novelty.Novelty(accepted={}).false_accept_pct is None
 
 
 def refused(data: Dataset, words: str) -> None:

@@ -13,14 +13,12 @@ from asa.core.errors import ModelError
 from models import artefact, features
 from models.artefact import Score
 from models.runtime import Ensemble
-from models.train import factored, held_out, training
+from models.train import cost, ensemble, factored, held_out, training
 from models.train.dataset import Dataset
 from models.train.factored import Kind, Model
 from models.train.held_out import Kept
-from models.train.novelty import Novelty
 
 SMALL = dataclasses.replace(ROOMY, vectors=100)  # fewer than there are rows
-NOTHING = Novelty(accepted={score: {} for score in Score})
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +55,7 @@ def test_a_factored_model_may_know_some_of_the_combinations_only(fewer: Dataset,
 
 
 def says_the_same(data: Dataset, model: Model, tmp_path):
-    header = training.header(data, model, NOTHING, 1)
+    header = training.header(data, model, 1)
     artefact.save(training.factored_artefact(model.heads, header), tmp_path / "m.npz")
     loaded = Ensemble.load(tmp_path / "m.npz")
     assert sorted(loaded.classes) == sorted(data.classes)
@@ -77,11 +75,54 @@ def says_the_same(data: Dataset, model: Model, tmp_path):
         assert judged.known == (told >= header.open_world.least)
 
 
-def test_most_validation_rows_are_known(models: dict[Kind, Model]):
+def test_most_validation_rows_are_known_where_nothing_can_be_kept_out(data: Dataset):
+    rows = held_out.rows_of(data, np.ones(len(data.y), dtype=bool))
+    rows = dataclasses.replace(rows, away=())
+    model = factored.fit(Kind.FACTORED, rows, factored.labels_of(data), SMALL, 1)
+    assert model.score is Score.PROBABILITY
+    for score in Score:
+        known = (model.familiar[score] >= model.open_world(score).least).mean()
+        assert known == pytest.approx(cost.KNOWN_SHARE, abs=0.02)
+
+
+def test_the_threshold_costs_least_of_what_members_had_not_seen(data: Dataset, models: dict[Kind, Model]):
     for model in models.values():
-        for score in Score:
-            known = (model.familiar[score] >= model.least(score)).mean()
-            assert known == pytest.approx(factored.KNOWN_SHARE, abs=0.02)
+        costs = {score: one.cost for score, one in model.thresholds.items()}
+        assert all(0.0 <= one <= 1.0 for one in costs.values())
+        assert costs[model.score] == min(costs.values())
+        assert model.open_world() == model.open_world(model.score)
+
+
+def test_what_is_kept_out_is_judged_by_members_that_never_saw_it(data: Dataset, monkeypatch: pytest.MonkeyPatch):
+    rows = held_out.rows_of(data, np.ones(len(data.y), dtype=bool))
+    asked, told = [], []
+    real_train, real_wrong = ensemble.train, cost.wrong
+
+    def spy_train(rows_, use, *rest):
+        asked.append(use)
+        return real_train(rows_, use, *rest)
+
+    def spy_wrong(rows_, truth, said):
+        told.append((truth, said))
+        return real_wrong(rows_, truth, said)
+
+    monkeypatch.setattr(ensemble, "train", spy_train)
+    monkeypatch.setattr(cost, "wrong", spy_wrong)
+    model = factored.fit(Kind.FACTORED, rows, factored.labels_of(data), SMALL, 1)
+    heads = [sum(use is away.learnt for use in asked) for away in rows.away]
+    without = [away for away, count in zip(rows.away, heads, strict=True) if count]
+    assert set(heads) == {0, len(model.heads)}  # without web one head has nothing to tell apart
+    assert len(without) >= 2
+    assert [len(truth) for truth, _ in told] == [len(rows.y), *(int(away.no_kind.sum()) for away in without)]
+    for (_, said), away in zip(told[1:], without, strict=True):
+        assert set(said) <= {*rows.y[away.learnt], *combined(data, rows.y[away.learnt])}
+
+
+def combined(data: Dataset, seen: np.ndarray) -> set[int]:
+    """Classes whose halves both occur among these."""
+    halves = data.factors()
+    fronts, backs = set(halves[seen, 0]), set(halves[seen, 1])
+    return {number for number, (front, back) in enumerate(halves) if front in fronts and back in backs}
 
 
 def test_labels_without_two_factors_are_flat(data: Dataset):
@@ -111,7 +152,7 @@ def test_a_label_with_one_session_beside_others_with_several_is_in_several_folds
 def test_heads_of_two_seeds_share_no_vectors(data: Dataset, tmp_path):
     everything = np.ones(len(data.y), dtype=bool)
     one, other = (held_out.trained(data, everything, (Kind.FACTORED,), SMALL, seed)[Kind.FACTORED] for seed in (1, 2))
-    header = training.header(data, one, NOTHING, 1)
+    header = training.header(data, one, 1)
     with pytest.raises(ModelError, match="the heads differ in vectors"):
         training.factored_artefact((one.heads[0], other.heads[1]), header)
     good = training.factored_artefact(one.heads, header)
@@ -169,6 +210,8 @@ def test_everything_is_trained_and_judged_in_one_go(data: Dataset, tmp_path):
     assert trained.split == "whole seeds"
     assert trained.random_rows_pct > 50
     assert set(trained.validation_pct) == set(Kind)
-    assert trained.header.open_world.score is trained.novelty.chosen()
+    assert trained.header.open_world == trained.model.open_world()
+    assert {len(trained.held_out.known), len(trained.held_out.blended)} == {len(data.y)}
+    assert len(trained.held_out.scores) == len(trained.held_out.kinds)
     artefact.save(trained.to_artefact(), tmp_path / "whole.npz")
     assert artefact.load(tmp_path / "whole.npz").header.dataset_sha256 == data.sha256

@@ -3,7 +3,6 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.page is not None and not arguments.page.parent.is_dir():
         raise AsaError(f"{arguments.page}: its folder is not there; make it, or name another place by --page")
     data = dataset.assemble(train.recordings(train.scenarios(arguments)), least_sessions=1)
-    result = _result(arguments, data)
-    served, why = _served(arguments.table, result.classes)
+    result = _result(arguments, train.with_served(data))
+    served, why = train.served(arguments.table, result.classes)
     found = evaluate_model_figures.figures(result, served, why)
     if arguments.page is not None:
         _write(arguments, result, found)
@@ -137,26 +136,6 @@ def _shipped() -> Path:
     import calibration
 
     return Path(calibration.__file__).parent / "results" / "recognition"
-
-
-def _served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-    """The scheduler that a table has first for each class, or why there is none."""
-    from asa import paths
-    from asa.act.portfolio import Portfolio
-    from asa.core.decision import Workload
-    from asa.core.errors import AsaError
-    from asa.decide import table
-
-    where = path or paths.mapping_tables() / "default.yaml"
-    try:
-        modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-        mapping = table.load(where, modes)
-    except AsaError as error:
-        if path is not None:
-            raise
-        return None, str(error)
-    ranked = {name: mapping.ranking(Workload(name)) for name in classes}
-    return {name: str(ranking[0].name) for name, ranking in ranked.items() if ranking}, ""
 
 
 def _write(arguments: argparse.Namespace, result: "Result", found: "list[Figure]") -> None:
