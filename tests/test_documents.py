@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from asa.cli.main import COMMANDS, LAB_COMMANDS, main
+from asa.core.kinds import Kind
+from scenarios import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -57,3 +59,9 @@ def test_sentences_are_short(name):
     text = "\n\n".join(line for line in text.split("\n\n") if not line.lstrip().startswith(("|", "<", "!")))
     sentences = re.split(r"(?<=[.:!?;])\s+|\n\s*[-*\d]+[.)]?\s|\n\n", text)
     assert [one for one in sentences if len(one.split()) > MOST_IN_A_SENTENCE] == []
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_benchmarks_page_lists_the_programs_of_a_kind(kind):
+    names = ", ".join(f"`{one.name}`" for one in catalogue.of_kind(kind))
+    assert not names or f"| {kind} | {names} |" in (ROOT / "docs/benchmark.md").read_text()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
 
-from pathlib import Path
-
 import pytest
 
 from asa.core.errors import InputError
@@ -92,13 +90,6 @@ def test_a_kind_names_each_of_its_programs_alone():
 def test_what_no_programs_can_play_is_refused_with_those_there_are(words):
     with pytest.raises(InputError, match=r"kind:KIND of browse, .*or programs of kinds alone or as A\+B: pigz, zstd"):
         catalogue.find(words, with_programs=True)
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_the_page_lists_the_programs_of_a_kind(kind):
-    names = ", ".join(f"`{one.name}`" for one in catalogue.of_kind(kind))
-    page = (Path(__file__).parents[2] / "docs/benchmark.md").read_text()
-    assert not names or f"| {kind} | {names} |" in page
 
 
 def test_every_background_kind_has_five_programs_at_least():

@@ -78,7 +78,7 @@ def register(commands: "Commands") -> None:
         "setup", help="install schedulers, the lab, and the programs of the workloads", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--tests", action="store_true", help="what the tests need too: GNOME Shell, BCC, an X server")
-    command.add_argument("--bench", action="store_true", help="the real programs of `asa lab bench run` too (1 GB)")
+    command.add_argument("--bench", action="store_true", help="the programs of benchmark and kinds too (1.2 GB)")
     command.add_argument(
         "--guests",
         action="store_true",
