@@ -33,7 +33,6 @@ from asa.core.sample import RawSample
 from asa.decide import evidence, guard, learning, policy, regime, standbys, voting
 from asa.decide.books import Books
 from asa.decide.hints import Hints
-from asa.decide.learning import Lessons
 from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import FIELDS as SIGNAL_FIELDS
 from asa.decide.signals import Signals, of_rates
@@ -135,12 +134,13 @@ def step(
         pressure = None if derived is None else derived.pressure_memory_some_share
         readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, pressure, setup)
     decision = _decision(sample, probabilities, votes.vote, books.policy.workload, verdict)
+    lesson = _lesson(previous, books, verdict, now, gap=derived is None)
     return State(
         sample=sample,
         seen=seen,
         regime=doing,
         votes=votes,
-        books=replace(books, lessons=_learned(previous, books, verdict, now, setup, gap=derived is None)),
+        books=replace(books, lessons=learning.note(books.lessons, lesson, setup)),
         readiness=readiness,
         decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
@@ -173,14 +173,13 @@ def _stand_by(
     return standbys.choose(readiness, now_ns=now.monotonic_ns, served=served, scene=scene, count=setup.standby.count)
 
 
-def _learned(previous: State, books: Books, verdict: policy.Verdict, now: Now, setup: Setup, *, gap: bool) -> Lessons:
+def _lesson(previous: State, books: Books, verdict: policy.Verdict, now: Now, *, gap: bool) -> learning.Tick:
     last = previous.sample
     # after a gap nobody knows what was in force
     elapsed_s = 0.0 if gap or last is None else (now.monotonic_ns - last.monotonic_ns) / 1e9
-    tick = learning.Tick(
+    return learning.Tick(
         before=previous.books.policy, after=books.policy, worse=verdict.worse, elapsed_s=elapsed_s, now=now
     )
-    return learning.note(books.lessons, tick, setup)
 
 
 def _decision(
