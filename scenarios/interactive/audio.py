@@ -121,6 +121,12 @@ def _prepare(place: Place, report: Report) -> None:
                     raise
 
 
+SERVER = (
+    *("pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "--high-priority=no", "--realtime=no"),
+    *("--use-pid-file=no", "--disallow-exit", "--log-level=error"),
+)
+"""A server of a session's own, without what a user has set; `-F FILE` says what it loads."""
+
 _PACKAGES = ("pulseaudio", "swh-plugins", "gcc", "libc6-dev", "libpulse-dev")
 
 APPLICATION = Application(
@@ -160,11 +166,10 @@ def _serve(driver: Driver, socket: Path) -> subprocess.Popen[bytes]:
     """Start the server; blocks until it takes clients, which it does when all is loaded."""
     script, log = driver.scratch / "pulse.pa", driver.scratch / "pulse.log"
     script.write_text(_script(driver, socket))
-    words = ("--daemonize=no", "--exit-idle-time=-1", "--high-priority=no", "--realtime=no", "--use-pid-file=no")
-    more = ("--disallow-exit", "--log-level=error", f"--resample-method={driver.parameters['resampling']}")
+    resampling = f"--resample-method={driver.parameters['resampling']}"
     with log.open("wb") as said:
         server = subprocess.Popen(
-            ("pulseaudio", "-n", "-F", str(script), *words, *more),
+            (*SERVER, "-F", str(script), resampling),
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

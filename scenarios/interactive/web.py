@@ -20,8 +20,10 @@ from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver, fail, need_fonts
 
-_PAGE = Path(__file__).with_name("web_data") / "page.html"
-_SIZES = {"article": (12, 80), "table": (200, 1500), "feed": (10, 50), "mail": (100, 900), "dashboard": (6, 24)}
+PAGE = Path(__file__).with_name("web_data") / "page.html"
+"""What follows its `#` is JSON: kind, size and seed of the page."""
+SIZES = {"article": (12, 80), "table": (200, 1500), "feed": (10, 50), "mail": (100, 900), "dashboard": (6, 24)}
+"""Kinds of pages, each with its smallest and largest size."""
 _DECK = {"click_ms": (3, 8), "sort_ms": (1, 3), "input_ms": (1, 3), "scroll_frame_ms": (2, 5), "tab_switch_ms": (1, 3)}
 _WINDOWS = ("1024,768", "1280,800", "1440,900", "1920,1080")
 _FLAGS = (
@@ -39,10 +41,10 @@ _WORDS = "time people day thing world state group hand part place week work numb
 
 
 def _draw(rng: random.Random, _place: Place) -> Parameters:
-    kinds = [rng.choice(tuple(_SIZES)) for _ in range(rng.randint(2, 5))]
+    kinds = [rng.choice(tuple(SIZES)) for _ in range(rng.randint(2, 5))]
     return {
         "kinds": kinds,
-        "sizes": [rng.randint(*_SIZES[kind]) for kind in kinds],
+        "sizes": [rng.randint(*SIZES[kind]) for kind in kinds],
         "seeds": [rng.randrange(1 << 32) for _ in kinds],
         "window": rng.choice(_WINDOWS),
         "actions": [rng.randint(*_DECK[metric]) for metric in APPLICATION.metrics],  # of a round, metric by metric
@@ -117,7 +119,7 @@ class _Person:
         asked["seed"] = self._given["seeds"][place]
         if place:
             self._browser.switch_to.new_window("tab")
-        self._browser.get(f"{_PAGE.as_uri()}#{quote(json.dumps(asked))}")
+        self._browser.get(f"{PAGE.as_uri()}#{quote(json.dumps(asked))}")
         return _Tab(self._browser, self._browser.current_window_handle)
 
     def round(self) -> None:

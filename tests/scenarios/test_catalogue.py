@@ -69,7 +69,7 @@ def test_what_is_no_scenario_is_refused_with_those_there_are(words):
         ("alone:pigz", ["pigz"]),
         ("alone:pigz,alone:archive,web+zstd", ["archive", "pigz", "web+zstd"]),
         ("web+archive", ["S15"]),
-        ("kind:browse", ["web"]),
+        ("kind:browse", ["web", "firefox", "surf", "netsurf", "dillo"]),
     ],
 )
 def test_programs_of_kinds_are_found_where_they_are_asked_for(words, expected):

@@ -13,7 +13,7 @@ from playing import nothing_left, play, suffers_from_hogs
 from waiting import until
 
 from scenarios.application import ApplicationError, Failure, Place, Tier
-from scenarios.interactive.web import _SIZES, APPLICATION
+from scenarios.interactive.web import APPLICATION, SIZES
 from scenarios.session import Session
 
 QUICK = {"window": "1024,768", "think_s": 0.05, "key_s": 0.02, "notch_s": 0.02, "notches": 6}
@@ -27,7 +27,7 @@ def quick(kinds, sizes, actions):
 @pytest.mark.apps
 @pytest.mark.slow
 def test_every_kind_of_page_is_measured_until_the_browser_dies():
-    application = quick(list(_SIZES), [low // 2 for low, _ in _SIZES.values()], [2, 2, 2, 4, 2])
+    application = quick(list(SIZES), [low // 2 for low, _ in SIZES.values()], [2, 2, 2, 4, 2])
     with contextlib.ExitStack() as stack:
         place, folder = stack.enter_context(nothing_left(application))
         session = stack.enter_context(Session.start(application, seed=1, place=place, folder=folder))
@@ -76,5 +76,5 @@ def test_seeds_differ_in_everything_and_repeat(tmp_path):
     drawn = [APPLICATION.draw(random.Random(seed), place) for seed in range(60)]  # noqa: S311
     assert drawn[:5] == [APPLICATION.draw(random.Random(seed), place) for seed in range(5)]  # noqa: S311
     assert all(len({str(one[name]) for one in drawn}) >= 4 for name in drawn[0])
-    assert {kind for one in drawn for kind in one["kinds"]} == set(_SIZES)
+    assert {kind for one in drawn for kind in one["kinds"]} == set(SIZES)
     assert all(min(one["actions"]) >= 1 and len(one["kinds"]) >= 2 for one in drawn)
