@@ -136,7 +136,10 @@ _MODULES = {
     **{name: f"scenarios.interactive.{name}" for name in INTERACTIVE},
     **{name: f"scenarios.background.{name}" for name in BACKGROUND},
 }
-_OF_KINDS = ("compress", "render", "compile", "infer", "disk", "network", "encode", "browse", "play", "write", "watch")
+_OF_KINDS = (
+    *("compress", "render", "compile", "infer", "disk", "network", "encode"),
+    *("browse", "play", "write", "watch", "sound", "call"),
+)
 """Modules of `scenarios.programs`, each with its `PROGRAMS`."""
 
 
