@@ -142,7 +142,7 @@ def _celluloid(stage: Stage, path: str) -> Argv:
     return ("celluloid", "--new-window", "--mpv-ao=null", "--mpv-loop=inf", "--mpv-hwdec=no", threads, path)
 
 
-_GSTREAMER = ("gstreamer1.0-plugins-base-apps", "gstreamer1.0-plugins-good", "gstreamer1.0-libav")
+_GSTREAMER = ("gstreamer1.0-plugins-base-apps", "gstreamer1.0-plugins-good", "gstreamer1.0-libav", "gstreamer1.0-x")
 _MPVS = ("Left", "Right", "m", "o")
 
 PROGRAMS = (
@@ -150,7 +150,7 @@ PROGRAMS = (
     _player("ffplay", ("ffmpeg",), _ffplay, ("Left", "Right", "m"), ("-version",)),
     _player(
         "gst-play",
-        ("gstreamer1.0-plugins-base-apps", "gstreamer1.0-plugins-good"),
+        _GSTREAMER,
         _gst,
         ("Shift_L",),
         binary="gst-play-1.0",
