@@ -18,7 +18,7 @@ PLACE = Place(cache=Path("/nowhere"), cpus=4, tier=Tier.REAL)
 @pytest.mark.apps
 @pytest.mark.parametrize("name", BY_NAME)
 def test_works_and_leaves_nothing(name, tmp_path):
-    works(BY_NAME[name], tmp_path, cpu_s=0.05)
+    works(BY_NAME[name], tmp_path, cpu_s=0.01)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
