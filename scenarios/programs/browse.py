@@ -18,26 +18,6 @@ from scenarios.interactive import web
 from scenarios.programs.looping import Argv
 from scenarios.programs.staged import Stage, Staged, draw_person, keys, program, words
 
-_WORDS = [
-    "time",
-    "people",
-    "day",
-    "thing",
-    "world",
-    "state",
-    "group",
-    "hand",
-    "part",
-    "place",
-    "week",
-    "work",
-    "number",
-    "night",
-    "point",
-    "home",
-    "water",
-    "room",
-]
 _MOVES = ("Page_Down", "Page_Down", "space", "Page_Up", "Home", "End", "Down", "Down")
 _PREFERENCES = {
     "app.update.enabled": False,

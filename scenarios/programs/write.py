@@ -13,26 +13,6 @@ from scenarios.application import Parameters, Place
 from scenarios.programs.looping import Argv
 from scenarios.programs.staged import Stage, Staged, draw_person, keys, program, words
 
-_WORDS = [
-    "time",
-    "people",
-    "day",
-    "thing",
-    "world",
-    "state",
-    "group",
-    "hand",
-    "part",
-    "place",
-    "week",
-    "work",
-    "number",
-    "night",
-    "point",
-    "home",
-    "water",
-    "room",
-]
 _MOVES = ("Page_Down", "Page_Down", "Page_Up", "ctrl+Home", "ctrl+End", "Down", "Up")
 
 

@@ -1,30 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that compress: what the seed draws, and each for some seconds."""
+"""Packers: their steps and sizes. What all programs have in common: test_programs.py."""
 
 import random
 from pathlib import Path
 
 import pytest
-from playing import works
 
-from asa.core.kinds import Kind
 from scenarios.application import Place, Tier
 from scenarios.driving import Driver
 from scenarios.programs.compress import PROGRAMS
 
 BY_NAME = {one.name: one for one in PROGRAMS}
 PLACE = Place(cache=Path("/nowhere"), cpus=2, tier=Tier.REAL)
-
-
-@pytest.mark.apps
-@pytest.mark.parametrize("name", BY_NAME)
-def test_works_and_leaves_nothing(name, tmp_path):
-    works(BY_NAME[name], tmp_path)
-
-
-def test_all_are_of_their_kind():
-    assert {one.kind for one in PROGRAMS} == {Kind.COMPRESS}
-    assert {"pigz", "zstd", "xz"} <= set(BY_NAME)
 
 
 def test_files_are_packed_and_then_tested(tmp_path):

@@ -1,35 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs to sound: what the seed draws, and each for some seconds."""
+"""Songs that programs play. What all programs have in common: test_programs.py."""
 
 import random
-from pathlib import Path
 
-import pytest
-from playing import works
-
-from asa.core.kinds import Kind
-from scenarios.application import Place, Role, Tier
-from scenarios.programs.sound import PROGRAMS, song
-
-BY_NAME = {one.name: one for one in PROGRAMS}
-PLACE = Place(cache=Path("/nowhere"), cpus=4, tier=Tier.REAL)
-
-
-@pytest.mark.apps
-@pytest.mark.parametrize("name", BY_NAME)
-def test_works_and_leaves_nothing(name, tmp_path):
-    works(BY_NAME[name], tmp_path, cpu_s=0.01)
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_seeds_make_sessions_of_all_degrees_that_differ(name):
-    one = BY_NAME[name]
-    drawn = [one.draw(random.Random(seed), PLACE) for seed in range(100)]  # noqa: S311
-    assert one.kind is Kind.SOUND
-    assert one.role is Role.INTERACTIVE
-    assert drawn[3] == one.draw(random.Random(3), PLACE)  # noqa: S311
-    assert {each["degree"] for each in drawn} == {"light", "half", "full"}
-    assert len({repr(each) for each in drawn}) > 90
+from scenarios.programs.sound import song
 
 
 def test_a_song_is_a_midi_file_with_no_more_voices_than_asked_for():
