@@ -78,7 +78,7 @@ def _gst_end(stage: Stage, out: list[int], into: list[int], sink: str) -> Argv:
     kilobits = given["kbit_per_s"]
     encoder = encoder.format(threads=given["threads"], bits=1000 * kilobits, kilobits=kilobits)
     camera = f"video/x-raw,width={width},height={height},framerate={given['frames_per_s']}/1"
-    caps = f"application/x-rtp,clock-rate={{}},encoding-name={{}},media={{}},payload={96}"
+    caps = "application/x-rtp,clock-rate={},encoding-name={},media={},payload=96"
     pipeline = (
         f"videotestsrc is-live=true pattern=ball ! {camera} ! videoconvert ! {encoder} ! {pay} pt=96 !"
         f" udpsink host=127.0.0.1 port={out[0]} sync=false async=false"

@@ -15,7 +15,7 @@ from pathlib import Path
 from asa.core.kinds import Kind
 from scenarios.application import Parameters, Place
 from scenarios.driving import Driver
-from scenarios.programs.looping import Argv, Looping, draw_degree, program
+from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, program
 
 _CXX = """int %s(int n) {
   std::map<std::string, std::vector<int>> m;
@@ -59,10 +59,6 @@ def _draw(file_s: float) -> Callable[[random.Random, Place], Parameters]:
     return draw
 
 
-def _rng(driver: Driver) -> random.Random:
-    return random.Random(driver.seed)  # noqa: S311
-
-
 def _flags(driver: Driver) -> str:
     given = driver.parameters
     return f"-O{given['optimization']}{' -g' if given['debug'] else ''}"
@@ -70,7 +66,7 @@ def _flags(driver: Driver) -> str:
 
 def _cxx(driver: Driver) -> list[str]:
     """The sources' names without the suffix, `main` last."""
-    rng, given, folder = _rng(driver), driver.parameters, driver.scratch / "source"
+    rng, given, folder = drawn(driver), driver.parameters, driver.scratch / "source"
     folder.mkdir()
     includes = "".join(f"#include <{name}>\n" for name in {*given["libraries"], "vector", "algorithm", "map", "string"})
     names = [f"part{number}" for number in range(int(given["files"]))]
@@ -116,7 +112,7 @@ def _cmake(driver: Driver) -> Iterable[Argv]:
 
 
 def _crate(driver: Driver) -> None:
-    rng, given, folder = _rng(driver), driver.parameters, driver.scratch / "crate"
+    rng, given, folder = drawn(driver), driver.parameters, driver.scratch / "crate"
     (folder / "src").mkdir(parents=True)
     level = str(given["optimization"])
     (folder / "Cargo.toml").write_text(

@@ -12,7 +12,7 @@ from asa.core.kinds import Kind
 from scenarios.application import Parameters, Place
 from scenarios.background.archive import fill
 from scenarios.driving import Driver
-from scenarios.programs.looping import Argv, Looping, draw_degree, program
+from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, program
 
 _MB = 1_000_000
 _LEAST_MB, _MOST_MB = 0.5, 60.0
@@ -40,7 +40,7 @@ def _draw(speeds: Mapping[int, float], *, threaded: bool) -> Callable[[random.Ra
 
 def _make(driver: Driver) -> None:
     given = driver.parameters
-    rng = random.Random(driver.seed)  # noqa: S311
+    rng = drawn(driver)
     size_bytes = round(float(given["size_mb"]) * _MB)
     fill(driver.scratch / "folder", rng, content=given["content"], files=int(given["files"]), size_bytes=size_bytes)
 

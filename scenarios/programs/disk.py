@@ -13,7 +13,7 @@ from asa.core.kinds import Kind
 from scenarios.application import Parameters, Place
 from scenarios.background.archive import fill
 from scenarios.driving import Driver
-from scenarios.programs.looping import Argv, Looping, draw_degree, program, run
+from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, program, run
 
 _MB = 1_000_000
 _MB_PER_S = 40.0  # of a common disk, which sizes the files
@@ -40,7 +40,7 @@ def _draw(rng: random.Random, place: Place) -> Parameters:
 
 def _fill(driver: Driver, name: str = "tree") -> Path:
     given, folder = driver.parameters, driver.scratch / name
-    rng = random.Random(driver.seed)  # noqa: S311
+    rng = drawn(driver)
     size_bytes = round(float(given["size_mb"]) * _MB)
     fill(folder, rng, content=given["content"], files=int(given["files"]), size_bytes=size_bytes)
     return folder
@@ -64,7 +64,7 @@ def _rsync(driver: Driver) -> Iterable[Argv]:
 
 
 def _statements(driver: Driver) -> None:
-    given, rng = driver.parameters, random.Random(driver.seed)  # noqa: S311
+    given, rng = driver.parameters, drawn(driver)
     lines = [f"PRAGMA journal_mode={given['journal']}; PRAGMA synchronous=FULL;", "CREATE TABLE t (k INTEGER, v TEXT);"]
     if given["index"]:
         lines.append("CREATE INDEX i ON t (k);")

@@ -20,7 +20,7 @@ from typing import Any
 from asa.core.kinds import Kind
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.driving import Driver
-from scenarios.programs.looping import PASSES, draw_degree, play
+from scenarios.programs.looping import PASSES, draw_degree, drawn, play
 
 _LEARNT_ROWS = 500
 
@@ -120,7 +120,7 @@ def main() -> None:
         os.environ[f"{library}_NUM_THREADS"] = str(given["threads"])
     import numpy as np  # only now: it looks at these once
 
-    rng = np.random.default_rng(random.Random(driver.seed).getrandbits(32))  # noqa: S311
+    rng = np.random.default_rng(drawn(driver).getrandbits(32))
     answer = make(np, rng, given)
     batches = [rng.standard_normal((given["batch"], given["inputs"]), dtype=np.float32) for _ in range(8)]
     driver.ready({module: str(importlib.import_module(module).__version__)})

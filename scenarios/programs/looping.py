@@ -95,6 +95,11 @@ def program(
     )
 
 
+def drawn(driver: Driver) -> random.Random:
+    """The random numbers that make a session's input, the same each time."""
+    return random.Random(driver.seed)  # noqa: S311
+
+
 def play(driver: Driver, work: Callable[[], None]) -> None:
     """Pass after pass until asked to end, with the pauses that the parameter `rest` says."""
     passes = 0

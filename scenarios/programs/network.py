@@ -22,7 +22,7 @@ from scenarios.application import Parameters, Place
 from scenarios.background.archive import fill
 from scenarios.background.network_link import Link, LinkError, make_link
 from scenarios.driving import Driver, fail
-from scenarios.programs.looping import Argv, Looping, draw_degree, find, play_steps, program, version_of
+from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, find, play_steps, program, version_of
 
 _NGINX = "/usr/sbin/nginx"  # not on every user's PATH
 _MB_PER_S = 200.0  # over the link here, which sizes the files
@@ -161,7 +161,7 @@ def main() -> None:
     """Serve and fetch until asked to end."""
     driver = Driver.begin(interrupt=True)
     client = find(__spec__.name, sys.argv[1])
-    given, rng = driver.parameters, random.Random(driver.seed)  # noqa: S311
+    given, rng = driver.parameters, drawn(driver)
     try:
         with make_link(given, lambda: driver.ending) as link:
             size_bytes = round(float(given["size_mb"]) * 1e6)

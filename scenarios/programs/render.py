@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from asa.core.kinds import Kind
 from scenarios.application import Parameters, Place
 from scenarios.driving import Driver
-from scenarios.programs.looping import Argv, Looping, draw_degree, program
+from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, program
 
 _PIXELS_PER_S = {"povray": 700_000, "gm": 700_000, "rsvg-convert": 2_300_000}  # of one thread here; of rsvg and object
 _PARTS_PER_S = 25.0  # of a solid, about
@@ -40,16 +40,12 @@ def _draw(name: str, *, threaded: bool) -> Callable[[random.Random, Place], Para
     return draw
 
 
-def _rng(driver: Driver) -> random.Random:
-    return random.Random(driver.seed)  # noqa: S311
-
-
 def _vector(rng: random.Random, low: float, high: float) -> str:
     return ", ".join(f"{rng.uniform(low, high):.2f}" for _ in range(3))
 
 
 def _scene(driver: Driver) -> None:
-    rng, given = _rng(driver), driver.parameters
+    rng, given = drawn(driver), driver.parameters
     lines = [
         "global_settings { assumed_gamma 1.0 max_trace_level 6 }",
         "camera { location <0, 3, -14> look_at <0, 0, 0> }",
@@ -72,7 +68,7 @@ def _povray(driver: Driver) -> Iterable[Argv]:
 
 
 def _solid(driver: Driver) -> None:
-    rng, given = _rng(driver), driver.parameters
+    rng, given = drawn(driver), driver.parameters
     count = max(2, round(float(given["pass_s"]) * _PARTS_PER_S))
     shapes = {
         "sphere": "sphere({0});",
@@ -92,7 +88,7 @@ def _openscad(driver: Driver) -> Iterable[Argv]:
 
 
 def _drawing(driver: Driver) -> None:
-    rng, given = _rng(driver), driver.parameters
+    rng, given = drawn(driver), driver.parameters
     shapes = []
     for _ in range(int(given["objects"]) * 10):
         points = " ".join(f"{rng.randint(0, 800)},{rng.randint(0, 600)}" for _ in range(rng.randint(3, 9)))

@@ -21,7 +21,7 @@ from scenarios.application import Application, Parameters, Place, Report, Role
 from scenarios.driving import Driver, fail, need_fonts
 from scenarios.interactive.game_screen import ScreenError
 from scenarios.programs.desk import PACKAGES, PROGRAMS, Desk, XDesk
-from scenarios.programs.looping import PASSES, Argv, Degree, version_of
+from scenarios.programs.looping import PASSES, Argv, Degree, drawn, version_of
 
 _END_LIMIT_S = 2.0
 _WINDOW_LIMIT_S = 90.0
@@ -47,7 +47,7 @@ class Stage:
     def __init__(self, driver: Driver, desk: Desk | None) -> None:
         self.driver = driver
         self.given = driver.parameters
-        self.rng = random.Random(driver.seed)  # noqa: S311
+        self.rng = drawn(driver)
         self._desk = desk
         self._running: list[_Running] = []
 

@@ -37,7 +37,7 @@ def toy(name, *steps):
 
 PROGRAMS = (
     toy("works", ("sh", "-c", "sleep 0.1; echo one"), ("sh", "-c", "cat made >> out")),
-    toy("fails", ("sh", "-c", "echo out of paper >&2; exit 3")),
+    toy("fails", ("sh", "-c", "sleep 0.5; echo out of paper >&2; exit 3")),
     toy("never", (sys.executable, "-c", ENDLESS)),
 )
 """
