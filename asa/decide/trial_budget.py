@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""May a pair of a trial begin now, and which candidate is next? What the user allows, and what was asked already. Pure.
+
+Each watched second earns a share of a second for the candidate, and a pair is paid for before it begins. So the time
+under candidates is never more than that share, but for what a switch back takes longer. Switches are counted by the
+hour. What was asked is asked again when the kernel or one of the two schedulers is another one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.core.errors import AsaError
+from asa.decide.trial_pairs import Pair, Verdict
+
+HOUR_NS = 3600 * 1_000_000_000
+MOST_SHARE = 0.05
+MOST_SWITCHES = 12
+SAVED_S = 160.0
+"""The most that is saved up: eight blocks of 20 s."""
+PAIR_SWITCHES = 3
+"""The most that a pair takes: to its first block, to its second one, and back."""
+
+
+class Learn(StrEnum):
+    """What the user allows."""
+
+    OFF = "off"
+    ASK = "ask"  # each candidate for each use, once
+    ON = "on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much may be tried. Raises AsaError for what is out of range."""
+
+    learn: Learn = Learn.ON
+    share: float = MOST_SHARE
+    switches: int = MOST_SWITCHES  # an hour
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= MOST_SHARE:
+            raise AsaError(f"share of time for trials: {self.share!r}; allowed: 0 to {MOST_SHARE:g}")
+        if not 0 <= self.switches <= MOST_SWITCHES:
+            raise AsaError(f"switches of trials an hour: {self.switches!r}; allowed: 0 to {MOST_SWITCHES}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What was watched and tried. Bounded: the switches of an hour."""
+
+    watched_s: float = 0.0
+    tried_s: float = 0.0  # of these, under a candidate
+    credit_s: float = 0.0
+    switched_ns: tuple[int, ...] = ()  # CLOCK_MONOTONIC, of the last hour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is known of a candidate against another one in a use. `verdict` None: pairs were made and are not enough."""
+
+    use: Workload
+    in_force: SchedulerName
+    candidate: SchedulerName
+    verdict: Verdict | None
+    pairs: tuple[Pair, ...]
+    kernel: str
+    versions: tuple[str, str]  # of the one in force and of the candidate; "": unknown, or the kernel's own
+
+    def holds(self, stand: "Stand") -> bool:
+        """Is it of the kernel and the files that are there now? What is unknown is no other one."""
+        now = (stand.kernel, stand.version(self.in_force), stand.version(self.candidate))
+        then = (self.kernel, *self.versions)
+        return all(not one or not other or one == other for one, other in zip(now, then, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """What is installed."""
+
+    kernel: str
+    versions: Mapping[str, str]  # scheduler without a mode -> version
+
+    def version(self, name: SchedulerName) -> str:
+        """Of the scheduler's file; "": unknown, or the kernel's own."""
+        return self.versions.get(name.bare, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A candidate as a table names it."""
+
+    name: SchedulerName
+    published: bool = False  # somebody measured it, if on another machine; else it is an opinion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Whom to try next, and the pairs that are made already."""
+
+    candidate: SchedulerName
+    before: tuple[Pair, ...] = ()
+
+
+def watched(account: Account, limits: Limits, elapsed_s: float, *, tried: bool) -> Account:
+    """With one tick more, in which the machine could have been switched; `tried`: under a candidate.
+
+    After a gap nobody knows what was in force: give nothing. A time below 0 is none.
+    """
+    if not elapsed_s > 0.0 or limits.learn is Learn.OFF:
+        return account
+    spent_s = elapsed_s if tried else 0.0
+    return replace(
+        account,
+        watched_s=account.watched_s + elapsed_s,
+        tried_s=account.tried_s + spent_s,
+        credit_s=min(SAVED_S, account.credit_s + limits.share * elapsed_s - spent_s),
+    )
+
+
+def switched(account: Account, now_ns: int) -> Account:
+    """With a switch of a trial more, the one back too."""
+    return replace(account, switched_ns=(*_lately(account, now_ns), now_ns))
+
+
+def refused(account: Account, limits: Limits, *, now_ns: int, block_s: float, agreed: bool = False) -> str:
+    """Why no pair may begin now, for people; "": it may. Ask before a trial, and for its `go_on`.
+
+    `agreed`: the user said yes to this candidate; while its trial is under way that is so.
+    """
+    if limits.learn is Learn.OFF:
+        return "learning is off"
+    if limits.learn is Learn.ASK and not agreed:
+        return "the user has not been asked"
+    if account.credit_s < block_s:
+        return f"{limits.share:.0%} of the time is used up: {account.credit_s:.0f} s are left of {block_s:.0f} s"
+    made = len(_lately(account, now_ns))
+    if made + PAIR_SWITCHES > limits.switches:
+        return f"{made} switches in the last hour, of {limits.switches}"
+    return ""
+
+
+def following(
+    use: Workload,
+    in_force: SchedulerName,
+    offers: Iterable[Offer],
+    asked: Sequence[Asked],
+    stand: Stand,
+) -> Choice | None:
+    """Whom to try next against the one in force; None: all that is offered is settled. Offer nobody who is barred.
+
+    What was begun is ended first. Else those that somebody measured come before opinions, each in the table's order,
+    and the kernel's own scheduler comes last, if another one is in force.
+    """
+    ranked = sorted(offers, key=lambda offer: not offer.published)  # stable
+    names = [name for name in dict.fromkeys((*(offer.name for offer in ranked), EEVDF)) if name != in_force]
+    known = {one.candidate: one for one in asked if (one.use, one.in_force) == (use, in_force) and one.holds(stand)}
+    open_ = [name for name in names if name not in known or known[name].verdict is None]
+    if not open_:
+        return None
+    begun = [known[name].pairs if name in known else () for name in open_]
+    at = max(range(len(open_)), key=lambda place: len(begun[place]))  # of equal ones the first
+    return Choice(candidate=open_[at], before=begun[at])
+
+
+def _lately(account: Account, now_ns: int) -> tuple[int, ...]:
+    """Those of the last hour. What lies ahead is of another boot."""
+    return tuple(at_ns for at_ns in account.switched_ns if 0 <= now_ns - at_ns < HOUR_NS)
