@@ -37,6 +37,7 @@ def enter():
 def leave(*_):
     if behaviour == "clings": return
     if behaviour == "late": enter(); time.sleep(0.5)
+    if open(root + "/kernel/sched_ext/root/ops").read()[:len(name) - 4] not in ("", name[4:]): sys.exit(0)
     os.rename(root + "/kernel/sched_ext/root/ops", root + "/old-ops"); put("state", "disabled\\n"); sys.exit(0)
 libc = ctypes.CDLL(None, use_errno=True)
 if behaviour == "loads long": time.sleep(60)
