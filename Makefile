@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition bench-house figures-house bench-lab figures-lab evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -55,10 +55,14 @@ bench-switch: setup ## what a switch takes, each way, in the lab, into docs/swit
 bench-laptop: setup ## what daemon and helper cost and keep, partly in the lab, into docs/laptop-figures.md (20 minutes)
 	@$(ASA) lab bench laptop
 
-bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, and how soon and how rightly voting follows recorded sequences, into docs/voting.md (nothing else may run)
+bench-recognition: bpf ## what the model's evaluation costs, by each candidate, into docs/runtime.md, how soon and how rightly voting follows recorded sequences, into docs/voting.md, and what is recognised of programs held out, into calibration/results/recognition.json (hours; nothing else may run)
 	@$(ASA) lab bench recognition
 	sequences=(models/recordings/sequences/*.journal.xz)
 	[ ! -e "$${sequences[0]}" ] || $(ASA) lab evaluate voting "$${sequences[@]}" --page docs/voting.md
+	python -m calibration.recognition --measure
+
+figures-recognition: $(VENV)/.done ## what `make bench-recognition` kept of programs held out, a JSON line a figure
+	@python -m calibration.recognition
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
 	@$(ASA) lab bench scale

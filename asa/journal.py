@@ -187,12 +187,16 @@ class Journal:
         return cls(db, size_bytes=1 << 62, commit_ns=0, version=version)
 
     def pack(self, path: Path) -> None:
-        """Write everything to one compressed file, for keeping or shipping. Raises OSError."""
+        """Write everything to one compressed file, for keeping or shipping. Raises OSError, JournalError."""
         self.commit()
-        self._db.execute("PRAGMA journal_mode = DELETE")
-        self._db.execute("VACUUM")
-        files.replace(path, lzma.compress(self._db.serialize(), preset=9 | lzma.PRESET_EXTREME))
-        self._db.execute("PRAGMA journal_mode = WAL")
+        try:
+            self._db.execute("PRAGMA journal_mode = DELETE")
+            self._db.execute("VACUUM")
+            packed = lzma.compress(self._db.serialize(), preset=9 | lzma.PRESET_EXTREME)
+            self._db.execute("PRAGMA journal_mode = WAL")
+        except journal_file.ERRORS as error:
+            raise JournalError(f"{path}: the journal cannot be packed now: {error}; end who else uses it") from error
+        files.replace(path, packed)
 
     def begin(self, header: SessionHeader) -> int:
         """Start a session; what is added from now on belongs to it. Returns its number."""

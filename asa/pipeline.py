@@ -32,6 +32,7 @@ from asa.core.regime import Regime
 from asa.core.sample import RawSample
 from asa.decide import evidence, guard, learning, policy, regime, standbys, voting
 from asa.decide.books import Books
+from asa.decide.evidence import Uses
 from asa.decide.hints import Hints
 from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import FIELDS as SIGNAL_FIELDS
@@ -85,6 +86,7 @@ class State:
     readiness: standbys.Readiness = field(default_factory=standbys.Readiness)
     decision: Decision | None = None
     signals: Signals | None = None  # what the guard saw of this tick
+    at_work: Uses = ()  # programs, as far as their packages are known
     evidence: Evidence | None = None  # what the desktop's knowledge spoke for, whether it counts or not
 
 
@@ -117,7 +119,8 @@ def step(
         books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
     seen = features.take(previous.seen, derived, sample)
     judged = setup.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
-    hinted = evidence.of_tick(None if derived is None else previous.sample, sample, setup.hints)
+    at_work = evidence.at_work(previous.at_work, sample)
+    hinted = evidence.of_tick(None if derived is None else previous.sample, sample, setup.hints, at_work)
     if judged is not None:
         judged = evidence.pooled(judged, hinted, setup.hints.weight)
     probabilities = None if judged is None else judged.probabilities
@@ -144,6 +147,7 @@ def step(
         readiness=readiness,
         decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
+        at_work=at_work,
         evidence=hinted,
     )
 

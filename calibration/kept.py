@@ -4,7 +4,9 @@
 `collect` measures each figure by itself, so that one that cannot be measured costs no other.
 """
 
+import argparse
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import msgspec
 
 from asa import files, wire
 from asa.core.errors import AsaError
-from calibration.goals import Figure, Named
+from calibration.goals import Figure, Named, as_json
 
 Count = Callable[[], tuple[float, str]]
 """Measures one figure: its value, and what there is to say beside it."""
@@ -68,3 +70,35 @@ def read(path: Path) -> Kept | None:
 def write(kept: Kept, path: Path) -> None:
     """As lines that a diff shows well."""
     files.replace(path, msgspec.json.format(wire.json_bytes(kept), indent=1) + b"\n")
+
+
+def parser(module: str, description: str | None, place: Path) -> argparse.ArgumentParser:
+    """Of a module's command: `--measure`, `--only`, `--kept` (default: `place`)."""
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    made.add_argument("--measure", action="store_true", help="measure anew, and keep it")
+    made.add_argument("--only", metavar="NAMES", help="these figures, with commas between; the others stay")
+    made.add_argument(
+        "--kept", type=Path, default=place, metavar="FILE", help="where it is kept (default: %(default)s)"
+    )
+    return made
+
+
+def answer(
+    given: argparse.Namespace, names: type[Named], counts: Callable[[], Mapping[Named, Count]], command: str
+) -> int:
+    """Measure what is asked for, and print what is kept as JSON lines. `counts` is called to measure alone.
+
+    0 whatever the figures are; 2 with one line on stderr where they cannot be measured.
+    """
+    try:
+        only = names.only(given.only)
+        wanted = {name: count for name, count in counts().items() if name in only} if given.measure else {}
+    except AsaError as error:
+        print(f"asa: {error}", file=sys.stderr)
+        return 2
+    for name, count in wanted.items():  # each is kept at once: some take hours
+        write(collect({name: count}, read(given.kept)), given.kept)
+    for figure in figures(read(given.kept), names, command):
+        if figure.name in only:
+            print(as_json(figure))
+    return 0

@@ -75,6 +75,7 @@ def _hints(state: HintState) -> str:
     signals = ("playing", "game_clients", "idle_inhibited", "sound_played", "sound_recorded")
     unknown = [name for name in signals if getattr(state, name) is None]
     front = f"{state.front or 'no known application'} in front"
+    unknown += ["packages"] if state.packages is None else []
     return f"{front}; entries with categories: {len(state.entries)}; not told: {', '.join(unknown) or 'nothing'}"
 
 
@@ -201,16 +202,6 @@ SOURCES: tuple[Source, ...] = (
         told=_groups,
     ),
     Source(
-        name="hints",  # after what it follows
-        opener="collectors.hints.collector:HintCollector",
-        parts=("hints",),
-        backend=Backend.DESKTOP,
-        setting="desktop",
-        optional=True,
-        title="hints",
-        told=_hints,
-    ),
-    Source(
         name="busiest",
         opener="collectors.procfs.busiest:BusiestCollector",
         parts=("busiest",),
@@ -219,6 +210,16 @@ SOURCES: tuple[Source, ...] = (
         setting="processes",
         title="processes",
         told=_busiest,
+    ),
+    Source(
+        name="hints",  # after what it follows
+        opener="collectors.hints.collector:HintCollector",
+        parts=("hints",),
+        backend=Backend.DESKTOP,
+        setting="desktop",
+        optional=True,
+        title="hints",
+        told=_hints,
     ),
     Source(
         name="realtime",

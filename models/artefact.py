@@ -36,6 +36,7 @@ MEMBERS = ("xgboost", "forest", "svm")
 IDLE = "idle"  # the label when every factor is none
 WHOLE = "workload"  # the name of a flat model's only head
 MOST_HEADS = 4
+MOST_TAUGHT, MOST_LESSONS = 256, 8  # rows of one lesson, and lessons: each is looked at in every tick
 _MOST_COMBINATIONS = 10_000  # of the heads' classes: all are made in each tick
 
 Array = NDArray[Any]
@@ -75,6 +76,14 @@ class OpenWorld(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     least: float
 
 
+class Taught(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person taught with their own minutes (`models.taught`): so many rows of the array TAUGHT."""
+
+    label: str  # one of the classes
+    rows: int
+    reach: float  # squared distance in the machine's z: what is farther from all of the rows is not it
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a head knows and how its members count."""
 
@@ -96,6 +105,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heads: tuple[Part, ...] = ()
     open_world: OpenWorld | None = None  # None: everything is known
     hint_weight: float | msgspec.UnsetType = msgspec.UNSET  # of the desktop's hints beside it; unset, as before: 0
+    taught: tuple[Taught, ...] | msgspec.UnsetType = msgspec.UNSET  # their rows in turn; unset: nothing
     trained: str  # ISO 8601 date and time, UTC
     seed: int
     dataset_sha256: str
@@ -178,9 +188,11 @@ class Artefact:
     header: Header
     fill: Array  # float32 (F,): what stands for a missing value in forest and machine, the training median
     heads: tuple[Head, ...]  # in the order of `header.parts`
+    taught: Array | None = None  # float32 (R, F), in the machine's z; None where the header has no `taught`
 
 
 FILL = "fill"
+TAUGHT = "taught"
 # name -> (dtype, shape with letters for what the header or the array itself says); of all heads, once
 SHARED: dict[str, tuple[str, str]] = {
     FILL: ("float32", "F"),
@@ -284,14 +296,19 @@ def _read(path: Path) -> tuple[Header, dict[str, Array]]:
             if (kind := msgspec.json.decode(text, type=_Kind)).format != FORMAT:
                 raise _Foreign(kind.format)
             header = msgspec.json.decode(text, type=Header)
-            names = _names(len(header.parts))
+            names = _names(header)
             if present != sorted(f"{name}.npy" for name in (_HEADER, *names)):
                 raise ValueError("its arrays are not those of a model")
             return header, {name: _array(stored[name], name) for name in names}
 
 
-def _names(heads: int) -> tuple[str, ...]:
-    return (*SHARED, *(f"{number}.{name}" for number in range(min(heads, MOST_HEADS)) for name in LAYOUT))
+def _names(header: Header) -> tuple[str, ...]:
+    heads = range(min(len(header.parts), MOST_HEADS))
+    return (
+        *SHARED,
+        *(f"{number}.{name}" for number in heads for name in LAYOUT),
+        *((TAUGHT,) if header.taught else ()),
+    )
 
 
 def _array(found: object, name: str) -> Array:
@@ -308,7 +325,7 @@ def _bytes_of(found: object) -> bytes:
 
 
 def _arrays(artefact: Artefact) -> dict[str, Array]:
-    found = {FILL: artefact.fill}
+    found = {FILL: artefact.fill} if artefact.taught is None else {FILL: artefact.fill, TAUGHT: artefact.taught}
     for number, head in enumerate(artefact.heads):
         for name in (*SHARED.keys() - {FILL}, *LAYOUT):
             part, _, field = name.partition(".")
@@ -327,7 +344,7 @@ def _assemble(header: Header, arrays: Mapping[str, Array]) -> Artefact:
         Head(trees=Trees(**part(f"{number}.trees.")), machine=Machine(**part("machine."), **part(f"{number}.machine.")))
         for number in range(len(header.parts))
     ]
-    return Artefact(header=header, fill=arrays[FILL], heads=tuple(heads))
+    return Artefact(header=header, fill=arrays[FILL], heads=tuple(heads), taught=arrays.get(TAUGHT))
 
 
 def _digest(header: Header, arrays: Mapping[str, Array]) -> str:
@@ -350,6 +367,9 @@ def _check(header: Header, arrays: Mapping[str, Array], name: str) -> None:
             raise ValueError("machine.scale is not positive")
         if (arrays["machine.gamma"] <= 0).any():
             raise ValueError("machine.gamma is not positive")
+        if header.taught or TAUGHT in arrays:
+            rows = {"R": sum(one.rows for one in header.taught or ())}
+            _check_shapes({TAUGHT: ("float32", "RF")}, arrays, {**shared, **rows})
         for number, part in enumerate(header.parts):
             head = {field: arrays[f"{number}.{field}"] for field in LAYOUT}
             sizes = {**shared, "K": len(part.classes), "2": 2}
@@ -385,8 +405,19 @@ def _check_header(header: Header) -> None:
     if many > _MOST_COMBINATIONS:
         raise ValueError(f"its heads have {many} combinations, at most {_MOST_COMBINATIONS} are joined")
     places(header.parts, header.classes)
+    _check_taught(header)
     if header.open_world is not None and not np.isfinite(header.open_world.least):
         raise ValueError(f"the open world's least {header.open_world.least!r} is not finite")
+
+
+def _check_taught(header: Header) -> None:
+    if len(header.taught or ()) > MOST_LESSONS:
+        raise ValueError(f"it was taught {len(header.taught or ())} lessons, {MOST_LESSONS} are the most")
+    for one in header.taught or ():
+        if one.label not in header.classes:
+            raise ValueError(f"it was taught {one.label!r}, which is none of its classes")
+        if not 1 <= one.rows <= MOST_TAUGHT or not 0.0 < one.reach < math.inf:
+            raise ValueError(f"what it was taught of {one.label!r} has {one.rows!r} rows and a reach of {one.reach!r}")
 
 
 def _near_one(sums: Array) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 from asa.core.decision import FeatureFrame, Judgement, Workload
 from asa.core.errors import ModelError
+from asa.core.kinds import among
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import RawSample
 from asa.journal import Journal
@@ -179,6 +180,7 @@ class _Gathered:
 def _add_labelled(
     made: _Gathered, label: str, found: Iterable[Tick], marks: Sequence[Mark], classes: Sequence[Workload]
 ) -> None:
+    label = among(label, classes)
     if label not in classes:
         raise ModelError(
             f"{made.name} is of {label!r}, which the model in use does not know; `asa lab train` makes one that does"

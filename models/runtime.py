@@ -16,6 +16,7 @@ from asa.core.errors import ModelError
 from models import artefact, features, runtime_compiled
 from models.artefact import Array, Artefact, Part, Score
 from models.runtime_numpy import NumpyMembers, seen
+from models.taught import Lessons
 
 
 class Engine(Protocol):
@@ -65,6 +66,7 @@ class Ensemble:
         else:
             self.engine = runtime_compiled.CompiledMembers(function, model, self._inputs)
         self._blend = _Blend(self.parts, self.places)
+        self._lessons = Lessons(model, self._thrice[2]) if model.taught is not None else None
 
     @classmethod
     def load(cls, path: Path) -> "Ensemble":
@@ -80,9 +82,11 @@ class Ensemble:
         shares = self._joined(frame)
         probabilities = Probabilities(classes=self.classes, values=_normalised(shares))
         if self._open_world is None:
-            return Judgement(probabilities=probabilities, score=None, known=True)
-        score = self._score(self._open_world.score, shares)
-        return Judgement(probabilities=probabilities, score=score, known=score >= self._open_world.least)
+            judged = Judgement(probabilities=probabilities, score=None, known=True)
+        else:
+            score = self._score(self._open_world.score, shares)
+            judged = Judgement(probabilities=probabilities, score=score, known=score >= self._open_world.least)
+        return judged if self._lessons is None else self._lessons.over(judged, self.engine.kinship())
 
     def _joined(self, frame: FeatureFrame) -> Array:
         # of all combinations, those that are classes

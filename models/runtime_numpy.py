@@ -87,25 +87,47 @@ def seen(machine: Machine) -> Array:
     return np.flatnonzero(machine.scale < UNSEEN).astype(np.int32)
 
 
+class Space:
+    """Where the kernel measures: the columns that it sees, in the machine's units."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.columns = seen(machine)
+        self._mean, self._scale = machine.mean[self.columns], machine.scale[self.columns]
+
+    def z(self, filled: Array) -> Array:
+        """Of rows without missing values, (..., F): float32 (..., columns)."""
+        return np.asarray(
+            ((filled[..., self.columns] - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
+        )
+
+
+class Vectors:
+    """Rows of a `Space`, (S, columns), and how far a tick is from each."""
+
+    def __init__(self, rows: Array) -> None:
+        # float32: distances keep six digits, of which the kernel needs four
+        self._rows = np.ascontiguousarray(rows)
+        self._squares = np.einsum("sf,sf->s", self._rows, self._rows, dtype=np.float64)
+
+    def distances(self, z: Array) -> Array:
+        """Squared, float64 (S,)."""
+        wide = z.astype(np.float64)
+        # einsum, not @: BLAS would wake its threads for a product this small
+        return np.asarray(np.fmax(self._squares + wide @ wide - 2.0 * np.einsum("sf,f->s", self._rows, z), 0.0))
+
+
 class _Kernel:
     """What the heads' support vector machines share."""
 
     def __init__(self, machine: Machine) -> None:
-        self._columns = seen(machine)
-        self._mean, self._scale = machine.mean[self._columns], machine.scale[self._columns]
-        # float32: distances keep six digits, of which the kernel needs four
-        self._vectors = np.ascontiguousarray(machine.vectors[:, self._columns])
-        self._squares = np.einsum("sf,sf->s", self._vectors, self._vectors, dtype=np.float64)
+        self._space = Space(machine)
+        self._vectors = Vectors(machine.vectors[:, self._space.columns])
         self._gamma = float(machine.gamma[0])
         self.kinship = 0.0  # of the last frame
 
     def near(self, filled: Array) -> Array:
         """The kernel's value for each vector, (S,)."""
-        z = ((filled[self._columns] - self._mean) / self._scale).clip(-FARTHEST, FARTHEST).astype(np.float32)
-        wide = z.astype(np.float64)
-        # einsum, not @: BLAS would wake its threads for a product this small
-        distances = self._squares + wide @ wide - 2.0 * np.einsum("sf,f->s", self._vectors, z)
-        kernel = np.exp(-self._gamma * np.fmax(distances, 0.0))
+        kernel = np.exp(-self._gamma * self._vectors.distances(self._space.z(filled)))
         self.kinship = float(kernel.max())
         return np.asarray(kernel)
 

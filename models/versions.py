@@ -33,7 +33,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What is kept beside an artefact."""
 
     sha256: str  # of the artefact's file
-    kind: str  # base or tuned
+    kind: str  # base, tuned or taught
     made: str  # ISO 8601 date and time, UTC
     asa_version: str
     parent: str = ""  # SHA-256 of the model that was tuned, "" for a base

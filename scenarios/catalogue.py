@@ -140,7 +140,7 @@ _OF_KINDS = (
     *("compress", "render", "compile", "infer", "disk", "network", "encode"),
     *("browse", "play", "write", "watch", "sound", "call"),
 )
-"""Modules of `scenarios.programs`, each with its `PROGRAMS`."""
+"""Modules of `scenarios.programs`, each with its `PROGRAMS`; beside them `other`, of no kind."""
 
 
 @cache
@@ -163,8 +163,14 @@ def real(name: str) -> Application:
 
 @cache
 def programs() -> Mapping[str, Application]:
-    """All programs of all kinds by name: the benchmark's own first, then those of `scenarios.programs`."""
-    return {**applications(Tier.REAL), **{one.name: one for one in of_modules()}}
+    """All programs by name: the benchmark's own first, then those of `scenarios.programs`, at last those of no kind."""
+    return {**applications(Tier.REAL), **{one.name: one for one in (*of_modules(), *situations())}}
+
+
+def situations() -> tuple[Application, ...]:
+    """What is of no kind."""
+    found: tuple[Application, ...] = importlib.import_module("scenarios.programs.other").PROGRAMS
+    return found
 
 
 def of_modules() -> tuple[Application, ...]:
@@ -190,7 +196,7 @@ def find(words: str, *, with_programs: bool = False) -> tuple[Scenario, ...]:
     `all` are the paper's 28 and `everything` all there are; `S16`, `S1..S7`, `web+blender` and `idle` name themselves,
     `web` all pairs with it, `alone:web` it alone; `changing` are P1 to P4, `web+blender~game+kernel` is another such;
     several are parted by commas. `with_programs`: also programs of kinds, `pigz` and `alone:pigz` alone, `web+pigz` as
-    a pair, `kind:compress` each of a kind alone.
+    a pair, `kind:compress` each of a kind alone, `kind:other` each of no kind, which are not paired.
     """
     wanted = {one.label: one for word in words.split(",") for one in _named(word.strip(), with_programs)}
     listed = tuple(one for one in (*SCENARIOS, *CHANGING) if one.label in wanted)
@@ -227,7 +233,11 @@ def _named(word: str, with_programs: bool) -> tuple[Scenario, ...]:
             f"changing, P1 to P{len(CHANGING)}, A+B{CHANGE}C+D"
         )
         more = ", ".join(name for name in programs() if name not in _MODULES) if with_programs else ""
-        allowed += f"; kind:KIND of {', '.join(Kind)}, or programs of kinds alone or as A+B: {more}" if more else ""
+        allowed += (
+            f"; kind:KIND of {', '.join((*Kind, kinds.OTHER))}, or programs of kinds alone or as A+B: {more}"
+            if more
+            else ""
+        )
         raise InputError(path="--scenario", key="", value=word, allowed=allowed)
     return found
 
@@ -237,12 +247,17 @@ def _of_programs(word: str) -> tuple[Scenario, ...]:
     known = programs()
     if word.startswith("kind:"):
         kind = word.removeprefix("kind:")
-        return tuple(_playing(one) for one in known.values() if one.kind == kind)
+        of_it = situations() if kind == kinds.OTHER else (one for one in known.values() if one.kind == kind)
+        return tuple(map(_playing, of_it))
     names = word.removeprefix("alone:").split("+")
     if not set(names) <= set(known):
         return ()
     roles = [known[name].role for name in names]
-    if len(roles) > 1 and (word.startswith("alone:") or roles != [Role.INTERACTIVE, Role.BACKGROUND]):
+    if len(roles) > 1 and (
+        None in (known[name].kind for name in names)
+        or word.startswith("alone:")
+        or roles != [Role.INTERACTIVE, Role.BACKGROUND]
+    ):
         return ()
     return (_playing(*(known[name] for name in names)),)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from asa import wire
 from asa.core.decision import Workload
+from asa.core.kinds import OTHER
 from asa.core.mark import Mark, Phase
 from scenarios import noise
 from scenarios.application import Application, Failure, Place, Report, Role
@@ -36,7 +37,7 @@ def naming(applications: Sequence[Application]) -> Callable[[Application], str]:
     def name(application: Application) -> str:
         if application is RESTING:
             return ""
-        return (application.kind or application.name) if by_kind else application.name
+        return (application.kind or OTHER) if by_kind else application.name
 
     return name
 
@@ -69,8 +70,8 @@ def seed_of(label: Workload, seed: int) -> int:
 class ScenarioRecorder(SessionRecorder):
     """Labels are those of `scenarios.catalogue`; idle is played by a little housekeeping.
 
-    A session with other programs than the benchmark's own is labelled by kinds, `browse+compress`. The header's
-    parameters say which programs played.
+    A session with other programs than the benchmark's own is labelled by kinds, `browse+compress`, and one of no kind
+    `other`. The header's parameters say which programs played.
     """
 
     find: Callable[[str], tuple[Scenario, tuple[Application, ...]]]  # of a label

@@ -118,7 +118,8 @@ def test_hints_stand_beside_the_settings_and_are_read_again_with_them(tmp_path):
         assert found.setup.hints.weight == 0.5
         own.unlink()
         found.reload()
-        assert (found.setup.hints.weight, found.setup.hints.categories["Game"]) == (0.0, {"play": 1.0})
+        learnt = artefact.load(paths.base_model()).header.hint_weight
+        assert (found.setup.hints.weight, found.setup.hints.categories["Game"]) == (learnt, {"play": 1.0})
         assert wire.from_json(found._told(1).hints, Hints) == found.setup.hints
         header = found.book.journal.sessions()[0].header
         assert wire.from_json(header.hints, Hints).weight == 0.5  # at the start

@@ -20,6 +20,7 @@ from asa.doctor import Level, examine
 from asa.status import Switched
 from collectors.ebpf.layout import PROGRAMS
 from collectors.procfs.gpu import GpuCollector
+from models.runtime import Ensemble
 
 FDINFO = "drm-driver:\ti915\ndrm-pdev:\t0000:00:02.0\ndrm-client-id:\t1\ndrm-engine-render:\t5 ns\n"
 
@@ -101,7 +102,9 @@ def test_a_table_that_others_can_change_is_told_to_root(places, monkeypatch):
 
 def test_a_table_of_hints_beside_the_settings_is_told_and_its_faults(places):
     places.config.parent.mkdir(exist_ok=True)
-    assert findings(places)["hints table"].text.endswith(" and 5 signals; their weight is 0")
+    learnt = Ensemble.load(paths.base_model()).hint_weight
+    assert learnt > 0
+    assert findings(places)["hints table"].text.endswith(f" and 5 signals; their weight is {learnt:g}")
     own = places.config.with_name("hints.yaml")
     own.write_text("weight: 0.5\n")
     assert findings(places)["hints table"].text.endswith(f"changed by {own}; their weight is 0.5")

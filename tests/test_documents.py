@@ -65,3 +65,8 @@ def test_sentences_are_short(name):
 def test_the_benchmarks_page_lists_the_programs_of_a_kind(kind):
     names = ", ".join(f"`{one.name}`" for one in catalogue.of_kind(kind))
     assert not names or f"| {kind} | {names} |" in (ROOT / "docs/benchmark.md").read_text()
+
+
+def test_the_benchmarks_page_lists_what_is_of_no_kind():
+    names = ", ".join(f"`{one.name}`" for one in catalogue.situations())
+    assert names in " ".join((ROOT / "docs/benchmark.md").read_text().split())

@@ -27,6 +27,7 @@ MOVES = {
     "scenarios/background/video.py",
     "scenarios/interactive/audio.py",
     "scenarios/lab/guest.py",
+    "scenarios/programs/other.py",
     "scenarios/programs/watch.py",
     "scenarios/standins/build.py",
 }

@@ -120,6 +120,24 @@ def test_round_trip_and_pack(tmp_path):
             assert list(opened.costs(number)) == [costs(second) for second in range(5)]
 
 
+def test_a_journal_that_somebody_reads_is_not_packed_and_stays(tmp_path):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        journal.begin(HEADER)
+        journal.add(sample(0), decision(0), ())
+        journal.commit()
+        reader = sqlite3.connect(tmp_path / "j.sqlite")
+        try:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            with pytest.raises(JournalError, match=r"x\.journal\.xz: the journal cannot be packed now: .*locked"):
+                journal.pack(tmp_path / "x.journal.xz")
+        finally:
+            reader.close()
+        assert not (tmp_path / "x.journal.xz").exists()
+        journal.pack(tmp_path / "x.journal.xz")
+        assert [one.header for one in Journal.unpack(tmp_path / "x.journal.xz").sessions()] == [HEADER]
+
+
 def test_what_the_agent_was_told_and_when_it_heard(tmp_path):
     went_by = Told(monotonic_ns=3 * 10**9, settings="{}", table="t.yaml", versions={"scx_simple": "v2"})
     header = msgspec.structs.replace(HEADER, settings="{}", versions={"scx_simple": "v1"}, stand_by=True)

@@ -93,9 +93,10 @@ def test_a_confident_model_keeps_its_word():
     assert run(setup(1.0, game=0.05)).decision.workload == WEB
 
 
-def test_a_tick_that_fits_no_class_stays_unknown(monkeypatch):
+def test_a_tick_that_fits_no_class_is_known_where_label_and_hints_are_one(monkeypatch):
     monkeypatch.setattr(Model, "known", False)
-    state = run(setup(4.0))
+    assert run(setup(4.0)).decision.workload == GAME
+    state = run(setup(0.1))  # the label stays `web`, the hints say a game
     assert (state.decision.workload, state.decision.reason) == (None, Reason.UNDECIDED)
 
 

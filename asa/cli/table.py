@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from asa.cli.main import Commands
     from asa.core.decision import Workload
@@ -153,6 +153,16 @@ def _listed(found: "MappingTable") -> "list[Workload]":
     return list(names)
 
 
+def _once(names: "Iterable[Workload]") -> "list[Workload]":
+    """Each use by the first of its names: a table may say `web` where the model says `browse`."""
+    from asa.core import kinds
+
+    first: dict[frozenset[str], Workload] = {}
+    for name in names:
+        first.setdefault(frozenset(kinds.names_of(name)), name)
+    return list(first.values())
+
+
 def _behind(found: "MappingTable") -> list[str]:
     return [] if found.rest is None else [found.rest.path, *_behind(found.rest)]
 
@@ -226,7 +236,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         one, other = desk.in_use(), desk.at(arguments.file)
     else:
         one, other = desk.at(arguments.file), desk.at(arguments.other)
-    names = list(dict.fromkeys((*_listed(one), *_listed(other), *desk.classes())))
+    names = _once((*_listed(one), *_listed(other), *desk.classes()))
     rows = []
     for name in names:
         for saver in (False, True):

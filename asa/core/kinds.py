@@ -4,7 +4,8 @@
 The paper's labels name one application of each kind, as `web+archive`. `kinds_of` reads both. Names alone.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 
@@ -40,6 +41,9 @@ BACKGROUND = (
 IDLE = "idle"
 """The label of a machine that nothing is done on."""
 
+OTHER = "other"
+"""The label of a recording of what is of no kind. No model has it as a class."""
+
 OF_APPLICATION: Mapping[str, Kind] = {
     "web": Kind.BROWSE,
     "game": Kind.PLAY,
@@ -55,6 +59,8 @@ OF_APPLICATION: Mapping[str, Kind] = {
 }
 """The paper's eleven, which its labels name."""
 
+_APPLICATION_OF = {kind: application for application, kind in OF_APPLICATION.items()}
+
 
 def label_of(interactive: Kind | None, background: Kind | None) -> str:
     """`browse+compress`, `browse`, `compress` or `idle`."""
@@ -66,11 +72,37 @@ def kinds_of(label: str) -> tuple[Kind | None, Kind | None]:
 
     Raises ValueError for any other label.
     """
-    found = [] if label == IDLE else [_kind(part, label) for part in label.split("+")]
+    found = [] if label in (IDLE, OTHER) else [_kind(part, label) for part in label.split("+")]
     front, back = (next((kind for kind in found if kind in half), None) for half in (INTERACTIVE, BACKGROUND))
     if found != [kind for kind in (front, back) if kind]:
         raise ValueError(f"{label!r} is no label: one interactive kind may stand first, then one background kind")
     return front, back
+
+
+def halves(label: str) -> tuple[Kind | None, Kind | None]:
+    """As `kinds_of`; of a label of a model's own neither half is of a kind."""
+    try:
+        return kinds_of(label)
+    except ValueError:
+        return None, None
+
+
+@functools.cache
+def names_of(label: str) -> tuple[str, ...]:
+    """The label and what else it is called, by kinds or by the paper's applications; itself alone where it is neither.
+
+    A label of a model, so there are few: all are kept.
+    """
+    kinds = [kind for kind in halves(label) if kind]
+    if not kinds:
+        return (label,)
+    papers = [_APPLICATION_OF.get(kind, "") for kind in kinds]
+    return tuple(dict.fromkeys((label, "+".join(kinds), *(["+".join(papers)] if all(papers) else []))))
+
+
+def among(label: str, classes: Collection[str]) -> str:
+    """What these classes call this use; the label itself where they do not have it."""
+    return next((name for name in names_of(label) if name in classes), label)
 
 
 def _kind(part: str, label: str) -> Kind:

@@ -292,6 +292,14 @@ class DesktopEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackageUse:
+    """Programs at work of which the distribution says the same."""
+
+    facets: tuple[str, ...]  # `about::racing`, `section::games`, `use::gameplaying`, sorted
+    cores: float  # of CPU time since the last sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HintState:
     """What the desktop knows by itself of what is done. States, some seconds old at most."""
 
@@ -302,6 +310,7 @@ class HintState:
     idle_inhibited: bool | None  # somebody keeps the session from being idle
     sound_played: bool | None  # a sound card plays
     sound_recorded: bool | None  # and records
+    packages: tuple[PackageUse, ...] | None = None  # None: no package manager tells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

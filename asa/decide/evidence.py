@@ -2,14 +2,17 @@
 """From what the desktop knows to evidence, and evidence beside the model's word. Pure.
 
 The interactive half comes from the window in front, players that play and signals; the background half from running
-applications, each by the CPU time that it used: one core or more counts in full. Of several that speak for a kind the
-strongest counts, so that many say no more than one.
+applications, each by the CPU time that it used: half a core or more counts in full. What packages say of programs at
+work, in this tick and in the seconds before, counts in both. Of several that speak for a kind the strongest counts, so
+that many say no more than one.
 
 The rule is log-linear pooling (Genest and Zidek, Statistical Science 1, 1986) with one weight: a label's probability is
 multiplied by exp(weight x evidence) for each half, then all are divided by their sum. So the odds of two labels change
 by exp(weight) at most for each half, whatever the evidence is: a label that the model holds for exp(2 x weight) times
-as probable as any other one stays the first. Without evidence, or with weight 0, the model's word is left as it is. So
-is its word that a tick fits no class.
+as probable as any other one stays the first. Without evidence, or with weight 0, the model's word is left as it is.
+
+A tick that fits no class of the model is known all the same where both agree: the first label then is what is told in
+each half, and nothing else is told.
 """
 
 import math
@@ -19,21 +22,42 @@ from functools import lru_cache
 
 from asa.core.decision import Judgement, Workload
 from asa.core.evidence import Evidence
-from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind, kinds_of
-from asa.core.sample import GroupUsage, HintState, RawSample
+from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind, halves
+from asa.core.sample import GroupUsage, HintState, PackageUse, RawSample
 from asa.decide.hints import Hints, Row, Signal
 from collectors.hints.units import entry_of
 
 LEAST_CORES = 0.05
 """An application that uses less is not at work: what it does in its sleep says nothing."""
 
+WHOLE_CORES = 0.5
+"""What uses as much speaks in full: with pauses, or beside others, one thread has less than a core."""
+
+HOLD_NS = 4_000_000_000
+"""So long a program counts as at work after a tick: a pass ends, the next begins, and a tick may see neither."""
+
+AGREED = 0.8
+"""What speaks as much for a kind tells it. A prior, as the table's weights are. The section of a package alone does not
+tell: a call in a browser has the browser's."""
+
 _INTERACTIVE, _BACKGROUND = frozenset(INTERACTIVE), frozenset(BACKGROUND)
 
 
-def of_tick(before: RawSample | None, sample: RawSample, hints: Hints) -> Evidence | None:
+Uses = tuple[tuple[int, tuple[PackageUse, ...]], ...]
+"""Programs at work by the time of the tick, CLOCK_MONOTONIC, the oldest first."""
+
+
+def at_work(recent: Uses, sample: RawSample) -> Uses:
+    """With this tick's, without those that are older than `HOLD_NS`."""
+    now_ns, uses = sample.monotonic_ns, None if sample.hints is None else sample.hints.packages
+    return (*(one for one in recent if one[0] > now_ns - HOLD_NS), *(((now_ns, uses),) if uses else ()))
+
+
+def of_tick(before: RawSample | None, sample: RawSample, hints: Hints, recent: Uses) -> Evidence | None:
     """What the desktop's knowledge in `sample` speaks for; None where there is none.
 
-    `before` is the sample of the tick before, None after a gap: then nothing is known of CPU time.
+    `before` is the sample of the tick before, None after a gap: then nothing is known of CPU time. `recent` is what
+    `at_work` gave for this tick.
     """
     state = sample.hints
     if state is None:
@@ -45,10 +69,19 @@ def of_tick(before: RawSample | None, sample: RawSample, hints: Hints) -> Eviden
     for words, row in (*_in_front(state, categories, hints), *_signals(state, hints)):
         told = _raise_to(interactive, row, _INTERACTIVE, 1.0)
         because.append(f"{words}{_shown(told)}")
-    for name, cores in _at_work(before, sample, categories):
-        told = _raise_to(background, _row(categories[name], hints), _BACKGROUND, min(1.0, cores))
+    for name, cores in _applications(before, sample, categories):
+        row = _row(categories[name], hints.categories)
+        told = _raise_to(background, row, _BACKGROUND, _share(cores))
         if told:
             because.append(f"{name} uses {cores:.1f} cores{_shown(told)}")
+    for use in _most(recent):
+        row = _row(use.facets, hints.packages)
+        told = {
+            **_raise_to(interactive, row, _INTERACTIVE, 1.0),
+            **_raise_to(background, row, _BACKGROUND, _share(use.cores)),
+        }
+        if told:
+            because.append(f"a program of {', '.join(use.facets)} uses {use.cores:.1f} cores{_shown(told)}")
     return Evidence(interactive=interactive, background=background, because=tuple(because))
 
 
@@ -64,15 +97,35 @@ def pooled(judged: Judgement, evidence: Evidence | None, weight: float) -> Judge
         for share, (front, back) in zip(probabilities.values, _halves(probabilities.classes), strict=True)
     ]
     total = math.fsum(shares)
-    return replace(judged, probabilities=replace(probabilities, values=tuple(share / total for share in shares)))
+    values = tuple(share / total for share in shares)
+    first = _halves(probabilities.classes)[values.index(max(values))]
+    known = judged.known or agrees(first, evidence)
+    return replace(judged, probabilities=replace(probabilities, values=values), known=known)
+
+
+def agrees(label: tuple[Kind | None, Kind | None], evidence: Evidence) -> bool:
+    """Whether a label is what is told: each of its halves, and of a half that it does not have nothing."""
+    both = zip(label, (evidence.interactive, evidence.background), strict=True)
+    return any(label) and all(
+        told.get(kind, 0.0) >= AGREED if kind else max(told.values(), default=0.0) < AGREED for kind, told in both
+    )
+
+
+def _most(recent: Uses) -> Iterator[PackageUse]:
+    # of each package its busiest tick
+    cores: dict[tuple[str, ...], float] = {}
+    for _, uses in recent:
+        for use in uses:
+            cores[use.facets] = max(use.cores, cores.get(use.facets, 0.0))
+    return (PackageUse(facets=facets, cores=used) for facets, used in cores.items())
 
 
 def _in_front(state: HintState, categories: Mapping[str, tuple[str, ...]], hints: Hints) -> Iterator[tuple[str, Row]]:
     if state.front:
-        yield f"{state.front} is in front", _row(categories.get(state.front, ()), hints)
+        yield f"{state.front} is in front", _row(categories.get(state.front, ()), hints.categories)
     for name in state.playing or ():
         if name and name != state.front:
-            yield f"{name} plays", _row(categories.get(name, ()), hints)
+            yield f"{name} plays", _row(categories.get(name, ()), hints.categories)
 
 
 def _signals(state: HintState, hints: Hints) -> Iterator[tuple[str, Row]]:
@@ -88,7 +141,7 @@ def _signals(state: HintState, hints: Hints) -> Iterator[tuple[str, Row]]:
             yield words, hints.signals.get(signal, {})
 
 
-def _at_work(
+def _applications(
     before: RawSample | None, sample: RawSample, categories: Mapping[str, object]
 ) -> Iterator[tuple[str, float]]:
     # applications of known entries with the cores that all their groups used together
@@ -111,10 +164,14 @@ def _used(before: GroupUsage, now: GroupUsage, categories: Mapping[str, object])
             yield name, cpu_us - old[path]
 
 
-def _row(categories: tuple[str, ...], hints: Hints) -> Row:
+def _share(cores: float) -> float:
+    return min(1.0, cores / WHOLE_CORES)
+
+
+def _row(words: tuple[str, ...], table: Mapping[str, Row]) -> Row:
     found: dict[Kind, float] = {}
-    for category in categories:
-        for kind, weight in hints.categories.get(category, {}).items():
+    for word in words:
+        for kind, weight in table.get(word, {}).items():
             found[kind] = max(weight, found.get(kind, 0.0))
     return found
 
@@ -133,11 +190,4 @@ def _shown(told: Mapping[Kind, float]) -> str:
 
 @lru_cache(maxsize=8)
 def _halves(classes: tuple[Workload, ...]) -> tuple[tuple[Kind | None, Kind | None], ...]:
-    return tuple(_kinds(label) for label in classes)
-
-
-def _kinds(label: Workload) -> tuple[Kind | None, Kind | None]:
-    try:
-        return kinds_of(label)
-    except ValueError:  # a label of a model's own: nothing speaks for it
-        return None, None
+    return tuple(map(halves, classes))

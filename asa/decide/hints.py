@@ -3,7 +3,8 @@
 
 The package ships `mapping_tables/hints.yaml`. `hints.yaml` beside the settings changes it: a category or signal that
 stands there has what stands there, and an empty mapping (`{}`) takes it out. Categories are those of desktop entries
-(Desktop Menu Specification, "Registered Categories"), so that no program is named. Reads YAML, decides nothing.
+(Desktop Menu Specification, "Registered Categories"), packages are told by their sections and synopses (Debian
+Policy 2.4, 3.4.1) and facets (Debtags), so that no program is named. Reads YAML, decides nothing.
 """
 
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ class HintsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     version: Literal[1] = 1
     weight: Annotated[float, Meta(ge=0.0, le=MOST_WEIGHT)] | None = None
     categories: dict[str, _Weights] = {}
+    packages: dict[str, _Weights] = {}
     signals: dict[Signal, _Weights] = {}
 
 
@@ -53,6 +55,7 @@ class Hints:
     """The table in force, and how much it counts against the model; 0: nothing."""
 
     categories: Mapping[str, Row] = field(default_factory=dict)
+    packages: Mapping[str, Row] = field(default_factory=dict)
     signals: Mapping[Signal, Row] = field(default_factory=dict)
     weight: float = 0.0
 
@@ -65,6 +68,7 @@ def load(settings: Path, model_weight: float, shipped: Path | None = None) -> Hi
     weight = own.weight if own.weight is not None else base.weight
     return Hints(
         categories={name: row for name, row in (base.categories | own.categories).items() if row},
+        packages={name: row for name, row in (base.packages | own.packages).items() if row},
         signals={name: row for name, row in (base.signals | own.signals).items() if row},
         weight=model_weight if weight is None else weight,
     )

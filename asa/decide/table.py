@@ -4,7 +4,8 @@
 The table that the settings name stands alone. Else several stand behind each other: this machine's own, then the
 shipped one whose machine is nearest to this one (`asa.decide.fingerprint`), then `default.yaml`. A class is looked up
 in the first; what it does not rank, the next one does. Within a table a class of several parts (`web+blender`) that is
-not listed has the ranking of its first part that is (`web`, then `blender`).
+not listed has the ranking of its first part that is (`web`, then `blender`). A use may be listed by its kinds
+(`browse+render`) or by the paper's applications (`web+blender`): both are read as one.
 
 An entry may say `efficient: true`. While the battery is to be saved these alone serve, in their order, and after them
 EEVDF: nobody who costs more energy comes before it. Otherwise the word means nothing, and the ranking is as written; an
@@ -25,6 +26,7 @@ from asa import host, paths
 from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, Workload, bar
 from asa.core.errors import InputError
+from asa.core.kinds import names_of
 from asa.decide import fingerprint, hints
 from asa.decide.fingerprint import Machine
 from asa.decide.tablefile import (
@@ -138,9 +140,10 @@ class MappingTable:
 
     def source(self, workload: Workload) -> tuple["MappingTable", Workload, tuple[Entry, ...]]:
         """The table that ranks a class, the name under which it does, and the ranking; empty when none does."""
-        for name in (workload, *(Workload(part) for part in workload.split("+"))):
-            if name in self.rankings:
-                return self, name, self.rankings[name]
+        for part in dict.fromkeys((workload, *workload.split("+"))):
+            for name in map(Workload, names_of(part)):
+                if name in self.rankings:
+                    return self, name, self.rankings[name]
         return (self, workload, ()) if self.rest is None else self.rest.source(workload)
 
     def check(self, classes: Iterable[Workload]) -> None:
@@ -184,7 +187,7 @@ class MappingTable:
         Scores of a part are not scores of the whole.
         """
         _, listed, ranking = self.source(workload)
-        return next((entry for entry in ranking if listed == workload and entry.name == name), None)
+        return next((entry for entry in ranking if listed in names_of(workload) and entry.name == name), None)
 
     def cost(self, name: SchedulerName) -> Cost | None:
         """Of a scheduler in its mode, else of the scheduler; of this table, not of those behind it."""
@@ -193,7 +196,7 @@ class MappingTable:
     def ranked(self, workload: Workload, *, saver: bool) -> tuple[tuple[SchedulerName, str], ...]:
         """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
         table, listed, entries = self.source(workload)
-        of = "" if listed == workload else f" (of {listed})"
+        of = "" if listed in names_of(workload) else f" (of {listed})"
         whys = {entry.name: f"{entry.why}{of}{_stale(table.aged(entry))}{self._never(entry.name)}" for entry in entries}
         if not saver or not entries:
             return tuple(whys.items())

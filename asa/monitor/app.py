@@ -4,6 +4,8 @@
 Colours of text and ground are the terminal's own.
 """
 
+import subprocess
+import sys
 import time
 from itertools import zip_longest
 from typing import ClassVar
@@ -20,7 +22,7 @@ from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from asa import requests
 from asa.core.errors import AsaError
@@ -40,6 +42,8 @@ _KEYS: Line = (
     (" hold 30 min  ", "dim"),
     ("r", "bold"),
     (" resume  ", "dim"),
+    ("t", "bold"),
+    (" teach  ", "dim"),
     ("?", "bold"),
     (" help", "dim"),
 )
@@ -47,6 +51,7 @@ _HELP = """\
 q  quit; the agent goes on
 h  hold: nothing is switched for 30 minutes
 r  resume: end the hold, give schedulers that failed another chance
+t  teach: say what runs now; its next two minutes become a lesson
 
 votes      the likeliest class of each tick, as high as it is likely
 class      the class in force: what won over the last seconds
@@ -118,6 +123,26 @@ class Help(ModalScreen[None]):
         self.dismiss()
 
 
+class Use(ModalScreen[str]):
+    """Asks what runs now; "" where nobody says it."""
+
+    BINDINGS: ClassVar = [Binding("escape", "dismiss('')", "close")]
+    CSS = """
+    Use { align: center middle; }
+    Use > Input { width: 78; border: round ansi_default; }
+    """
+
+    def compose(self) -> ComposeResult:
+        """One line to type into."""
+        asked = Input(placeholder="such as compress, or browse+compile; Escape closes this")
+        asked.border_title = "What runs now?"
+        yield asked
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """It is said."""
+        self.dismiss(event.value.strip())
+
+
 class Monitor(App[None]):
     """The live view."""
 
@@ -126,6 +151,7 @@ class Monitor(App[None]):
         Binding("q,ctrl+c", "quit", "quit"),
         Binding("h", "hold", "hold"),
         Binding("r", "resume", "resume"),
+        Binding("t", "teach", "teach"),
         Binding("question_mark", "help", "help"),
     ]
     CSS = """
@@ -200,6 +226,16 @@ class Monitor(App[None]):
         """Ask the agent to go on."""
         self._ask(requests.Resume())
 
+    def action_teach(self) -> None:
+        """Ask what runs now, and teach it the model."""
+
+        def said(use: str | None) -> None:
+            if use:
+                self.notify(f"{use}: watching for two minutes; let it run", markup=False)
+                self._teach(use)
+
+        self.push_screen(Use(), said)
+
     def action_help(self) -> None:
         """Show the keys."""
         self.push_screen(Help())
@@ -212,6 +248,11 @@ class Monitor(App[None]):
             said, severe = str(error), True
         self.call_from_thread(self.notify, said, severity="error" if severe else "information", markup=False)
         self.call_from_thread(self._refreshed)
+
+    @work(thread=True, group="teach", exclusive=True)
+    def _teach(self, use: str) -> None:
+        said, severe = taught(use)
+        self.call_from_thread(self.notify, said, severity="error" if severe else "information", markup=False)
 
     def _look(self) -> None:
         self._refreshed()
@@ -253,6 +294,14 @@ class Monitor(App[None]):
             shown["ranking"].show(panels.ranking(found, *sizes["ranking"]), title)
             shown["switches"].show(panels.latest(found.lately, *sizes["switches"]))
         shown["cost"].show([panels.cost(found, history, self.size.width)])
+
+
+def taught(use: str) -> tuple[str, bool]:
+    """Run `asa teach` for its two minutes, in a process of its own; what it says, and whether it failed."""
+    words = [sys.executable, "-P", "-m", "asa.cli", "teach", "--", use]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # our own argument list
+    lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines()
+    return "\n".join(lines[-2:]), done.returncode != 0
 
 
 def answered(request: requests.Hold | requests.Resume) -> str:

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest of the lab costs: to boot, to play a trial, and guest seconds for each of the host's.
+"""What a guest of the lab costs: to boot, to play a trial, and guest seconds for each CPU second of the host.
 
 `boots`, `pace` and `spent` start guests. `demos` plays `asa lab demo` until so many runs are kept, `evictions` counts
 in those which schedulers the kernel's watchdog took out. Prints nothing.
 """
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from asa import wire
+from asa import procstat, wire
 from asa.core.errors import AsaError, LabError
 from scenarios import runner_folder
 from scenarios.guests import booter
@@ -58,11 +60,11 @@ class Pace:
     cpus: int
     busy: int  # CPUs with a hog
     guest_s: float
-    host_s: float
+    host_s: float  # of CPU time: one thread serves all CPUs, and what else the host does must not count
 
     @property
     def guest_s_per_host_s(self) -> float:
-        """Under the host's clock 1, whatever the load."""
+        """More than 1 where the guest is faster than the host's clock."""
         return self.guest_s / self.host_s
 
 
@@ -103,7 +105,7 @@ def pace(
         ["sh", "-c", _SCRIPT, "pace", *steps],
         lab=lab,
         out=out,
-        on_output=lambda line: stamps.append((time.monotonic(), line)),
+        on_output=lambda line: stamps.append((_children_s(), line)),
         on_error=errors.append,
         cpus=cpus,
         clock=clock,
@@ -116,7 +118,7 @@ def pace(
 
 
 def read_paces(stamps: Sequence[tuple[float, str]], cpus: int, busy: tuple[int, int, int]) -> tuple[Pace, Pace, Pace]:
-    """From the guest's lines (`begin HOGS UPTIME`, `end HOGS UPTIME`) and the host's time of each. Raises LabError."""
+    """From the guest's lines (`begin HOGS UPTIME`, `end HOGS UPTIME`) and QEMU's CPU time at each. Raises LabError."""
     times: dict[tuple[str, str], tuple[float, float]] = {}
     for host_s, line in stamps:
         match line.split():
@@ -224,6 +226,17 @@ def evictions(records: Sequence[Path]) -> Evictions:
         else:
             told.append(stalled)
     return Evictions(runs=len(told), untold=tuple(untold), schedulers=tuple(name for one in told for name in one))
+
+
+def _children_s() -> float:
+    # CPU time of this process's children that live: of QEMU
+    ticks = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text(encoding="ascii").split():
+            with suppress(OSError):  # it has ended
+                found = procstat.fields(Path(f"/proc/{pid}/stat").read_bytes(), procstat.SYSTEM + 1)
+                ticks += int(found[procstat.USER]) + int(found[procstat.SYSTEM])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _drop(_line: str) -> None:

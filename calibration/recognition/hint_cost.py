@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from asa.core.decision import Judgement, Probabilities, Workload
-from asa.core.sample import DesktopEntry, GroupUsage, HintState, RawSample
+from asa.core.sample import DesktopEntry, GroupUsage, HintState, PackageUse, RawSample
 from asa.decide import evidence, hints
 from calibration.recognition.frame_cost import Cost
 
@@ -33,7 +33,7 @@ def measure(classes: tuple[Workload, ...], turns: int = 1_000) -> Cost:
     spent = []
     for _ in range(turns):
         start_ns = time.perf_counter_ns()
-        evidence.pooled(judged, evidence.of_tick(before, now, table), table.weight)
+        evidence.pooled(judged, evidence.of_tick(before, now, table, evidence.at_work((), now)), table.weight)
         spent.append(time.perf_counter_ns() - start_ns)
     taken = np.array(spent) / 1e3
     return Cost(
@@ -54,6 +54,7 @@ def _sample(second: int) -> RawSample:
         idle_inhibited=False,
         sound_played=True,
         sound_recorded=False,
+        packages=(PackageUse(facets=("section::utils", "use::compressing", "works-with::archive"), cores=0.9),),
     )
     used_us = [second * 900_000, *(second * 1_000 for _ in names[1:])]
     folder = "user.slice/user-1000.slice/user@1000.service/app.slice"

@@ -5,11 +5,13 @@ Reads journals and a model; writes nothing. Whether the model has seen a session
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from asa.core.decision import FeatureFrame, Judgement, Probabilities
+from asa.core.decision import FeatureFrame, Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
+from asa.core.kinds import among
 from asa.core.sample import RawSample
 from asa.decide.voting import open_world
 from calibration.voting.streams import Stream, spans
@@ -20,13 +22,19 @@ from models.train import recorded
 class Judging(Protocol):
     """A loaded model, as `models.runtime` has it."""
 
+    @property
+    def classes(self) -> tuple[Workload, ...]:
+        """Its labels."""
+        ...
+
     def judge(self, frame: FeatureFrame) -> Judgement:
         """Of one frame."""
         ...
 
 
 def read(paths: Iterable[Path], model: Judging) -> list[Stream]:
-    """A stream of each session. Raises JournalError, and ModelError for one without marks or one that stands twice."""
+    """A stream of each session, its labels as the model calls them. Raises JournalError, and ModelError for a session
+    without marks or one that stands twice."""
     found: dict[str, Stream] = {}
     for path in paths:
         for session in recorded.read(path):
@@ -40,7 +48,10 @@ def read(paths: Iterable[Path], model: Judging) -> list[Stream]:
                 name=session.id,
                 group=f"{session.header.label} {session.header.seed}",
                 ticks=tuple(classify(session.samples, model)),
-                spans=spans(session.marks, end_ns),
+                spans=tuple(
+                    replace(one, workload=Workload(among(one.workload, model.classes)))
+                    for one in spans(session.marks, end_ns)
+                ),
             )
     return [found[name] for name in sorted(found)]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fills `hints`: of applications that other sources saw in this tick, what their desktop entries say; and what the
-services of the session know.
+"""Fills `hints`: of applications that other sources saw in this tick, what their desktop entries say; of programs at
+work, what their packages say; and what the services of the session know.
 
-It is told what was read before it (`follow`), and looks for no window and no group itself. Entries are cached, services
-and sound cards are asked every five seconds. It writes nothing and wakes nobody up.
+It is told what was read before it (`follow`), and looks for no window, group or process itself. Entries are cached,
+services and sound cards are asked every five seconds. It writes nothing and wakes nobody up.
 """
 
 import os
@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from asa.core.sample import DesktopEntry, DesktopState, GroupUsage, HintState
+from asa.core.sample import BusiestProcesses, DesktopEntry, DesktopState, GroupUsage, HintState
 from collectors import session
 from collectors.hints import sound
 from collectors.hints.entries import Entries, folders_of
 from collectors.hints.line import ROUND_NS, Place
+from collectors.hints.packages import Packages
 from collectors.hints.services import LoginService, SessionServices
 from collectors.hints.units import entry_of
 
@@ -52,6 +53,8 @@ class HintCollector:
         self._look_ns = 0  # at the sound cards
         self._desktop: DesktopState | None = None
         self._groups: GroupUsage | None = None
+        self._busiest: BusiestProcesses | None = None
+        self._packages = Packages(proc, now_ns)
 
     @property
     def lacking(self) -> dict[str, str]:
@@ -63,9 +66,10 @@ class HintCollector:
 
     def follow(self, fields: Mapping[str, object]) -> None:
         """Take what was read before in this tick."""
-        desktop, groups = fields.get("desktop"), fields.get("groups")
+        desktop, groups, busiest = fields.get("desktop"), fields.get("groups"), fields.get("busiest")
         self._desktop = desktop if isinstance(desktop, DesktopState) else None
         self._groups = groups if isinstance(groups, GroupUsage) else None
+        self._busiest = busiest if isinstance(busiest, BusiestProcesses) else None
 
     def read(self) -> dict[str, object]:
         """What is known now. Never raises."""
@@ -98,6 +102,7 @@ class HintCollector:
                 idle_inhibited=None if inhibited == (None, None) else True in inhibited,
                 sound_played=self._sound[0],
                 sound_recorded=self._sound[1],
+                packages=None if self._busiest is None else self._packages.at_work(self._busiest.processes),
             )
         }
 
@@ -105,6 +110,7 @@ class HintCollector:
         """Hang up. Never raises."""
         self._services.asker.close()
         self._login.asker.close()
+        self._packages.close()
 
     def _session_bus(self) -> Place:
         # asked at each round: also for whose entries count

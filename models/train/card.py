@@ -122,7 +122,8 @@ def render(
         f"- dataset SHA-256: `{header.dataset_sha256}`",
         f"- kind: {trained.model.kind}; right on validation rows: {_shares(trained.validation_pct)}",
         *_heads(header),
-        *_open_world(trained),
+        *_open_world(header),
+        f"- weight of hints: {header.hint_weight or 0.0:g}",
         f"- recipe: `{recipe}`",
         *("", "## Data", "", *sessions_table(data)),
         *("", "## Split", "", f"Held out: {trained.split}, in {len(held_out.kinds)} outer folds", *_SPLIT),
@@ -145,13 +146,9 @@ def _heads(header: Header) -> list[str]:
     ]
 
 
-def _open_world(trained: Trained) -> list[str]:
-    opened, new = trained.header.open_world, trained.novelty
-    if opened is None:
-        return []
-    found = ", ".join(f"{name} {share:.0f} %" for name, share in new.by_program_pct.items())
-    told = f"; accepted of a program kept out of training: {found}" if found else ""
-    return [f"- unknown: {opened.score} below {opened.least:.4g}{told}"]
+def _open_world(header: Header) -> list[str]:
+    opened = header.open_world
+    return [] if opened is None else [f"- unknown: {opened.score} below {opened.least:.4g}"]
 
 
 def _shares(found: Mapping[Kind, float]) -> str:
@@ -171,7 +168,8 @@ _TITLE = (
     "# Model card: the base model",
     "",
     "Written by the training run itself; do not edit. The model recognises from one second of kernel counters what a",
-    "machine is used for.",
+    "machine is used for: kinds of use, whatever the program. Programs that it never saw it recognises far less often",
+    "than the figures below say, which are of programs that it learnt: `make figures-recognition` prints those.",
     "",
 )
 _SPLIT = (
@@ -194,10 +192,10 @@ _WARNING = (
 
 
 _LIMITS = (
-    "It knows the programs of the benchmark by how they behave, in the places above. Another machine, another program",
-    "of the same kind and another scheduler may look different: `asa lab evaluate model` says by how much,",
-    "`asa lab finetune` fits the model to a machine. A use of none of its classes is told by the threshold above,",
-    "and not always.",
+    "It knows its programs by how they behave, in the places above. Another machine, another program of the same kind",
+    "and another scheduler may look different: `make bench-recognition` says by how much,",
+    "`asa lab finetune` fits the model to a machine, `asa teach` to a program. A use of none of its classes is told by",
+    "the threshold above, and not always.",
 )
 
 

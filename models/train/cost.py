@@ -16,8 +16,9 @@ import numpy as np
 from models.artefact import Array, Score
 from models.train.ensemble import Recipe, Rows
 
-KNOWN_SHARE = 0.97
-"""Of the validation rows of known classes so many are known, where no program can be kept out to tell what is new."""
+KNOWN_SHARE = 0.7
+"""Of the validation rows of known programs so many are known at least, whatever it costs: a vote is of six ticks, most
+of which must be known. Single ticks say too much of the cost: few wrong ones win a vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +37,20 @@ class Verdicts:
     wrong: Array  # bool (n,): what they said has another scheduler than the truth
     weight: Array  # (n,)
 
+    def select(self, use: Array) -> "Verdicts":
+        """These rows alone, bool (n,)."""
+        scores = {score: of[use] for score, of in self.scores.items()}
+        return Verdicts(scores=scores, wrong=self.wrong[use], weight=self.weight[use])
+
 
 def thresholds(
     known: Verdicts, new: Sequence[Verdicts], no_kind: Sequence[Verdicts], recipe: Recipe
 ) -> dict[Score, Threshold]:
-    """Of each score the cheapest. `new`: of rows whose program the members never saw, `no_kind`: whose kind."""
+    """Of each score the cheapest that knows `KNOWN_SHARE`. `new`: of rows whose program the members never saw,
+    `no_kind`: whose kind."""
+    most = {score: float(np.quantile(of, 1.0 - KNOWN_SHARE)) for score, of in known.scores.items()}
     if not new and not no_kind:
-        return {score: Threshold(least=float(np.quantile(of, 1.0 - KNOWN_SHARE))) for score, of in known.scores.items()}
+        return {score: Threshold(least=least) for score, least in most.items()}
     parts = (
         (1.0 - recipe.new_share - recipe.no_kind_share, [known]),
         (recipe.new_share, new),
@@ -54,9 +62,17 @@ def thresholds(
     )
     wrong = np.concatenate([one.wrong for one in every])
     return {
-        score: cheapest(np.concatenate([one.scores[score] for one in every]), wrong, weight, recipe.wrong_cost)
-        for score in known.scores
+        score: _bounded(np.concatenate([one.scores[score] for one in every]), wrong, weight, recipe.wrong_cost, least)
+        for score, least in most.items()
     }
+
+
+def _bounded(scores: Array, wrong: Array, weight: Array, wrong_cost: float, most: float) -> Threshold:
+    found = cheapest(scores, wrong, weight, wrong_cost)
+    if found.least <= most:
+        return found
+    each = np.where(scores < most, 1.0, np.where(wrong, wrong_cost, 0.0))
+    return Threshold(least=most, cost=float(np.average(each, weights=weight)))
 
 
 def cheapest(scores: Array, wrong: Array, weight: Array, wrong_cost: float) -> Threshold:

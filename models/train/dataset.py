@@ -101,14 +101,24 @@ class Dataset:
         return np.asarray(np.unique(self.y * len(places) + place, return_inverse=True)[1].reshape(-1))
 
     def balanced(self) -> Array:
-        """Weights (n,) with mean 1 under which every class in every place counts the same.
+        """Weights (n,) with mean 1 under which every class in every place counts the same, and in it every choice of
+        programs that plays it.
 
         Among its rows those of recordings that know nothing of single processes count `OLD_WORTH` as much as others.
         """
-        cells = self.cells()
+        cells, played = self.cells(), self.played()
         worth = np.where(self.knows_processes(), 1.0, OLD_WORTH)
-        weight = worth / np.bincount(cells, weights=worth)[cells]
+        weight = worth / np.bincount(played, weights=worth)[played]
+        weight /= np.bincount(cells, weights=weight)[cells]
         return np.asarray(weight / weight.mean())
+
+    def played(self) -> Array:
+        """Number of each row's class, place and programs, intp (n,). Whatever has been played, at rest all is one."""
+        names = np.array(["+".join(sorted(programs_of(one))) for one in self.sessions])[self.session]
+        at_rest = np.array([name == IDLE for name in self.classes], dtype=bool)[self.y]
+        programs = np.unique(np.where(at_rest, "", names), return_inverse=True)[1].reshape(-1)
+        cells = self.cells()
+        return np.asarray(np.unique(cells * (programs.max() + 1) + programs, return_inverse=True)[1].reshape(-1))
 
     def knows_processes(self) -> Array:
         """Rows of recordings that tell what single processes do, as the agent always sees it, bool (n,)."""

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from models.artefact import Array
 from models.runtime_numpy import FARTHEST, UNSEEN
 
-TRAINING = 12
+TRAINING = 15
 """Of how a model is trained: what was kept of another number is not used. Change it when figures would change."""
 
 _GRID = 20  # weights are multiples of 1 / 20
@@ -98,6 +98,13 @@ class Rows:
     classes: int
     served: Array | None = None  # intp (K,): classes of one number have one scheduler; None: each has its own
     away: tuple[Away, ...] = ()
+    learnt: Array | None = None  # bool (folds, n): what is learnt from to judge each fold; None: all other folds' rows
+
+    familiar: Array | None = None  # bool (n,): judged by a training that knows its programs; None: all are
+
+    def without(self, fold: int) -> Array:
+        """What is learnt from to judge this fold, bool (n,)."""
+        return np.asarray(self.fold != fold) if self.learnt is None else np.asarray(self.learnt[fold])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +194,7 @@ class Fitted:
 
 def spaces(rows: Rows, recipe: Recipe, seed: int) -> tuple[Space, ...]:
     """By whole labels: of the rows outside each inner fold, in rising order of folds, then of all rows."""
-    masks = [rows.fold != fold for fold in np.unique(rows.fold)]
+    masks = [rows.without(fold) for fold in np.unique(rows.fold).tolist()]
     return tuple(space(rows, use, recipe, seed) for use in (*masks, np.ones(len(rows.y), dtype=bool)))
 
 
@@ -200,9 +207,9 @@ def fit(rows: Rows, known: tuple[Space, ...], recipe: Recipe, seed: int) -> Fitt
     shape = (len(rows.y), rows.classes)
     boosted, forested, scores, machine = (np.zeros(shape) for _ in range(4))
     energy, kinship = np.zeros(len(rows.y)), np.zeros(len(rows.y))
-    for fold, of_fold in zip(np.unique(rows.fold), known[:-1], strict=True):
+    for fold, of_fold in zip(np.unique(rows.fold).tolist(), known[:-1], strict=True):
         out = rows.fold == fold
-        members = train(rows, ~out, of_fold, recipe, seed)
+        members = train(rows, rows.without(fold), of_fold, recipe, seed)
         boosted[out], forested[out] = members.boosted(rows.x[out]), members.forested(rows.x[out])
         scores[out] = members.scores(rows.x[out])
         energy[out], kinship[out] = members.energy(rows.x[out]), members.kinship(rows.x[out])

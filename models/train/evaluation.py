@@ -15,12 +15,13 @@ import numpy as np
 from asa.config import Voting
 from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
+from asa.core.kinds import OF_APPLICATION
 from asa.core.mark import Phase
 from asa.decide import voting
 from models import features
 from models.artefact import MEMBERS, Array, Score
 from models.train import held_out
-from models.train.dataset import LEAST_SESSIONS, PHASES, Dataset, Recording, deal, deal_seeds
+from models.train.dataset import LEAST_SESSIONS, PHASES, Dataset, Recording, deal, deal_seeds, programs_of
 from models.train.ensemble import Recipe
 from models.train.factored import Kind, labels_of
 from models.train.held_out import Kept, Outcome, Task, Tell, rows_of
@@ -62,7 +63,7 @@ class Reliability:
 
 def check(data: Dataset) -> None:
     """Raises ModelError for columns of another version, numbers that are none, rows without any value, and labels of
-    which one session is all there is."""
+    which one session is all there is. Of a pair one is enough where each of its halves is in two."""
     if data.x.ndim != 2 or data.x.shape[1] != len(features.NAMES):
         raise ModelError(
             f"the dataset has {data.x.shape[-1]} columns, features of schema {features.SCHEMA} are "
@@ -75,8 +76,9 @@ def check(data: Dataset) -> None:
         if bad.any():
             session = data.sessions[int(data.session[bad.argmax()])]
             raise ModelError(f"{session.source}: {what} in its session of {session.label!r}; record it again")
-    count = data.table().label.value_counts()
-    alone = sorted(count.index[count < 2])
+    labels = data.table().label
+    count, parts = labels.value_counts(), labels.str.split("+").explode().value_counts()
+    alone = sorted(name for name in count.index[count < 2] if min(parts[half] for half in name.split("+")) < 2)
     if alone:
         names = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
         raise ModelError(f"one session of {names}: one to learn from and one to judge by are needed; record more")
@@ -114,6 +116,7 @@ def hold_out(
     seed: int,
     kinds: Sequence[Kind] = tuple(Kind),
     hidden: Sequence[str] = (),
+    by_program: bool = False,
     jobs: int = 1,
     kept: Kept | None = None,
     tell: Tell = lambda _what, _share: None,
@@ -133,6 +136,7 @@ def hold_out(
             test=fold == number,
             kinds=possible,
             hidden=tuple(hidden),
+            by_program=by_program,
         )
         for number in numbers[:most]
     ]
@@ -180,9 +184,10 @@ def running(data: Dataset) -> Array:
 
 
 def pairs(data: Dataset) -> Array:
-    """Rows of `running` with one application in front and one behind, bool (n,): the 28 scenarios."""
+    """Rows of `running` with one of the paper's applications in front and one behind, bool (n,): the 28 scenarios."""
     both = np.asarray((data.factors() > 0).all(axis=1))
-    return np.asarray(running(data) & both[data.y])
+    papers = np.array([programs_of(one).keys() <= OF_APPLICATION.keys() for one in data.sessions], dtype=bool)
+    return np.asarray(running(data) & both[data.y] & papers[data.session])
 
 
 def judged(data: Dataset) -> Array:
@@ -239,8 +244,19 @@ def voted_pct(
 
     `known` (bool (n,)): ticks of which the model knows what they are; None: all.
     """
+    current, stood = decided(data, probabilities, settings, known=known)
+    counted = stood if use is None else stood & use
+    return float((current == data.y)[counted].mean() * 100) if counted.any() else None
+
+
+def decided(
+    data: Dataset, probabilities: Array, settings: Voting, *, known: Array | None = None
+) -> tuple[Array, Array]:
+    """Of each tick the class that the voting has decided on by then, intp (n,), -1 before the first; and whether the
+    true class has stood for a window's length, bool (n,). `known` as of `voted_pct`."""
     classes = tuple(Workload(name) for name in data.classes)
-    right = []
+    numbers = {name: number for number, name in enumerate(classes)}
+    made, stood = np.full(len(data.y), -1, dtype=np.intp), np.zeros(len(data.y), dtype=bool)
     for number in np.unique(data.session).tolist():
         votes, current, truth, since_ns = voting.FilterState(), None, -1, 0
         for row in np.flatnonzero(data.session == number).tolist():
@@ -251,7 +267,6 @@ def voted_pct(
             judged = Judgement(probabilities=seen, score=None, known=known is None or bool(known[row]))
             votes = voting.take(votes, settings, now_ns, judged, current=current)
             current = votes.vote.workload or current
-            full = now_ns >= since_ns + int((settings.window_s - 1) * 1e9)
-            if full and (use is None or use[row]):
-                right.append(current == data.classes[truth])
-    return float(np.mean(right) * 100) if right else None
+            made[row] = -1 if current is None else numbers[current]
+            stood[row] = now_ns >= since_ns + int((settings.window_s - 1) * 1e9)
+    return made, stood

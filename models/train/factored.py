@@ -170,6 +170,8 @@ def fit(kind: Kind, rows: Rows, names: Labels, recipe: Recipe, seed: int) -> Mod
     learnt = Verdicts(
         scores=model.familiar, wrong=cost.wrong(rows, rows.y, validation.argmax(axis=1)), weight=rows.weight
     )
+    if rows.familiar is not None:  # what is new has verdicts of its own
+        learnt = learnt.select(rows.familiar)
     return replace(model, thresholds=cost.thresholds(learnt, *_unknown(model, rows, truths, recipe, seed), recipe))
 
 

@@ -185,15 +185,16 @@ def header(parent: Header, model: Model, *, made: str, seed: int, sha256: str) -
 
 def kept_of(base: Dataset) -> Array:
     """Rows of the base set to judge by, bool (n,): a fold of whole seeds, where each label has several, else of whole
-    sessions. Raises ModelError when it would take all sessions of a label."""
+    sessions. Labels of which that would be all are learnt. Raises ModelError where none is left to judge by."""
     everything = np.ones(len(base.y), dtype=bool)
     try:
         kept = deal_seeds(base, everything, _KEPT_FOLDS) == 0
     except ModelError:
         kept = deal(base, everything, _KEPT_FOLDS) == 0
-    lost = sorted({base.classes[number] for number in np.setdiff1d(base.y, base.y[~kept]).tolist()})
-    if lost:
-        raise ModelError(f"base set: too few sessions of {', '.join(lost)} to learn from and to judge by; name another")
+    kept &= np.isin(base.y, base.y[~kept])
+    if not kept.any():
+        names = ", ".join(sorted({base.classes[number] for number in base.y.tolist()}))
+        raise ModelError(f"base set: too few sessions of {names} to learn from and to judge by; name another")
     return np.asarray(kept)
 
 

@@ -26,12 +26,17 @@ from models.train import cost, dataset, ensemble, factored
 from models.train.dataset import Dataset, deal
 from models.train.ensemble import Away, Recipe, Rows
 from models.train.factored import Kind, Labels, Model
+from models.train.programs import Split, partition, plays, splits
 
 MOST_INNER = 3
 """Inner folds: what is chosen is chosen on sessions, or thirds of sessions where there is one of each label."""
 
 AWAY = 4
 """Trainings without some kinds and some programs of others, to choose by what unknown use looks like."""
+
+MOST_TICKS = 160
+"""Of one choice of programs with one label on one machine, so many ticks at most are learnt from, evenly: ticks of a
+session are much alike, and each choice counts the same, whatever it has of them."""
 
 BLIND_EVERY = 3
 """Of the training rows with eBPF's columns, one in so many is learnt from without them too."""
@@ -49,6 +54,7 @@ class Task:
     kinds: tuple[Kind, ...] = (Kind.FLAT,)
     hidden: tuple[str, ...] = ()  # of `features.SOURCES`: the test rows are predicted without each of them, too
     by_rows: bool = False  # rows of one session may lie on both sides: what flatters, never to choose by
+    by_program: bool = False  # all that is chosen is chosen on programs that were kept away, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +137,11 @@ def run(
 def key_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> str:
     """Hash of all that an outcome depends on."""
     facts = (ensemble.TRAINING, features.SCHEMA, data.sha256, data.classes, recipe, seed, task.kinds, task.hidden)
-    settings = (MOST_INNER, AWAY, BLIND_EVERY, cost.KNOWN_SHARE, dataset.OLD_WORTH, data.served)
+    settings = (MOST_INNER, AWAY, MOST_TICKS, BLIND_EVERY, cost.KNOWN_SHARE, dataset.OLD_WORTH, data.served)
     total = hashlib.sha256(repr((facts, task.by_rows, settings)).encode())
+    if task.by_program:
+        played = [tuple(dataset.programs_of(session).items()) for session in data.sessions]
+        total.update(repr(("by program", played)).encode())
     for mask in (task.train, task.test):
         total.update(np.packbits(mask).tobytes() + b"|")
     return total.hexdigest()[:32]
@@ -162,18 +171,37 @@ def slim(data: Dataset) -> Dataset:
     return replace(data, sessions=tuple(replace(session, samples=(), marks=()) for session in data.sessions))
 
 
-def rows_of(data: Dataset, use: Array) -> Rows:
+def thinned(data: Dataset, use: Array) -> Array:
+    """Those of these rows (bool (n,)) that are learnt from, bool (n,): `MOST_TICKS`."""
+    cell = data.played()
+    place = np.zeros(len(use), dtype=np.intp)  # of a row among the rows of its cell
+    order = np.flatnonzero(use)[np.argsort(cell[use], kind="stable")]
+    _, first, count = np.unique(cell[order], return_index=True, return_counts=True)
+    place[order] = np.arange(len(order)) - np.repeat(first, count)
+    many = np.ones(len(use), dtype=np.intp)
+    many[order] = np.repeat(count, count)
+    few = np.minimum(many, MOST_TICKS)
+    return np.asarray(use & ((place + 1) * few // many > place * few // many))
+
+
+def rows_of(data: Dataset, use: Array, *, by_program: bool = False) -> Rows:
     """Training rows that `use` (bool, (n,)) selects, dealt into inner folds by session.
 
     Where a label has one session, its thirds are the folds: a poor judge, but one that has seen no test row. Weights
     are those of `Dataset.balanced` among these rows, but for what follows. One row in `BLIND_EVERY` that knows what
     eBPF tells stands there a second time without it, at the end.
+
+    `by_program`: inner folds keep programs away (`models.train.programs`), where some kind has two. Of a choice of
+    programs every second session is judged by a training that knows them: as `Recipe.new_share`, half are new.
     """
+    fold, learnt, familiar = _program_folds(data, use) if by_program else (None, None, None)
     sighted = Rows(
         x=data.x[use],
         y=data.y[use],
         weight=data.select(use).balanced(),
-        fold=_inner_folds(data, use),
+        fold=_inner_folds(data, use) if fold is None else fold,
+        learnt=learnt,
+        familiar=familiar,
         classes=len(data.classes),
         served=_served(data),
         away=tuple(_away(data, use)),
@@ -214,6 +242,36 @@ def _away(data: Dataset, use: Array) -> Iterator[Away]:
             yield Away(learnt=~of_none & ~of_new, new=of_new & ~of_none & whole, no_kind=of_none & whole)
 
 
+def _program_folds(data: Dataset, use: Array) -> tuple[Array | None, Array | None, Array | None]:
+    # the fold that judges each row, what each fold learns from, and which rows are of programs that it knows
+    # sessions of programs that are never kept away (idle, too) are judged with the fold that their turn gives them
+    parts = splits(data, use, MOST_INNER)
+    if not parts:
+        return None, None, None
+    fold = _familiar(data, partition(data, parts), parts)
+    rest = deal(data, use & (fold < 0), len(parts)) if (use & (fold < 0)).any() else fold
+    fold = np.where(fold < 0, rest, fold)
+    learnt = np.array([one.learnt & (fold != number) for number, one in enumerate(parts)])
+    known = np.ones(len(fold), dtype=bool)
+    for number, one in enumerate(parts):
+        known[(fold == number) & plays(data, one.away)] = False
+    return fold[use], learnt[:, use], known[use]
+
+
+def _familiar(data: Dataset, fold: Array, parts: Sequence[Split]) -> Array:
+    # every second session is judged by a training that knows its programs by others: a user's are known, and new, too
+    fold, turn = fold.copy(), dict[frozenset[str], int]()
+    for number in np.unique(data.session[fold >= 0]).tolist():
+        played = frozenset(dataset.programs_of(data.sessions[number]))
+        turn[played] = turn.get(played, 0) + 1
+        if turn[played] % 2:
+            continue
+        known = [place for place, one in enumerate(parts) if one.away.isdisjoint(played)]
+        if known:
+            fold[data.session == number] = known[turn[played] // 2 % len(known)]
+    return fold
+
+
 def _inner_folds(data: Dataset, use: Array) -> Array:
     fold, session = deal(data, use, MOST_INNER)[use], data.session[use]
     _, first, count = np.unique(session, return_index=True, return_counts=True)
@@ -241,12 +299,14 @@ def _with_blind(rows: Rows) -> Rows:
         classes=rows.classes,
         served=rows.served,
         away=tuple(one.with_copies(copied) for one in rows.away),
+        learnt=None if rows.learnt is None else np.concatenate([rows.learnt, rows.learnt[:, copied]], axis=1),
+        familiar=None if rows.familiar is None else np.concatenate([rows.familiar, rows.familiar[copied]]),
     )
 
 
 def trained(data: Dataset, use: Array, kinds: Sequence[Kind], recipe: Recipe, seed: int) -> dict[Kind, Model]:
-    """Models of these kinds, all trained on the same rows."""
-    rows, names = rows_of(data, use), factored.labels_of(data)
+    """Models of these kinds, all trained on the same rows; what is chosen is chosen on programs that were kept away."""
+    rows, names = rows_of(data, thinned(data, use), by_program=True), factored.labels_of(data)
     return {kind: factored.fit(kind, rows, names, recipe, seed) for kind in kinds}
 
 
@@ -259,10 +319,20 @@ def _keyed(key: str, data: Dataset, task: Task, recipe: Recipe, seed: int) -> tu
     return key, _arrays(data, task, recipe, seed)
 
 
-def _arrays(data: Dataset, task: Task, recipe: Recipe, seed: int) -> dict[str, Array]:
+def model_of(data: Dataset, task: Task, recipe: Recipe, seed: int) -> Model:
+    """The model of the preferred kind that a task trains."""
+    models, rows, _present = _models(data, task, recipe, seed)
+    return models[choose(models, rows)]
+
+
+def _models(data: Dataset, task: Task, recipe: Recipe, seed: int) -> tuple[dict[Kind, Model], Rows, Array]:
     rows, names = _rows(data, task, seed)
-    present, rows, names = _present(rows, names)
-    models = {kind: factored.fit(kind, rows, names, recipe, seed) for kind in _possible(task.kinds, names)}
+    present, rows, names = _present(rows, names, joined=task.by_program)
+    return {kind: factored.fit(kind, rows, names, recipe, seed) for kind in _possible(task.kinds, names)}, rows, present
+
+
+def _arrays(data: Dataset, task: Task, recipe: Recipe, seed: int) -> dict[str, Array]:
+    models, rows, present = _models(data, task, recipe, seed)
     kind = choose(models, rows)
     model, x = models[kind], data.x[task.test]
     by_head = model.by_head(x)
@@ -286,16 +356,20 @@ def _arrays(data: Dataset, task: Task, recipe: Recipe, seed: int) -> dict[str, A
 
 
 def _rows(data: Dataset, task: Task, seed: int) -> tuple[Rows, Labels]:
-    rows = rows_of(data, task.train)
+    rows = rows_of(data, thinned(data, task.train), by_program=task.by_program)
     if task.by_rows:
         chance = np.random.default_rng(seed)
         rows = replace(rows, fold=chance.permutation(len(rows.y)) % MOST_INNER)
     return rows, factored.labels_of(data)
 
 
-def _present(rows: Rows, names: Labels) -> tuple[Array, Rows, Labels]:
-    # a label that is kept away as a whole is no class of the model: classes and factors of the rest, numbered anew
+def _present(rows: Rows, names: Labels, *, joined: bool) -> tuple[Array, Rows, Labels]:
+    # a label that is kept away as a whole is no class of the model: classes and factors of the rest, numbered anew;
+    # joined: but one whose two factors are both known, as a model of factors can say it
     present = np.unique(rows.y)
+    if joined and (names.factors >= 0).all():
+        known = [np.isin(names.factors[:, side], names.factors[present, side]) for side in (0, 1)]
+        present = np.flatnonzero(known[0] & known[1])
     if len(present) == len(names.classes):
         return present, rows, names
     factors = names.factors[present]

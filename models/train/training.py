@@ -2,7 +2,8 @@
 """From a dataset to a model to ship, with what it is worth: `asa lab train` without files and words.
 
 Flat and factored are both judged on sessions that were held out; which of them is shipped is chosen on inner folds, as
-are weights, temperatures and the open world's threshold.
+are weights, temperatures, the open world's threshold and how much the desktop's hints count. Inner folds keep programs
+away where a kind has several.
 """
 
 import platform
@@ -16,17 +17,18 @@ import numpy as np
 import xgboost
 
 import asa
+from asa import paths
 from asa.core.errors import ModelError
+from asa.decide import hints
 from models import features
 from models.artefact import FORMAT, Array, Artefact, Header
-from models.train import evaluation, factored, held_out, novelty
+from models.train import evaluation, factored, held_out, hinting
 from models.train.dataset import Dataset
 from models.train.ensemble import Recipe
 from models.train.evaluation import HeldOut
 from models.train.export import factored_artefact
 from models.train.factored import Kind, Model
 from models.train.held_out import Kept, Tell
-from models.train.novelty import Novelty
 
 _LIBRARIES = ("numpy", "scikit-learn")
 
@@ -40,7 +42,6 @@ class Trained:
     held_out: HeldOut
     split: str  # what was held out, in words
     random_rows_pct: float
-    novelty: Novelty
     validation_pct: Mapping[Kind, float]  # on inner folds of all sessions: what chose the kind
 
     def to_artefact(self) -> Artefact:
@@ -69,7 +70,9 @@ def train(
     """Judge and train. `kinds`: those that are tried. Raises ModelError for a dataset that would make the figures
     worthless, and for labels of which none of these can be made."""
     evaluation.check(data)
-    rows, names = held_out.rows_of(data, np.ones(len(data.y), dtype=bool)), factored.labels_of(data)
+    everything = np.ones(len(data.y), dtype=bool)
+    learnt = held_out.thinned(data, everything)
+    rows, names = held_out.rows_of(data, learnt, by_program=True), factored.labels_of(data)
     kinds = tuple(kind for kind in kinds if kind in names.kinds())
     if not kinds:
         raise ModelError("the labels are not combinations of two factors: train a flat model")
@@ -81,33 +84,36 @@ def train(
         seed=seed,
         kinds=kinds,
         hidden=tuple(features.SOURCES),
+        by_program=True,
         jobs=jobs,
         kept=kept,
         tell=tell,
     )
     tell("all sessions", 0.0)
-    everything = np.ones(len(data.y), dtype=bool)
     lean = held_out.slim(data)
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         calls = [joblib.delayed(held_out.trained)(lean, everything, (kind,), recipe, seed) for kind in kinds]
         models = {kind: model for of in joblib.Parallel(n_jobs=jobs)(calls) for kind, model in of.items()}
     model = models[held_out.choose(models, rows)]
-    away = novelty.tasks(data, model.kind)
-    asked = [evaluation.random_rows(data, seed, model.kind), *away.values()]
-    done = held_out.run(data, asked, recipe=recipe, seed=seed, jobs=jobs, kept=kept, tell=tell)
-    new = novelty.judged(dict(zip(away, done[1:], strict=True)))
+    mixed = evaluation.random_rows(data, seed, model.kind)
+    (flattered,) = held_out.run(data, [mixed], recipe=recipe, seed=seed, jobs=jobs, kept=kept, tell=tell)
     return Trained(
         model=model,
-        header=header(data, model, seed),
+        header=header(data, model, seed, _hint_weight(data.select(learnt), model)),
         held_out=judged,
         split=words,
-        random_rows_pct=evaluation.accuracy_pct(done[0].blended, data.y[asked[0].test]),
-        novelty=new,
+        random_rows_pct=evaluation.accuracy_pct(flattered.blended, data.y[mixed.test]),
         validation_pct={kind: factored.judged(one.validation, rows.y, rows.weight)[0] for kind, one in models.items()},
     )
 
 
-def header(data: Dataset, model: Model, seed: int) -> Header:
+def _hint_weight(data: Dataset, model: Model) -> float:
+    # on what the model says of programs that its folds had not seen; the rows stand before their copies without eBPF
+    speaks = hinting.told(data, hints.load(paths.mapping_tables() / hints.NAME, 0.0)).speaks
+    return hinting.chosen(model.validation[: len(data.y)], speaks, data.y) if speaks.any() else 0.0
+
+
+def header(data: Dataset, model: Model, seed: int, hint_weight: float = 0.0) -> Header:
     """What the artefact says of itself."""
     flat = model.kind is Kind.FLAT
     return Header(
@@ -119,6 +125,7 @@ def header(data: Dataset, model: Model, seed: int) -> Header:
         temperature=model.parts[0].temperature if flat else 1.0,
         heads=() if flat else model.parts,
         open_world=model.open_world(),
+        hint_weight=hint_weight,
         trained=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=seed,
         dataset_sha256=data.sha256,

@@ -31,6 +31,7 @@ from scenarios.lab.kernel import Kernel
 from scenarios.lab.machines import MOST_CPUS, Machine
 
 CPUS = range(1, MOST_CPUS + 1)
+_NOT_OURS = " (not the lab's own QEMU: remove its folder in ~/.cache/asa/qemu and run `asa lab setup --guests`)"
 BOOT_LIMIT_S = 240.0  # emulation on a busy host: 5 s when idle, 40 s seen with every core taken twice
 _TRIAL_LIMIT_S = 30.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -318,7 +319,8 @@ class Guest:
         qemu = _text(self._private / "qemu.log").strip()[-300:]
         if not words and self._started is None:
             code = self._process.returncode
-            raise LabError(f"QEMU ended with {code} before the guest was up: {qemu!r}; {see}")
+            hint = _NOT_OURS if "parameter 'parallel'" in qemu else ""
+            raise LabError(f"QEMU ended with {code} before the guest was up: {qemu!r}{hint}; {see}")
         said = words or qemu or "the machine vanished without a word"
         raise GuestCrashError(f"the guest's kernel crashed: {said!r}; {see}")
 

@@ -115,7 +115,13 @@ def chromium_words(stage: Stage) -> Argv:
     return (
         "chromium",
         f"--user-data-dir={stage.driver.scratch / 'profile'}",
-        *("--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--disable-component-update"),
+        *(
+            "--no-first-run",
+            "--ozone-platform-hint=auto",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-component-update",
+        ),
         *("--disable-background-networking", "--disable-extensions", "--password-store=basic"),
         *(("--no-sandbox",) if os.geteuid() == 0 else ()),  # root may not have one
         f"--window-size={width},{height}",

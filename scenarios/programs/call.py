@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Call: GStreamer, FFmpeg, Chromium and Firefox encode and decode picture and voice at once, both ends on this machine.
+"""Call: GStreamer, FFmpeg, Chromium, Firefox and baresip encode and decode picture and voice at once, both ends here.
 
 Camera and microphone are made by the programs. Codec, size and frames a second differ. The two browsers show one page,
-`call_data/call.html`, whose title says when pictures come.
+`call_data/call.html`, whose title says when pictures come. baresip has no window.
 """
 
 import json
@@ -15,7 +15,7 @@ from urllib.parse import quote
 from asa.core.kinds import Kind
 from scenarios.application import Parameters, Place
 from scenarios.programs.browse import chromium_words, firefox_profile
-from scenarios.programs.looping import Argv, Degree
+from scenarios.programs.looping import Argv, Degree, run
 from scenarios.programs.staged import Stage, Staged, program
 
 _PAGE = Path(__file__).with_name("call_data") / "call.html"
@@ -120,6 +120,53 @@ def _ffmpeg(stage: Stage) -> None:
         stage.start(("ffmpeg", *quiet, "-nostdin", *made, *words))
 
 
+_BARESIP = """\
+poll_method epoll
+net_interface {host}
+sip_listen {host}:{port}
+audio_player aufile,/dev/null
+audio_source ausine,440
+audio_alert aufile,/dev/null
+video_source avformat,{camera}
+video_display fakevideo,nil
+video_size {size}
+video_bitrate {bits}
+video_fps {frames_per_s}
+module_path {modules}
+module opus.so
+module ausine.so
+module aufile.so
+module avcodec.so
+module avformat.so
+module fakevideo.so
+module_tmp account.so
+module_app menu.so
+"""
+
+
+def _baresip(stage: Stage) -> None:
+    """Two ends, of which the second answers by itself; the first says how many pictures it encodes once it talks."""
+    given, scratch, (port,) = stage.given, stage.driver.scratch, _ports(1)
+    modules = next(Path("/usr/lib").glob("**/baresip/modules"))
+    picture = f"testsrc2=size={given['camera']}:rate={given['frames_per_s']}"
+    made = ("-t", "5", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", "-q:v", "3", str(scratch / "camera.mkv"))
+    run(("ffmpeg", "-v", "error", "-nostdin", "-f", "lavfi", "-i", picture, *made))
+    camera = scratch / "camera.ffconcat"  # a file alone would end
+    camera.write_text("ffconcat version 1.0\n" + "file camera.mkv\n" * 5000)
+    said = {"port": port, "camera": camera, "size": given["camera"], "modules": modules}
+    said |= {"bits": 1000 * given["kbit_per_s"], "frames_per_s": given["frames_per_s"]}
+    for number in (2, 1):
+        folder, host = scratch / f"end{number}", f"127.0.0.{number}"
+        folder.mkdir()
+        (folder / "config").write_text(_BARESIP.format(host=host, **said))
+        codecs = f"audio_codecs=opus/48000/2;video_codecs={given['codec']}"
+        (folder / "accounts").write_text(f"<sip:u@{host}:{port}>;regint=0;answermode=auto;{codecs}\n")
+        calls = ("-e", f"/dial sip:u@127.0.0.2:{port}") if number == 1 else ()
+        log = stage.start(("baresip", "-f", str(folder), *calls))
+        sign = "efps=" if calls else "baresip is ready"
+        stage.wait_for(lambda log=log, sign=sign: sign in log.read_text(errors="replace"), sign)  # type: ignore[misc]
+
+
 def _address(stage: Stage) -> str:
     width, height = (int(part) for part in stage.given["camera"].split("x"))
     asked = {"width": width, "height": height, "frames_per_s": stage.given["frames_per_s"]}
@@ -161,6 +208,7 @@ def _call(
     programs: tuple[str, ...],
     codecs: tuple[str, ...],
     version: Argv = ("--version",),
+    screen: bool = True,
 ) -> Staged:
     return program(
         __name__,
@@ -172,6 +220,7 @@ def _call(
         begin=begin,
         act=_talk,
         version=version,
+        screen=screen,
     )
 
 
@@ -192,4 +241,13 @@ PROGRAMS = (
     ),
     _call("chromium-call", _chromium, packages=("chromium",), programs=("chromium",), codecs=_CODECS),
     _call("firefox-call", _firefox, packages=("firefox-esr",), programs=("firefox-esr",), codecs=_CODECS),
+    _call(
+        "baresip",
+        _baresip,
+        packages=("baresip-core", "baresip-ffmpeg", "ffmpeg"),
+        programs=("baresip", "ffmpeg"),
+        codecs=("h264", "h265"),
+        version=("-h",),
+        screen=False,
+    ),
 )

@@ -46,7 +46,7 @@ def _draw(file_s: float) -> Callable[[random.Random, Place], Parameters]:
     def draw(rng: random.Random, place: Place) -> Parameters:
         how = draw_degree(rng, place)
         working = min(int(how["threads"]), place.cpus)
-        wanted_s = max(3.0, float(how["pass_s"]) * 2) * working if how["rest"] == 0 else float(how["pass_s"]) * working
+        wanted_s = float(how["pass_s"]) * working
         return {
             **how,
             "files": max(1, min(60, round(wanted_s / file_s))),

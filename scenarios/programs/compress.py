@@ -15,7 +15,7 @@ from scenarios.driving import Driver
 from scenarios.programs.looping import Argv, Looping, draw_degree, drawn, program
 
 _MB = 1_000_000
-_LEAST_MB, _MOST_MB = 0.5, 60.0
+_LEAST_MB, _MOST_MB = 0.5, 120.0
 
 
 def _draw(speeds: Mapping[int, float], *, threaded: bool) -> Callable[[random.Random, Place], Parameters]:

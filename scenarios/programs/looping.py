@@ -33,20 +33,23 @@ _LONGEST_PAUSE_S = 3.0  # a sample a second should seldom see nothing at all
 class Degree(StrEnum):
     """How much of the machine a program may take."""
 
-    LIGHT = "light"  # one thread, short passes, longer pauses
-    HALF = "half"  # some threads, pauses about as long as passes
+    LIGHT = "light"  # one thread, pauses up to as long as passes
+    HALF = "half"  # some threads, short pauses
     FULL = "full"  # all threads, no pauses
 
 
 def draw_degree(rng: random.Random, place: Place) -> dict[str, str | int | float]:
-    """Degree, threads, the seconds that a pass should take on an idle machine, and pauses as a multiple of a pass."""
+    """Degree, threads, the seconds that a pass should take on an idle machine, and pauses as a multiple of a pass.
+
+    A pass is a piece of work as people give it to a program: seconds. Many small ones look like a loop that forks.
+    """
     degree = rng.choice(tuple(Degree))
     if degree is Degree.FULL:
-        threads, pass_s, rest = rng.randint(place.cpus, 2 * place.cpus), rng.uniform(1.0, 6.0), 0.0
+        threads, pass_s, rest = rng.randint(place.cpus, 2 * place.cpus), rng.uniform(3.0, 12.0), 0.0
     elif degree is Degree.HALF:
-        threads, pass_s, rest = rng.randint(1, place.cpus), rng.uniform(0.3, 1.5), rng.uniform(0.5, 1.5)
+        threads, pass_s, rest = rng.randint(1, place.cpus), rng.uniform(3.0, 10.0), rng.uniform(0.05, 0.25)
     else:
-        threads, pass_s, rest = 1, rng.uniform(0.1, 0.5), rng.uniform(2.0, 5.0)
+        threads, pass_s, rest = 1, rng.uniform(1.5, 5.0), rng.uniform(0.3, 1.0)
     return {"degree": degree.value, "threads": threads, "pass_s": round(pass_s, 2), "rest": round(rest, 2)}
 
 
@@ -67,7 +70,7 @@ def program(
     module: str,
     *,
     name: str,
-    kind: Kind,
+    kind: Kind | None,
     packages: tuple[str, ...],
     draw: Callable[[random.Random, Place], Parameters],
     steps: Callable[[Driver], Iterable[Argv]],

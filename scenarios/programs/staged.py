@@ -3,8 +3,9 @@
 
     python -m scenarios.programs.staged MODULE NAME ORDERS
 
-The driver of the interactive `scenarios.programs`. It puts up a screen, if the program needs one, starts what `begin`
-says, and does `act` again and again: one is a pass. A program that ends by itself ends the driver with an error.
+The driver of the interactive `scenarios.programs`. It puts up a screen, if the program needs one, or takes the desktop
+that the recording has. It starts what `begin` says, and does `act` again and again: one is a pass. A program that ends
+by itself ends the driver with an error.
 """
 
 import importlib
@@ -21,6 +22,8 @@ from scenarios.application import Application, Parameters, Place, Report, Role
 from scenarios.driving import Driver, fail, need_fonts
 from scenarios.interactive.game_screen import ScreenError
 from scenarios.programs.desk import PACKAGES, PROGRAMS, Desk, XDesk
+from scenarios.programs.gnome import DESKTOP, GnomeDesk
+from scenarios.programs.gnome import version as gnome_version
 from scenarios.programs.looping import PASSES, Argv, Degree, drawn, version_of
 
 _END_LIMIT_S = 2.0
@@ -58,13 +61,17 @@ class Stage:
             raise ScreenError("this program has no screen")
         return self._desk
 
-    def start(self, argv: Argv, env: Mapping[str, str] | None = None, *, again: bool = False) -> None:
-        """A program that has to run until the end; with `again` it is started again when it ends without an error."""
+    def start(self, argv: Argv, env: Mapping[str, str] | None = None, *, again: bool = False) -> Path:
+        """A program that has to run until the end; with `again` it is started again when it ends without an error.
+
+        What it says goes to the file.
+        """
         more = {**_SOFTWARE, **(self._desk.environment if self._desk else {}), **(env or {})}
         log = self.driver.scratch / f"program{len(self._running)}.log"
         one = _Running(argv=argv, env={**os.environ, **more}, log=log, again=again)
         one.launch()
         self._running.append(one)
+        return log
 
     def pause(self, mean_s: float) -> None:
         """About so long, as people are not clocks."""
@@ -134,7 +141,7 @@ def program(
     module: str,
     *,
     name: str,
-    kind: Kind,
+    kind: Kind | None,
     packages: tuple[str, ...],
     programs: tuple[str, ...],
     draw: Callable[[random.Random, Place], Parameters],
@@ -217,8 +224,10 @@ def main() -> None:
     try:
         if staged.screen:
             need_fonts()
-            given = driver.parameters
-            desk = XDesk(driver.scratch, size=given["size"], maximized=given["maximized"])
+            given, desktop = driver.parameters, os.environ.get(DESKTOP)
+            make, place = (GnomeDesk, Path(desktop)) if desktop else (XDesk, driver.scratch)
+            desk = make(place, size=given["size"], maximized=given["maximized"])
+            versions |= {"gnome-shell": gnome_version()} if desktop else {}
         stage = Stage(driver, desk)
         _play(driver, staged, stage, versions)
     except (OSError, ScreenError) as error:

@@ -198,7 +198,7 @@ def test_short_jobs_count_once_whether_or_not_they_were_seen(tracker):
                 line = os.read(root.stdout.fileno(), 100) if readable(root.stdout) else b""
                 whole_s = float(line) if line else None
             assert seen > 1  # some were members when they ended
-            assert whole_s > 8 * 0.3
+            assert whole_s > 8 * 0.3 - 8 / os.sysconf("SC_CLK_TCK")  # a job's last tick may not count
             until(lambda: tracker.read(root.pid).processes == 1, "all have ended")
             end = tracker.read(root.pid)
             assert end.cpu_ns == pytest.approx(whole_s * 1e9, rel=0.05)

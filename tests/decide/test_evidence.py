@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Evidence of a tick, and how far it can move a model: no further than its weight."""
 
+import itertools
 import math
 import time
 from dataclasses import replace
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.evidence import MOST_WEIGHT, Evidence
 from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind
-from asa.core.sample import DesktopEntry, GroupUsage, HintState, RawSample
-from asa.decide import hints
-from asa.decide.evidence import of_tick, pooled
+from asa.core.sample import DesktopEntry, GroupUsage, HintState, PackageUse, RawSample
+from asa.decide import evidence, hints
+from asa.decide.evidence import HOLD_NS, at_work, pooled
 
 S = 1_000_000_000
 APP = "user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome"
@@ -35,6 +36,10 @@ def sample(second, hints=None, **used_s):
     """Groups by the name of their entry, with the CPU time that they used so far."""
     groups = tuple((f"{APP}-{name}-1.scope", round(used * 1e6)) for name, used in used_s.items())
     return RawSample(monotonic_ns=second * S, wall_ns=0, hints=hints, groups=GroupUsage(cpu_us=groups))
+
+
+def of_tick(before, now, table):
+    return evidence.of_tick(before, now, table, at_work((), now))
 
 
 def found(hints_state, **used_s):
@@ -68,10 +73,33 @@ def test_an_entry_without_categories_or_none_speaks_for_nothing():
 
 def test_running_groups_speak_for_the_background_half_by_what_they_use():
     entries = {"packer": ("Archiving",), "tool": ("3DGraphics", "Graphics"), "lazy": ("P2P",)}
-    seen = found(state(**entries), packer=0.5, tool=7.0, lazy=0.01)
+    seen = found(state(**entries), packer=0.25, tool=7.0, lazy=0.01)
     assert seen.interactive == {}
     assert seen.background == {Kind.COMPRESS: pytest.approx(0.5), Kind.RENDER: pytest.approx(0.8)}
-    assert seen.because == ("packer uses 0.5 cores (compress 0.50)", "tool uses 7.0 cores (render 0.80)")
+    assert seen.because == ("packer uses 0.2 cores (compress 0.50)", "tool uses 7.0 cores (render 0.80)")
+
+
+def test_packages_of_programs_at_work_speak_for_both_halves():
+    use = PackageUse(facets=("section::video", "use::compressing", "use::odd"), cores=0.25)
+    seen = found(replace(state(), packages=(use, PackageUse(facets=("section::odd",), cores=2.0))))
+    assert seen.interactive == {Kind.WATCH: 0.5}
+    assert seen.background == {Kind.ENCODE: pytest.approx(0.25), Kind.COMPRESS: pytest.approx(0.4)}
+    (words,) = seen.because
+    assert words.startswith("a program of section::video, use::compressing, use::odd uses 0.2 cores (watch 0.50, ")
+
+
+def test_a_program_counts_as_at_work_for_some_seconds_by_its_busiest_tick():
+    def packing(second, *cores):
+        uses = tuple(PackageUse(facets=("use::compressing",), cores=used) for used in cores)
+        return sample(second, replace(state(), packages=uses))
+
+    ticks = [packing(1, 0.125), packing(2, 0.25), *(packing(second) for second in range(3, 8))]
+    recent, said = (), []
+    for before, now in itertools.pairwise([sample(0), *ticks]):
+        recent = at_work(recent, now)
+        said.append(evidence.of_tick(before, now, TABLE, recent).background.get(Kind.COMPRESS, 0.0))
+    assert said == pytest.approx([0.2, 0.4, 0.4, 0.4, 0.4, 0.0, 0.0])
+    assert (HOLD_NS, recent) == (4 * S, ())
 
 
 def test_an_application_in_front_that_works_speaks_for_both_halves():
@@ -83,7 +111,7 @@ def test_two_groups_of_one_application_count_together():
     before = RawSample(
         monotonic_ns=S, wall_ns=0, groups=GroupUsage(cpu_us=((f"{APP}-a-1.scope", 0), (f"{APP}-a-2.scope", 9)))
     )
-    grown = GroupUsage(cpu_us=((f"{APP}-a-1.scope", 300_000), (f"{APP}-a-2.scope", 400_009)))
+    grown = GroupUsage(cpu_us=((f"{APP}-a-1.scope", 150_000), (f"{APP}-a-2.scope", 200_009)))
     now = RawSample(monotonic_ns=2 * S, wall_ns=0, hints=state(a=("P2P",)), groups=grown)
     assert of_tick(before, now, TABLE).background == {Kind.NETWORK: pytest.approx(0.7)}
 
@@ -121,7 +149,7 @@ def test_a_player_behind_speaks_as_if_it_were_in_front():
 
 def test_many_that_say_the_same_say_no_more_than_the_strongest():
     entries = {f"p{number}": ("Archiving",) for number in range(64)}
-    assert found(state(**entries), **dict.fromkeys(entries, 0.25)).background == {Kind.COMPRESS: pytest.approx(0.25)}
+    assert found(state(**entries), **dict.fromkeys(entries, 0.125)).background == {Kind.COMPRESS: pytest.approx(0.25)}
 
 
 def test_two_in_front_by_turns_are_followed_at_once():
@@ -145,11 +173,6 @@ def test_pooling_is_exactly_this():
 def test_without_evidence_or_weight_the_models_word_is_left_as_it_is(evidence, weight):
     word = judged(1, 2, 3)
     assert pooled(word, evidence, weight) is word
-
-
-def test_whether_a_tick_fits_a_class_is_the_models_word():
-    evidence = Evidence(interactive={Kind.PLAY: 1.0})
-    assert pooled(judged(1, 2, 3, known=False), evidence, MOST_WEIGHT).known is False
 
 
 @given(
@@ -184,3 +207,20 @@ def _timed(before, now):
     start_s = time.perf_counter()
     pooled(judged(1, 2, 3, 4, 5, 6, 7), of_tick(before, now, TABLE), 1.0)
     return time.perf_counter() - start_s
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        (Evidence(background={Kind.COMPRESS: 0.8}), True),
+        (Evidence(background={Kind.COMPRESS: 0.6}), False),
+        (Evidence(interactive={Kind.CALL: 0.9}, background={Kind.COMPRESS: 0.8}), False),
+        (Evidence(interactive={Kind.CALL: 0.6}, background={Kind.COMPRESS: 0.8}), True),
+        (Evidence(background={Kind.RENDER: 1.0}), False),  # of no label here: the first stays what it was
+    ],
+)
+def test_what_fits_no_class_is_known_where_label_and_hints_are_one(told, known):
+    found = pooled(judged(0.1, 0.1, 0.1, 0.7, known=False), told, 1.0)
+    assert found.probabilities.classes[3] == "archive"
+    assert found.known is known
+    assert not pooled(judged(0.1, 0.1, 0.1, 0.7, known=False), told, 0.0).known

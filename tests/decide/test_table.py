@@ -12,6 +12,7 @@ from asa import paths
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import InputError
+from asa.core.kinds import Kind
 from asa.decide import table
 from asa.host import Facts
 from scenarios.catalogue import PAPER
@@ -184,6 +185,8 @@ def test_shipped_tables_fit_the_shipped_manifest(tmp_path):
         assert mapping.wanted(Workload("idle"), ()) == EEVDF
         for scenario in PAPER:
             assert mapping.ranking(Workload(scenario.label)), (path, scenario.label)
+    for kind in Kind:
+        assert table.load(shipped[0], known).ranking(Workload(kind)), kind
 
 
 def test_a_pair_is_served_as_its_first_part_that_is_listed(tmp_path):
@@ -195,6 +198,16 @@ def test_a_pair_is_served_as_its_first_part_that_is_listed(tmp_path):
     assert mapping.wanted(Workload("webb"), ()) is None
     assert mapping.ranked(Workload("web+blender"), saver=False) == (("scx_flash", "w (of web)"),)
     assert mapping.allows(Workload("web+blender"), SchedulerName("scx_flash"), saver=True) is False
+
+
+def test_a_use_is_found_by_its_kinds_too(tmp_path):
+    mapping = table.load(written(tmp_path, PARTS), KNOWN)
+    for theirs, ours in (("web+disk", "browse+disk"), ("web+blender", "browse+render"), ("web", "browse")):
+        assert mapping.ranking(Workload(ours)) == mapping.ranking(Workload(theirs))
+    assert mapping.expected(Workload("browse"), SchedulerName("scx_flash")).score == 0.5
+    assert mapping.expected(Workload("browse+render"), SchedulerName("scx_flash")) is None
+    assert mapping.ranked(Workload("browse"), saver=False) == (("scx_flash", "w"),)
+    assert mapping.ranking(Workload("call")) == ()
 
 
 def test_scores_of_a_part_are_not_those_of_the_pair(tmp_path):

@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 from collections import deque
@@ -21,8 +20,11 @@ from dbus_fast import Variant
 from waiting import LIMIT_S, until
 
 from collectors.gnome import extension
+from scenarios.programs import gnome
+from scenarios.programs.gnome import PROGRAMS, listens
 
-PROGRAMS = ("gnome-shell", "dbus-daemon", "setpriv")
+__all__ = ["KEYS", "LIMIT_S", "NEEDED", "PROGRAMS", "HeadlessShell", "Window", "listens"]
+
 NEEDED = "needs gnome-shell, dbus-daemon and python3-gi with gir1.2-gtk-4.0; `asa lab setup --tests` installs them"
 KEYS = {
     key: code
@@ -31,31 +33,6 @@ KEYS = {
 }
 KEYS |= {" ": 57, "\n": 28, "shift": 42, "alt": 56, "super": 125}  # linux/input-event-codes.h
 _REMOTE = "org.gnome.Mutter.RemoteDesktop"
-_BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>session</type><listen>unix:path={path}</listen>
-<policy context="default">
-<allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/>
-</policy>
-</busconfig>
-"""
-_SETTINGS = """[org/gnome/shell]
-enabled-extensions={enabled}
-welcome-dialog-last-shown-version='99'
-[org/gnome/desktop/session]
-idle-delay=uint32 0
-[org/gnome/desktop/interface]
-enable-animations=false
-[org/gnome/desktop/background]
-picture-uri=''
-picture-uri-dark=''
-"""
-
-
-def listens(path):
-    """Whether a connection is accepted: the socket is there a moment before."""
-    with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(str(path)) == 0
 
 
 class Window:
@@ -107,31 +84,10 @@ class HeadlessShell:
         self.env = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG": "C.UTF-8",
-            "HOME": str(self.home),
-            "XDG_RUNTIME_DIR": str(self.runtime),
-            "XDG_DATA_HOME": str(self.home / ".local/share"),
-            "XDG_CONFIG_HOME": str(self.home / ".config"),
-            "XDG_CACHE_HOME": str(self.home / ".cache"),
-            "XDG_CURRENT_DESKTOP": "GNOME",
-            "XDG_SESSION_TYPE": "wayland",
-            "XDG_SESSION_CLASS": "user",
-            "WAYLAND_DISPLAY": "wayland-asa",
-            "DBUS_SESSION_BUS_ADDRESS": self.address,
-            "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.runtime}/system_bus",  # empty: no logind, no GDM
-            "GSETTINGS_BACKEND": "keyfile",  # a plain file below home; dconf would need its service
-            "GTK_A11Y": "none",
-            "NO_AT_BRIDGE": "1",
-            "LIBGL_ALWAYS_SOFTWARE": "1",
-            "GSK_RENDERER": "cairo",
+            **gnome.environment(self.home, self.runtime),
         }
         self.extension_folder = self.home / ".local/share/gnome-shell/extensions" / extension.UUID
-        settings = self.home / ".config/glib-2.0/settings/keyfile"
-        settings.parent.mkdir(parents=True)
-        settings.write_text(_SETTINGS.format(enabled=[extension.UUID] if with_extension else "@as []"))
-        if with_extension:
-            self.extension_folder.mkdir(parents=True)
-            for name, text in extension.render(extension.format_for(self.major())).items():
-                (self.extension_folder / name).write_text(text)
+        gnome.make_home(self.home, enabled=with_extension)
         self.shell = None
         self.bus = None
         self._processes = []
@@ -140,14 +96,13 @@ class HeadlessShell:
     @staticmethod
     def major():
         """Of the installed gnome-shell, 43 for example."""
-        told = subprocess.run(["gnome-shell", "--version"], capture_output=True, text=True, check=True).stdout
-        return int(told.split()[-1].partition(".")[0])
+        return int(gnome.version().partition(".")[0])
 
     def start(self, answers_within_s=LIMIT_S):
         """Buses and shell; returns once our extension answers (or the shell, without it), out of the overview."""
         for name in ("bus", "system_bus"):
             config = self.folder / f"{name}.conf"
-            config.write_text(_BUS.format(path=self.runtime / name))
+            config.write_text(gnome.BUS_CONFIG.format(path=self.runtime / name))
             self._spawn([shutil.which("dbus-daemon"), "--nofork", "--nopidfile", f"--config-file={config}"])
             until(lambda name=name: listens(self.runtime / name), f"{name} listens")
         self.bus = Bus(self.address)
@@ -156,11 +111,9 @@ class HeadlessShell:
 
     def start_shell(self, answers_within_s=LIMIT_S):
         """The shell alone, after `kill_shell`."""
-        command = ["gnome-shell", "--headless", "--virtual-monitor", self.MONITOR, "--wayland", "--unsafe-mode"]
-        command += ["--wayland-display", "wayland-asa", "--no-x11"]
         (self.runtime / "wayland-asa").unlink(missing_ok=True)
         (self.runtime / "wayland-asa.lock").unlink(missing_ok=True)
-        self.shell = self._spawn(command)
+        self.shell = self._spawn(gnome.command(self.MONITOR))
         until(lambda: self._alive() and self.owns("org.gnome.Shell"), "org.gnome.Shell on the bus")
         until(lambda: self._quietly("Main.layoutManager._startingUp") == "false", "the shell is up")
         self.set_overview(False)

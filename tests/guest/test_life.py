@@ -112,7 +112,7 @@ def test_battery_saver_is_followed_both_ways(tmp_path, profile):
 
 def served_by_one_with_another_standing_by():
     """Whatever the guest is taken for, scx_simple serves; scx_flash would serve a game beside a download."""
-    return {name: ["scx_flash" if name == "game+network" else "scx_simple"] for name in classes()}
+    return {name: ["scx_flash" if name == "play+network" else "scx_simple"] for name in classes()}
 
 
 def stays_in_force(running):

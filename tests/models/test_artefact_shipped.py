@@ -2,14 +2,17 @@
 """What ships together belongs together: model, recordings, features, card and mapping tables."""
 
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 
 from asa import paths
 from asa.act.portfolio import Portfolio
-from asa.cli.lab.train import folder, recordings
+from asa.cli.lab.train import folder
+from asa.core.kinds import Kind, kinds_of, label_of
 from asa.decide import table
+from calibration.recognition.sources import recordings
 from models import artefact, features
-from models.train import dataset
+from models.train import dataset, programs
 from scenarios import catalogue, workloads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +21,8 @@ RECORDED = folder(Namespace(recordings=None))
 
 def test_the_model_was_trained_on_these_recordings_with_these_features():
     model = artefact.load(paths.base_model())
-    data = dataset.assemble(recordings(RECORDED), least_sessions=1, names=model.header.features)
+    known, _ = programs.of_kinds(recordings(RECORDED))
+    data = dataset.assemble(known, least_sessions=1, names=model.header.features)
     assert model.header.dataset_sha256 == data.sha256
     assert set(model.header.features) <= set(features.NAMES)
     assert model.header.schema == features.SCHEMA
@@ -31,16 +35,14 @@ def test_the_card_is_of_this_model():
     assert model.header.trained in card
 
 
-def test_every_class_is_recorded_to_learn_from_and_to_judge_by():
-    sessions = {(one.label, one.place, one.started_ns) for one in recordings(RECORDED)}
+def test_every_kind_and_every_label_of_the_paper_is_a_class_that_is_recorded_twice():
+    known, _ = programs.of_kinds(recordings(RECORDED))
+    recorded = Counter(half for one in known for half in {one.label, *one.label.split("+")})
     classes = artefact.load(paths.base_model()).header.classes
-    scenarios = {one.label for one in catalogue.PAPER}
-    assert set(classes) == scenarios | set(workloads.LABELS)
+    assert set(Kind) | set(workloads.LABELS) <= set(classes)
+    assert {label_of(*kinds_of(one.label)) for one in catalogue.PAPER} <= set(classes)
     for label in classes:
-        places = [place for one, place, _ in sessions if one == label]
-        assert sum(not place.startswith("lab") for place in places) >= 2, label
-        if label in workloads.LABELS:
-            assert sum(place.startswith("lab") for place in places) >= 2, label
+        assert min(recorded[half] for half in label.split("+")) >= 2, label
 
 
 def test_all_that_is_learnt_from_was_recorded_with_ebpf():

@@ -104,9 +104,10 @@ def test_a_real_agent_comes_is_watched_and_goes(terminal):
     command = words(terminal.run, "run", "--observe", "--ebpf", "off", "--json")
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as agent:
         try:
-            screen = terminal.shows("ASA observing", f"pid {agent.pid}", "▸", "of a core", "█", without=["No agent"])
+            # what the machine that runs the tests is taken for, if anything, is not ours to say
+            screen = terminal.shows("ASA observing", f"pid {agent.pid}", "of a core", "█", without=["No agent"])
             shown = [name for name in CLASSES if f" {name} " in screen or f"▸{name} " in screen]
-            assert len(shown) >= 3, screen  # of 45, those that are probable
+            assert len(shown) >= 3, screen  # those that are probable
             assert all(part in screen for part in ("votes", "run queue p99", "CPU pressure", " MB", "h hold 30 min"))
             assert all(len(line) <= 80 for line in screen.splitlines())
             assert len(screen.rstrip("\n").splitlines()) == 24
@@ -116,7 +117,7 @@ def test_a_real_agent_comes_is_watched_and_goes(terminal):
             terminal.shows("Any key closes this", "resume: end the hold")
             terminal.resize(150, 45)  # also while the help is shown
             terminal.press("x")
-            terminal.shows("votes, tick by tick", "ranking for", "switches", "no switches yet", without=["Any key"])
+            terminal.shows("votes, tick by tick", "ranking", "switches", "no switches yet", without=["Any key"])
         finally:
             agent.send_signal(signal.SIGTERM)
     terminal.shows("No agent is running", without=["votes", "of a core"])
@@ -134,6 +135,22 @@ def test_hold_and_resume(terminal, host):
     terminal.press("r")
     terminal.shows("ASA switching", without=["ASA hold"])
     terminal.press("C-c")
+    terminal.shows("ended with 0")
+
+
+def test_teach_asks_for_the_use_and_says_what_came_of_it(terminal, host):
+    host.agent(mode="switching", scheduler="scx_flash")
+    terminal.start("monitor")
+    terminal.shows("t teach")
+    terminal.press("t")
+    terminal.shows("What runs now?")
+    terminal.press("Escape")
+    terminal.shows("votes, tick by tick", without=["What runs now?"])
+    terminal.press("t")
+    terminal.shows("What runs now?")
+    terminal.press("knitting", "Enter")
+    terminal.shows("the model has no use 'knitting'")
+    terminal.press("q")
     terminal.shows("ended with 0")
 
 

@@ -45,7 +45,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from asa import paths
-from asa.cli.lab.train import recordings
+from calibration.recognition.sources import recordings
 from models import artefact, features
 from models.train import dataset
 

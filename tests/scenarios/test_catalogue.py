@@ -3,7 +3,7 @@
 import pytest
 
 from asa.core.errors import InputError
-from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind
+from asa.core.kinds import INTERACTIVE, Kind
 from calibration.scoring.table import APPLICATIONS as SCORED
 from scenarios import catalogue
 from scenarios.application import Role, Tier
@@ -84,16 +84,34 @@ def test_a_kind_names_each_of_its_programs_alone():
     assert {"archive", "pigz", "zstd", "xz"} <= set(found)
 
 
+def test_situations_of_no_kind_are_at_least_twelve_and_found_together_or_alone():
+    found = [one.label for one in catalogue.find("kind:other", with_programs=True)]
+    assert found == [one.name for one in catalogue.situations()]
+    assert len(found) >= 12
+    assert [catalogue.find(name, with_programs=True)[0].label for name in found] == found
+
+
 @pytest.mark.parametrize(
-    "words", ["pigz+web", "web+office", "alone:web+pigz", "pigz+zstd", "kind:sleep", "kind:", "web+"]
+    "words",
+    [
+        "pigz+web",
+        "web+office",
+        "alone:web+pigz",
+        "pigz+zstd",
+        "web+backup",
+        "idle-tabs+zstd",
+        "kind:sleep",
+        "kind:",
+        "web+",
+    ],
 )
 def test_what_no_programs_can_play_is_refused_with_those_there_are(words):
     with pytest.raises(InputError, match=r"kind:KIND of browse, .*or programs of kinds alone or as A\+B: pigz, zstd"):
         catalogue.find(words, with_programs=True)
 
 
-def test_every_background_kind_has_five_programs_at_least():
-    assert {kind: len(catalogue.of_kind(kind)) for kind in BACKGROUND if len(catalogue.of_kind(kind)) < 5} == {}
+def test_every_kind_has_five_programs_at_least():
+    assert {kind: len(catalogue.of_kind(kind)) for kind in Kind if len(catalogue.of_kind(kind)) < 5} == {}
 
 
 def test_the_benchmark_knows_no_other_programs():
@@ -102,12 +120,14 @@ def test_the_benchmark_knows_no_other_programs():
 
 
 def test_every_program_has_a_name_of_its_own_a_kind_and_the_half_of_its_kind():
-    listed = [*catalogue.INTERACTIVE, *catalogue.BACKGROUND, *(one.name for one in catalogue.of_modules())]
+    more = [*catalogue.of_modules(), *catalogue.situations()]
+    listed = [*catalogue.INTERACTIVE, *catalogue.BACKGROUND, *(one.name for one in more)]
     assert listed == list(catalogue.programs())
+    assert {one.kind for one in catalogue.situations()} == {None}
+    assert all(set(one.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for one in more)  # of a label
     for one in catalogue.of_modules():
         assert isinstance(one.kind, Kind)
         assert one.role is (Role.INTERACTIVE if one.kind in INTERACTIVE else Role.BACKGROUND)
-        assert set(one.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")  # a label has no other signs
 
 
 @pytest.mark.parametrize("tier", Tier)

@@ -140,7 +140,7 @@ def test_every_variant_does_its_work_and_leaves_nothing(entry, seed, stage, no_o
             assert program.argv[0] in playing.parameters
         threads = _each(playing, psutil.Process.num_threads)
         for program in playing.programs:  # up means: at work, not still in the dynamic linker
-            assert any(count >= program.threads for count in threads)
+            assert any(count >= program.threads for count in threads), (program.argv, threads)
         for figure, growth in FIGURES[entry.label]:
             first = figure(playing)
             eventually(lambda figure=figure, growth=growth, first=first: figure(playing) - first > growth)

@@ -164,6 +164,15 @@ def test_other_programs_are_labelled_by_kinds_and_named_in_the_parameters(record
 
 
 @pytest.mark.apps
+def test_what_is_of_no_kind_is_labelled_so_and_named_in_the_parameters(recorder, journal):
+    outcome = recorder(replace(back(), name="backup"), rest_s=0.1).record("backup", seed=1, seconds=2)
+    assert outcome.result is Result.KEPT, outcome.reason
+    header, _, marks = stored(journal)
+    assert (header.label, header.played) == ("other", ("backup",))
+    assert {mark.background for mark in marks if mark.phase is Phase.RUNNING} == {"other"}
+
+
+@pytest.mark.apps
 def test_an_application_is_drawn_anew_for_each_label_and_seed(recorder, journal):
     made_here = recorder(front(), rest_s=0.1)
     for label, seed in (("web", 1), ("web+blender", 1), ("web", 2), ("web", 1)):

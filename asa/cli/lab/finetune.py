@@ -80,9 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
     train.single_threaded()
     from asa import config, model, paths, wire
     from asa.cli.model import comes_first
+    from calibration.recognition import sources
     from models import artefact, versions
     from models.runtime import Ensemble
-    from models.train import dataset, ensemble, evaluation, factored, finetune
+    from models.train import ensemble, evaluation, factored, finetune
 
     places = paths.default()
     where = versions.folder(places)
@@ -91,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     judge = Ensemble.load(parent)
     own = _own(arguments, judge)
     _say(f"own: {len(own.label)} rows, {own.by_hand} labelled by hand, of {', '.join(own.labels())}")
-    base = dataset.assemble(train.recordings(train.folder(arguments)), least_sessions=1)
+    base = sources.of_kinds(train.folder(arguments))
     evaluation.check(base)
     finetune.check_classes(base, judge.classes)
     names, kind = factored.labels_of(base), finetune.kind_of(artefact.load(parent).header)

@@ -51,8 +51,12 @@ examples:
       Three sessions of each of the 40 labels: four hours.
   asa lab record --scenario kind:compress,web+zstd --sessions 1
       Each program that compresses alone, and a browser beside one; labelled compress and browse+compress.
+  asa lab record --scenario mousepad,firefox+zstd --desktop --sessions 1 --journal desktop.journal
+      The same with the window in front in a GNOME Shell, typed and clicked into.
   asa lab record --scenario everything --in-lab DIR --scheduler eevdf,eevdf,scx_bpfland --jobs 2
       The same of the stand-ins, in guests; a third of the sessions under another scheduler.
+  asa lab record --scenario kind:compress,kind:disk --in-lab DIR --machine laptop-hybrid
+      Programs of kinds on another machine, which the header of each session names.
   asa lab record --sequence 20 --seed 100 --journal sequences.journal --pack sequences.journal.xz
       Twenty sessions of five scenarios of 20 to 40 s each, drawn from the seed: over an hour.
   asa lab record --list --journal new.journal
@@ -93,6 +97,12 @@ def register(commands: "Commands") -> None:
         "--scheduler", metavar="SCHEDULER", help="keep this scheduler in force meanwhile (needs root and sched_ext)"
     )
     command.add_argument(
+        "--desktop",
+        action="store_true",
+        help="put windows of programs of kinds into a GNOME Shell without a screen, so that samples tell what is in "
+        "front; programs that need X are dropped (use a journal of its own)",
+    )
+    command.add_argument(
         "--labels",
         metavar="A,B",
         help="workloads of a campaign (default: all), or scenarios that a sequence is drawn from (default: everything)",
@@ -124,7 +134,8 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         "--scenario",
         metavar="WORDS",
         help="the same of scenarios: everything (all labels), all (the paper's 28), idle, S16, web+blender, alone:web, "
-        "web (all its pairs), pigz (a program of a kind), web+pigz, kind:compress, several by commas",
+        "web (all its pairs), pigz (a program of a kind), web+pigz, kind:compress, kind:other (of no kind), several "
+        "by commas",
     )
     what.add_argument(
         "--sequence",
@@ -146,14 +157,25 @@ def _add_lab(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--jobs", type=_positive, default=1, metavar="N", help="guests at once (default: 1)")
     command.add_argument("--cpus", type=_positive, metavar="N", help="of a guest, up to 16 (default: 4)")
+    command.add_argument(
+        "--machine",
+        metavar="NAME|FILE",
+        help="a guest of this machine instead: of `asa lab fleet list`, or a YAML file (docs/lab.md)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Record or list. Exit code 1 when a session was dropped, 0 otherwise."""
     from asa import paths
+    from asa.core.errors import AsaError
 
     if arguments.in_lab is not None:
         return _record_in_lab(arguments)
+    for option in ("cpus", "machine"):
+        if getattr(arguments, option) is not None:
+            raise AsaError(
+                f"--{option} is of guests: name --in-lab DIR, too; programs here have all CPUs of this machine"
+            )
     path = arguments.journal or paths.default().state / "recordings.journal"
     with ExitStack() as stack:
         journal = stack.enter_context(_open(path, create=not arguments.list))
@@ -167,8 +189,10 @@ def _record_in_lab(arguments: argparse.Namespace) -> int:
     from asa.cli.lab import record_display, record_lab
     from asa.core.errors import AsaError
 
-    if not arguments.scenario or arguments.journal or arguments.pack or arguments.tier == "real":
+    if not arguments.scenario or arguments.journal or arguments.pack or arguments.tier == "real" or arguments.desktop:
         raise AsaError("--in-lab plays the stand-ins of --scenario into packed journals; leave the others out")
+    if arguments.cpus is not None and arguments.machine is not None:
+        raise AsaError("--cpus: a machine has its own; leave out --cpus or --machine")
     show = record_display.Lines(as_json=True) if arguments.json else record_display.display()
     return record_lab.run(arguments, _scenarios(arguments.scenario), arguments.seconds or _SCENARIO_SECONDS, show)
 
@@ -232,11 +256,18 @@ def _list(journal: "Journal", *, as_json: bool) -> int:
 
 def _record(arguments: argparse.Namespace, journal: "Journal") -> int:
     from asa.cli.lab import record_display, record_sessions
+    from asa.core.errors import AsaError
     from scenarios.recorder import Result
 
+    if arguments.desktop and not arguments.scenario:
+        raise AsaError("--desktop is for programs with windows; name them by --scenario, such as kind:write")
     labels, sessions, seconds = _wanted(arguments)
     show = record_display.Lines(as_json=True) if arguments.json else record_display.display()
-    with record_sessions.under(arguments.scheduler), _recorder(arguments, journal) as recorder, show:
+    with ExitStack() as stack:
+        stack.enter_context(record_sessions.desktop(wanted=arguments.desktop))
+        stack.enter_context(record_sessions.under(arguments.scheduler))
+        recorder = stack.enter_context(_recorder(arguments, journal))
+        stack.enter_context(show)
         if arguments.label is None:
             outcomes = recorder.campaign(
                 labels,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab record --in-lab`: the same recording inside guests of the lab, several at once, under several schedulers."""
+"""`asa lab record --in-lab`: the same recording inside guests of the lab, several at once, under several schedulers.
+
+Other machines are guests of another description: a session's header names it. Fewer CPUs for the programs alone would
+be none, since the collectors see all that the kernel has.
+"""
 
 import argparse
 import sys
@@ -24,10 +28,11 @@ def run(arguments: argparse.Namespace, labels: "tuple[Workload, ...]", seconds: 
     from asa.cli.run import killed_like_interrupted
     from scenarios import recorder_guests
     from scenarios.guests import booter, conditions, ready
-    from scenarios.lab.machines import alike
+    from scenarios.lab.machines import alike, load
     from scenarios.recorder_guests import Guests
 
-    folder, machine = arguments.in_lab, alike(arguments.cpus or _CPUS)
+    folder = arguments.in_lab
+    machine = alike(arguments.cpus or _CPUS) if arguments.machine is None else load(arguments.machine)
     place = machine.cpus, conditions(machine)
     schedulers = (arguments.scheduler or "eevdf").split(",")
     places = paths.default()

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +36,35 @@ def under(scheduler: str | None) -> Iterator[None]:
     owners = [places.cache.stat().st_uid] if in_lab else []  # who built the schedulers on the host
     with Forcing(places, owners=owners) as forcing, forcing.hold(SchedulerName(scheduler)):
         yield
+
+
+@contextmanager
+def desktop(*, wanted: bool) -> Iterator[None]:
+    """Inside, there is a GNOME Shell without a screen, that collectors and drivers find. Raises AsaError, OSError."""
+    if not wanted:
+        yield
+        return
+    import os
+    import shutil
+    from tempfile import TemporaryDirectory
+
+    from asa.core.errors import SetupError
+    from scenarios.programs.gnome import PROGRAMS, GnomeShell
+
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking:
+        raise SetupError(f"not on PATH: {', '.join(lacking)}; `asa lab setup --tests` installs a GNOME Shell")
+    with TemporaryDirectory(prefix="asa-desktop-", ignore_cleanup_errors=True) as folder:
+        shell = GnomeShell(Path(folder))
+        before = {name: os.environ.get(name) for name in shell.environment}
+        os.environ.update(shell.environment)
+        try:
+            yield
+        finally:
+            shell.stop()
+            for name, value in before.items():
+                os.environ.pop(name)
+                os.environ.update({} if value is None else {name: value})
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from asa.cli.extras import need
 if TYPE_CHECKING:
     from asa.cli.main import Commands
     from models.train.card import Figure
-    from models.train.dataset import Dataset, Recording
+    from models.train.dataset import Dataset
     from models.train.evaluation import HeldOut
     from models.train.held_out import Kept
     from models.train.training import Trained
@@ -68,7 +67,8 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
         "--recordings",
         type=Path,
         metavar="DIR",
-        help=f"folder of *{_SUFFIX}, also in {_SCENARIOS}/ below it, or one journal (default: the package's)",
+        help=f"folder of *{_SUFFIX}, also in {_SCENARIOS}/ and programs/ below it, or one journal (default: the "
+        "package's)",
     )
     command.add_argument("--seed", type=int, default=1, metavar="N", help="of all random choices (default: 1)")
     command.add_argument(
@@ -89,8 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
     from asa import paths
     from asa.cli.lab.bench import output as bench_output
     from asa.config import Voting
+    from calibration.recognition import sources
     from models import artefact, features, versions
-    from models.train import card, dataset, evaluation, training
+    from models.train import card, evaluation, training
     from models.train.ensemble import Recipe
     from models.train.factored import Kind
 
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (out, arguments.card, arguments.held_out):
         _writable(path)
     recipe, settings = Recipe(), Voting()
-    data = with_served(dataset.assemble(recordings(folder(arguments)), least_sessions=1))
+    data = sources.with_served(sources.of_kinds(folder(arguments)))
     _say(f"{len(data.y)} rows of {len(features.NAMES)} features from {len(data.sessions)} sessions, {data.sha256[:12]}")
     if words := evaluation.lacks(data):
         _say(words)
@@ -167,69 +168,6 @@ def _shipped() -> Path:
     from asa import paths
 
     return paths.base_model().parent.parent / "recordings"
-
-
-def recordings(directory: Path) -> "Iterator[Recording]":
-    """All sessions of all packed recordings in a folder and its scenarios/, by file name, or of one journal. Sequences
-    of scenarios are left out: they are no class. Raises JournalError or ModelError."""
-    from asa.core.errors import JournalError, ModelError
-    from asa.core.mark import SEQUENCE
-    from asa.journal import Journal
-    from models.train.dataset import Recording
-
-    inside = [*sorted(directory.glob(f"*{_SUFFIX}")), *sorted(directory.glob(f"{_SCENARIOS}/*{_SUFFIX}"))]
-    found = [directory] if directory.is_file() else inside
-    if not found:
-        raise ModelError(f"{directory}: no *{_SUFFIX} in it; make one with `asa lab record --campaign --pack FILE`")
-    for path in found:
-        with Journal.unpack(path) if path.suffix == ".xz" else Journal.look(path) as journal:
-            try:
-                for session in journal.sessions():
-                    header = session.header
-                    if header.label == SEQUENCE:
-                        continue
-                    yield Recording(
-                        source=str(path),
-                        label=header.label,
-                        place=f"{header.host}, {header.cpus} CPUs",  # guests are told apart by them
-                        seed=header.seed,
-                        started_ns=header.started_ns,
-                        parameters=header.parameters,
-                        samples=tuple(journal.samples(session.number)),
-                        marks=tuple(journal.marks(session.number)),
-                        tier=header.tier,
-                        scheduler=header.scheduler,
-                    )
-            except JournalError as error:
-                raise JournalError(f"{path}: {error}; record it again") from error
-
-
-def served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-    """The scheduler that a table has first for each class, or why there is none."""
-    from asa import paths
-    from asa.act.portfolio import Portfolio
-    from asa.core.decision import Workload
-    from asa.core.errors import AsaError
-    from asa.decide import table
-
-    where = path or paths.mapping_tables() / "default.yaml"
-    try:
-        modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-        mapping = table.load(where, modes)
-    except AsaError as error:
-        if path is not None:
-            raise
-        return None, str(error)
-    ranked = {name: mapping.ranking(Workload(name)) for name in classes}
-    return {name: str(ranking[0].name) for name, ranking in ranked.items() if ranking}, ""
-
-
-def with_served(data: "Dataset") -> "Dataset":
-    """With the scheduler that the shipped table has first for each class; without, where it does not rank them all."""
-    from dataclasses import replace
-
-    found, _ = served(None, data.classes)
-    return data if found is None or len(found) < len(data.classes) else replace(data, served=tuple(found.values()))
 
 
 def save_held_out(path: Path, data: "Dataset", held_out: "HeldOut") -> None:
@@ -302,7 +240,6 @@ def _figures(data: "Dataset", trained: "Trained", out: Path) -> "list[Figure]":
         Figure(name="accuracy_random_rows_pct", value=trained.random_rows_pct, unit="%"),
         Figure(name="worst_class_recall_pct", value=worst, unit="%"),
         Figure(name="ece", value=ece, unit=""),
-        Figure(name="unknown_false_accept_pct", value=trained.novelty.false_accept_pct, unit="%"),
         Figure(name="inference_mean_ms", value=mean_ms, unit="ms", goal=0.2, least=False),
         Figure(name="inference_p99_ms", value=p99_ms, unit="ms", goal=0.5, least=False),
     ]

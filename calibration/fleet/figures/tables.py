@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from asa.core.decision import EEVDF
+from asa.core.kinds import names_of
 from calibration.controllers.columns import AGENT
 from calibration.fleet.figures import pairs as by
 from calibration.fleet.figures import sums
@@ -269,7 +270,7 @@ def _recognised(block: Block, runs: Sequence[Run]) -> str:
         return "what was recognised is not kept"
     name, count = ticks.most_common(1)[0]
     share = f"{100.0 * count / ticks.total():.0f} % of the ticks"
-    if name != block.label:
+    if name not in names_of(block.label):
         return f"recognised as {name} ({share})"
     return f"recognised ({share}), so the table's order or the policy is at fault"
 

@@ -13,7 +13,7 @@ LINES = ["begin 0 10.00", "end 0 70.00", "begin 2 71.00", "end 2 76.00", "begin 
 HOST_S = [100.0, 102.0, 103.0, 108.0, 110.0, 130.0]
 
 
-def test_a_pace_is_guest_seconds_for_each_of_the_hosts():
+def test_a_pace_is_guest_seconds_for_each_of_the_hosts_cpu_time():
     idle, half, busy = speed.read_paces(list(zip(HOST_S, LINES, strict=True)), 4, (0, 2, 4))
     assert [one.guest_s_per_host_s for one in (idle, half, busy)] == [30.0, 1.0, 0.25]
     assert (busy.cpus, busy.busy) == (4, 4)

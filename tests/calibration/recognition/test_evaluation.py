@@ -13,6 +13,7 @@ from forty_labels import HOST, LAB, SMALL, forty
 from asa import wire
 from asa.core.errors import ModelError
 from calibration import goals
+from calibration.kept import collect
 from calibration.recognition import evaluation as evaluate_model
 from calibration.recognition import figures as evaluate_model_figures
 from calibration.recognition import following as evaluate_model_voting
@@ -20,8 +21,10 @@ from calibration.recognition import page as evaluate_model_page
 from calibration.recognition import plot as evaluate_model_plot
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import tuned as evaluate_model_tuned
+from calibration.recognition.benchmark import PAPERS, papers
 from calibration.recognition.figures import RecognitionFigure
 from calibration.recognition.frame_cost import Cost
+from calibration.recognition.uses import UseFigure
 from models import features
 from models.train import evaluation, held_out
 from models.train.factored import Kind
@@ -276,3 +279,17 @@ def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
     for words in ("![confusion](confusion-a.svg)", HOST, LAB, "whole seeds", result.dataset_sha256, "| llm |"):
         assert words in text
     assert json.dumps(goals.plain(figures[0])).startswith('{"name": "accuracy_base_28_pct", "value": ')
+
+
+def test_the_papers_figures_are_those_of_one_evaluation(result):
+    asked = []
+
+    def evaluated():
+        asked.append(1)
+        return result
+
+    kept = collect(papers(evaluated))
+    assert set(kept.values) == set(PAPERS)
+    assert kept.values[UseFigure.PAPERS] == result.figures[RecognitionFigure.BASE]
+    assert all(kept.values[name] is not None or kept.reasons[name] for name in PAPERS)
+    assert asked == [1]

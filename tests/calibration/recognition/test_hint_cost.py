@@ -11,7 +11,8 @@ from calibration.recognition import hint_cost
 
 def test_hints_of_the_made_up_desktop_are_weighed(monkeypatch):
     table = hints.load(Path("/nowhere/asa.yaml"), 1.0)
-    found = evidence.of_tick(hint_cost._sample(1), hint_cost._sample(2), table)
+    now = hint_cost._sample(2)
+    found = evidence.of_tick(hint_cost._sample(1), now, table, evidence.at_work((), now))
     assert (found.interactive[Kind.WRITE], found.interactive[Kind.PLAY]) == (1.0, 1.0)
     pooled = []
     real = evidence.pooled

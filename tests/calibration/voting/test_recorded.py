@@ -27,6 +27,8 @@ class Judged:
 class Model:
     """Sure of `web`; every third frame fits nothing."""
 
+    classes = CLASSES
+
     def __init__(self):
         self.frames = []
 

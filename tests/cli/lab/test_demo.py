@@ -161,6 +161,7 @@ def test_the_stages_settings(tmp_path):
     (tmp_path / "asa.yaml").write_text(demo._settings(1000, Path("/a b/lab.yaml")))
     settings = config.load(tmp_path / "asa.yaml", required=True)
     assert settings.guard.baseline_s == 0.0
+    assert not settings.voting.open_world
     assert settings.table == "/a b/lab.yaml"
     assert settings.switch.trusted_owners == (1000,)
 

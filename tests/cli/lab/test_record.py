@@ -17,7 +17,9 @@ from asa.journal import Journal, SessionHeader
 from scenarios import recorder, recorder_guests, scenario_recorder, sequence_recorder
 from scenarios.catalogue import SCENARIOS
 from scenarios.guests import conditions
-from scenarios.lab.machines import alike
+from scenarios.lab.machines import alike, load
+
+LAPTOP = load("laptop-hybrid")
 
 
 def asa(*words):
@@ -134,21 +136,39 @@ def test_in_lab_takes_scenarios_alone(words, tmp_path):
         asa(*words, "--in-lab", tmp_path)
 
 
-def test_in_lab_with_nothing_left_boots_nothing(tmp_path, capsys):
+@pytest.mark.parametrize("words", [("--cpus", 2), ("--machine", "vm122")])
+def test_a_machine_is_a_guests(words, tmp_path):
+    with pytest.raises(AsaError, match=f"{words[0]} is of guests: name --in-lab DIR, too"):
+        asa("--scenario", "pigz", *words, "--journal", tmp_path / "r.journal")
+    assert not (tmp_path / "r.journal").exists()
+
+
+def test_a_machine_has_its_own_cpus(tmp_path):
+    with pytest.raises(AsaError, match="--cpus: a machine has its own"):
+        asa("--scenario", "pigz", "--in-lab", tmp_path, "--machine", "vm122", "--cpus", 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "machine"), [((), alike(4)), (("--cpus", 2), alike(2)), (("--machine", "laptop-hybrid"), LAPTOP)]
+)
+def test_in_lab_with_nothing_left_boots_nothing(words, machine, tmp_path, capsys):
+    """Programs of kinds, too. Each machine is a place of its own: what another one recorded is not there."""
     header = SessionHeader(
         started_ns=1,
         asa_version="0.1",
-        host=recorder.guest(conditions(alike(4))),
+        host=recorder.guest(conditions(machine)),
         kernel="6",
-        cpus=4,
-        label="idle",
+        cpus=machine.cpus,
+        label="compress",
         seed=0,
         tier="lab",
+        parameters='{"pigz": {}}',
     )
     with Journal.open(tmp_path / "r.sqlite") as opened:
         opened.begin(header)
         opened.pack(tmp_path / "r.journal.xz")
-    assert asa("--scenario", "idle", "--sessions", 1, "--in-lab", tmp_path) == 0
+    assert recorder_guests.present(tmp_path, 8, conditions(alike(8))) == set()
+    assert asa("--scenario", "pigz", "--sessions", 1, "--in-lab", tmp_path, *words) == 0
     assert f"0 sessions kept, 0 not, 1 were in {tmp_path} already" in capsys.readouterr().err
 
 

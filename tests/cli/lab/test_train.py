@@ -19,7 +19,7 @@ from asa.core.errors import JournalError, ModelError
 from asa.core.mark import SEQUENCE, Mark, Phase
 from asa.core.sample import CpuCounters, ProcessState, RawSample
 from asa.journal import Journal, SessionHeader
-from calibration.recognition import frame_cost
+from calibration.recognition import frame_cost, sources
 from calibration.recognition.frame_cost import Cost
 from calibration.voting import streams as voting_streams
 from collectors import rates
@@ -114,7 +114,6 @@ def test_trains_writes_and_reports(folder: Path, tmp_path: Path, capsys: pytest.
         "accuracy_random_rows_pct",
         "worst_class_recall_pct",
         "ece",
-        "unknown_false_accept_pct",
         "inference_mean_ms",
         "inference_p99_ms",
     }
@@ -187,7 +186,7 @@ def test_a_damaged_recording_is_named(folder: Path, tmp_path: Path):
     content = (folder / "cpu-0.journal.xz").read_bytes()
     (tmp_path / "cut.journal.xz").write_bytes(content[: len(content) // 2])
     with pytest.raises(JournalError, match=r"cut\.journal\.xz"):
-        list(train.recordings(tmp_path))
+        list(sources.recordings(tmp_path))
 
 
 def test_a_recording_of_another_version_is_named(folder: Path, tmp_path: Path):
@@ -195,7 +194,7 @@ def test_a_recording_of_another_version_is_named(folder: Path, tmp_path: Path):
         journal._db.execute("UPDATE sample SET body = x'80' WHERE id = 3")  # an empty map: no field at all
         (tmp_path / "old.journal.xz").write_bytes(lzma.compress(journal._db.serialize()))
     with pytest.raises(JournalError, match=r"old\.journal\.xz: .* sample 3 is not of this version"):
-        list(train.recordings(tmp_path))
+        list(sources.recordings(tmp_path))
 
 
 def test_too_few_sessions_are_told_of_in_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -245,7 +244,7 @@ def test_a_scenario_keeps_its_marks_and_a_sequence_is_left_out(tmp_path: Path):
                 journal.add(sample)
         journal.pack(tmp_path / "s.journal.xz")
     for path in (tmp_path, tmp_path / "s.sqlite"):
-        (found,) = train.recordings(path)
+        (found,) = sources.recordings(path)
         assert (found.place, found.tier, found.scheduler) == ("lab, made up, 4 CPUs", "lab", "eevdf")
         assert [mark.phase for mark in found.marks] == [Phase.RUNNING]
 

@@ -169,6 +169,22 @@ def test_balance_makes_every_label_in_every_place_count_the_same():
     assert weight.mean() == pytest.approx(1.0)
 
 
+def test_in_a_label_every_choice_of_programs_counts_the_same():
+    data = made_of({("cpu", "lab"): 4, ("idle", "lab"): 4})
+    names = ["pigz", "xz", "xz", "xz", "pigz", "xz", "xz", "xz"]
+    sessions = [
+        dataclasses.replace(one, parameters=f'{{"{name}": {{}}}}')
+        for one, name in zip(data.sessions, names, strict=True)
+    ]
+    data = dataclasses.replace(data, sessions=tuple(sessions))
+    weight = data.balanced()
+    of_session = [weight[data.session == number].sum() for number in range(8)]
+    assert [one.label for one in sessions] == ["cpu"] * 4 + ["idle"] * 4
+    assert of_session[:4] == pytest.approx([of_session[1] * 3, *of_session[1:2] * 3])
+    assert of_session[4:] == pytest.approx([of_session[4]] * 4)  # at rest nothing plays
+    assert sum(of_session[:4]) == pytest.approx(sum(of_session[4:]))
+
+
 def test_rows_that_know_no_processes_count_less_but_their_label_does_not():
     data = made_of({("cpu", "lab"): 3, ("idle", "lab"): 4})
     x = data.x.copy()

@@ -224,6 +224,8 @@ def test_datasets_that_would_make_figures_worthless():
     refused(dataclasses.replace(data, x=broken), "a row without any value")
     refused(dataclasses.replace(data, y=data.y - 1), "not certain")
     refused(data.select(data.session != 0), "one session of idle: one to learn from and one to judge by")
+    pair = [number for number, one in enumerate(data.sessions) if one.label == "web+llm"]
+    evaluation.check(data.select(data.session != pair[0]))  # its halves are in others
     unknown = data.x.copy()
     unknown[:, 7] = np.nan  # a source that is not there is no fault
     evaluation.check(dataclasses.replace(data, x=unknown))

@@ -88,7 +88,7 @@ def test_most_validation_rows_are_known_where_nothing_can_be_kept_out(data: Data
 def test_the_threshold_costs_least_of_what_members_had_not_seen(data: Dataset, models: dict[Kind, Model]):
     for model in models.values():
         costs = {score: one.cost for score, one in model.thresholds.items()}
-        assert all(0.0 <= one <= 1.0 for one in costs.values())
+        assert all(0.0 <= one <= SMALL.wrong_cost for one in costs.values())  # above 1 where too little would be known
         assert costs[model.score] == min(costs.values())
         assert model.open_world() == model.open_world(model.score)
 
@@ -205,8 +205,6 @@ def test_the_machine_has_no_more_vectors_than_it_may(models: dict[Kind, Model]):
 
 def test_everything_is_trained_and_judged_in_one_go(data: Dataset, tmp_path):
     trained = training.train(data, SMALL, 1, jobs=1, kept=Kept(tmp_path), tell=lambda _what, _share: None)
-    assert set(trained.novelty.programs) == {"disk", "llm", "web"}
-    assert 0 <= trained.novelty.false_accept_pct <= 100
     assert trained.split == "whole seeds"
     assert trained.random_rows_pct > 50
     assert set(trained.validation_pct) == set(Kind)

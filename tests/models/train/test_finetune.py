@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from forty_labels import forty
 from recorded_uses import LOADS, samples
 
 from asa.core.errors import ModelError
@@ -163,3 +164,15 @@ def test_leaks_strangers_and_single_units_are_refused_before_training(base, near
     with pytest.raises(ModelError, match=r"differ in classes \(chess, wakeup\)"):
         finetune.check_classes(base, ("cpu", "idle", "chess"))
     assert nearest.made == []
+
+
+def test_a_label_of_one_session_is_learnt_and_judges_nothing():
+    data = forty(seeds=3, fronts=("", "web"), backs=("", "llm"))
+    pair = [number for number, one in enumerate(data.sessions) if one.label == "web+llm"]
+    few = data.select(~np.isin(data.session, pair[1:]))
+    kept = finetune.kept_of(few)
+    assert not kept[few.y == few.classes.index("web+llm")].any()
+    assert {few.classes[number] for number in few.y[kept].tolist()} == {"idle", "llm", "web"}
+    alone = data.select(np.isin(data.session, [numbers[0] for numbers in ([0], [3], [6], [9])]))
+    with pytest.raises(ModelError, match=r"base set: too few sessions of idle, llm, web, web\+llm to learn from"):
+        finetune.kept_of(alone)

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,13 @@ def test_a_guest_that_hangs_at_boot_is_stopped_in_one_line(lab, tmp_path):
         one.wait(print)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["console.log"]
+
+
+def test_an_emulator_that_is_not_ours_is_named_with_what_to_do(lab, tmp_path):
+    other = replace(lab, emulator=replace(lab.emulator, kvm=False, measuring=lab.emulator.binary))
+    with pytest.raises(LabError, match=r"not the lab's own QEMU.*asa lab setup --guests") as caught:
+        guest.run(["true"], lab=other, out=tmp_path, on_output=print, clock=Clock.PARALLEL)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -4,13 +4,12 @@
 import importlib
 import random
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playing import no_orphans
+from playing import no_orphans, typed_into
 from waiting import until
 
 from scenarios.application import ApplicationError, Failure, Place, Tier
@@ -118,20 +117,7 @@ def test_hands_type_into_the_window_in_front(tmp_path):
     try:
         assert desk.title() == ""
         assert not desk.focus(0.1)
-        said = tmp_path / "said.txt"
-        env = {"PATH": "/usr/bin", "HOME": str(tmp_path), "GSETTINGS_BACKEND": "memory", **desk.environment}
-        env["DBUS_SESSION_BUS_ADDRESS"] = "disabled:"
-        said.touch()
-        with subprocess.Popen(("mousepad", "--disable-server", str(said)), env=env) as editor:
-            try:
-                assert desk.focus(60)
-                desk.click(0.5, 0.5)
-                desk.type("Two words\n(here)")
-                desk.scroll(-2)
-                desk.key("ctrl+s")
-                until(lambda: "Two words\n(here)" in said.read_text(), "the text is saved")
-                assert "said.txt" in desk.title()
-            finally:
-                editor.kill()
+        with typed_into(desk, tmp_path):
+            pass
     finally:
         desk.stop()

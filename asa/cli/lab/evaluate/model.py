@@ -71,13 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.core.errors import AsaError
     from calibration.goals import as_json
     from calibration.recognition import figures as evaluate_model_figures
+    from calibration.recognition import sources
     from models.train import dataset
 
     if arguments.page is not None and not arguments.page.parent.is_dir():
         raise AsaError(f"{arguments.page}: its folder is not there; make it, or name another place by --page")
-    data = dataset.assemble(train.recordings(train.scenarios(arguments)), least_sessions=1)
-    result = _result(arguments, train.with_served(data))
-    served, why = train.served(arguments.table, result.classes)
+    data = dataset.assemble(sources.recordings(train.scenarios(arguments)), least_sessions=1)
+    result = _result(arguments, sources.with_served(data))
+    served, why = sources.served(arguments.table, result.classes)
     found = evaluate_model_figures.figures(result, served, why)
     if arguments.page is not None:
         _write(arguments, result, found)

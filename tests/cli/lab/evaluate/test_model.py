@@ -11,6 +11,7 @@ from asa.cli.grammar import Parser
 from asa.cli.lab import evaluate, train
 from asa.core.errors import AsaError, InputError
 from calibration.recognition import evaluation as evaluate_model
+from calibration.recognition import sources
 from calibration.recognition.figures import RecognitionFigure
 from models.train import dataset, held_out
 
@@ -38,7 +39,7 @@ def data():
 def words(data, tmp_path, monkeypatch):
     """Where results are kept; no model to time."""
     monkeypatch.setattr(evaluate_model, "QUICK", SMALL)
-    monkeypatch.setattr(train, "recordings", lambda _folder: [])
+    monkeypatch.setattr(sources, "recordings", lambda _folder: [])
     monkeypatch.setattr(dataset, "assemble", lambda _recordings, **_how: data)
     return ("--quick", "--jobs", 1, "--keep", tmp_path / "kept", "--model", tmp_path / "none.npz")
 
