@@ -244,11 +244,12 @@ lock: ## pin all dependencies again, with hashes
 clean: ## forget the virtual environment (caches stay)
 	rm -rf $(VENV) run.json
 
-recordings: setup ## record the simple loads anew, here and in the lab, into build/recordings (an hour; nothing else may run)
+SEED := 0
+recordings: setup ## record the simple loads anew, from seed SEED, here and in the lab, into build/recordings (an hour; nothing else may run)
 	@mkdir -p build/recordings
-	$(ASA) lab record --campaign --sessions 4 --for 20 --journal build/host.journal --pack build/recordings/host.journal.xz
+	$(ASA) lab record --campaign --sessions 4 --for 20 --seed $(SEED) --journal build/host.journal --pack build/recordings/host.journal.xz
 	for part in eevdf others; do
-		$(ASA) lab run --disk 512 --limit 3600 --out build/recordings -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part"
+		$(ASA) lab run --clock steady --disk 512 --limit 3600 --out build/recordings -- $(CURDIR)/scenarios/lab/record_all $(CURDIR)/build/recordings "$$part" $(SEED)
 	done
 
 train: $(VENV)/.done ## train the shipped model from models/recordings, judge it, write its card and docs/recognition.md (hours)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The demonstration's face: the timeline as it happens, the summary table, `run.json`, and the figures' JSON lines."""
 
+import itertools
 import json
 import math
 import statistics
@@ -36,6 +37,8 @@ class View:
         self._shown: tuple[object, ...] = ()
         self._reports: list[PhaseReport] = []
         self._events: list[Event] = []
+        self._heard_s: list[float] = []  # of each event, by the host's clock: a guest's may jump, or stand still
+        self._began_s = time.monotonic()
         self._left = ""
         self._stalled: tuple[str, ...] | None = None
         self._headed = False
@@ -64,6 +67,7 @@ class View:
             self.note(text)
             return
         self._events.append(event)
+        self._heard_s.append(time.monotonic() - self._began_s)
         if event.say is not None:
             self.note(event.say)
         if event.left is not None:
@@ -93,6 +97,7 @@ class View:
             _figure("phases_on_wanted_scheduler", on_wanted, "", total, on_wanted == total),
             _figure("recognise_median_s", round(median_s, 2) if known else None, "s", None, known),
             self._evictions(),
+            *self._longest_gap(),
             _figure("setup_s", round(setup_s, 1), "s", None, True),
             _figure("run_s", round(run_s, 1), "s", 300, run_s < 300),
         ]
@@ -107,7 +112,10 @@ class View:
             "exit_code": exit_code,
             "figures": figures,
             "phases": wire.plain(self._reports),
-            "timeline": wire.plain(self._events),
+            "timeline": [
+                {**wire.plain(event), "host_s": round(heard_s, 3)}
+                for event, heard_s in zip(self._events, self._heard_s, strict=True)
+            ],
         }
         try:
             out.write_text(json.dumps(record, indent=1) + "\n")
@@ -118,6 +126,16 @@ class View:
         judged = ("phases", "phases_recognised", "phases_on_wanted_scheduler")
         good = all(figure["ok"] for figure in figures if figure["name"] in judged)
         return 0 if good and exit_code == 0 and self._left == "disabled" else 1
+
+    def _longest_gap(self) -> list[dict[str, object]]:
+        """Between two events of the stage, by its own clock, and what passed meanwhile by the host's."""
+        times = zip((event.at_s for event in self._events), self._heard_s, strict=True)
+        gaps = ((stage - before[0], host - before[1]) for before, (stage, host) in itertools.pairwise(times))
+        stage_s, host_s = max(gaps, default=(0.0, 0.0))
+        return [
+            _figure("longest_gap_s", round(stage_s, 1), "s", None, True),
+            _figure("longest_gap_host_s", round(host_s, 1), "s", None, True),
+        ]
 
     def _evictions(self) -> dict[str, object]:
         evicted = None if self._stalled is None else len(self._stalled)

@@ -64,6 +64,8 @@ def test_all_right(tmp_path, capsys):
         "phases_on_wanted_scheduler",
         "recognise_median_s",
         "evicted_by_watchdog",
+        "longest_gap_s",
+        "longest_gap_host_s",
         "setup_s",
         "run_s",
     ]
@@ -72,6 +74,19 @@ def test_all_right(tmp_path, capsys):
     record = json.loads((tmp_path / "run.json").read_text())
     assert [phase["workload"] for phase in record["phases"]] == list(PHASES)
     assert record["sched_ext_left"] == "disabled"
+
+
+def test_a_gap_of_the_stage_stands_beside_the_hosts_time(tmp_path, capsys):
+    with View() as view:
+        for at_s in (1.0, 147.4, 148.0):  # a guest's clock that jumps
+            view.line(wire.json_text(Event(at_s=at_s, say="a tick")))
+        view.summary(out=tmp_path / "run.json", facts={}, exit_code=0, setup_s=1.0, run_s=3.0)
+    found = figures(capsys)
+    assert found["longest_gap_s"]["value"] == 146.4
+    assert found["longest_gap_host_s"]["value"] <= 60.0
+    timeline = json.loads((tmp_path / "run.json").read_text())["timeline"]
+    assert [one["at_s"] for one in timeline] == [1.0, 147.4, 148.0]
+    assert sorted(one["host_s"] for one in timeline) == [one["host_s"] for one in timeline]
 
 
 def test_four_of_five_will_do(tmp_path, capsys):
