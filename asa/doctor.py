@@ -192,8 +192,8 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
 
 def _table(mapping: table.MappingTable) -> Finding:
     text = f"{mapping.path} ({mapping.machine})"
-    if mapping.prior:
-        text = f"{text}; a prior: {mapping.prior}"
+    if mapping.elsewhere:
+        text = f"{text}; {mapping.elsewhere}"
     path = Path(mapping.path)
     shipped = path.parent == paths.mapping_tables()
     if os.geteuid() == 0 and not shipped and (why := table.unsafe(path)):  # others' agents may do what they like

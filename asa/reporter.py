@@ -73,7 +73,7 @@ class Reporter:
             set_aside=sorted(state.set_aside),
             last_event=counts.last_event,
             table=agent.setup.table.path,
-            table_prior=agent.setup.table.prior,
+            table_elsewhere=agent.setup.table.elsewhere,
             never=sorted(agent.setup.table.never),
             table_stale={str(name): why for name, why in agent.setup.table.stale.items()},
             model=self.model(),

@@ -146,7 +146,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     guard_next_look: int | None = None  # at so many; None: the trial is over, or the guard has nothing to judge
     learned: Learned | None = None  # None: live learning is off
     lately: tuple[Switched, ...] = ()  # newest last
-    table_prior: str = ""  # why the table is no measurement of this machine, "" when it is one
+    table_elsewhere: str = ""  # why the table is no measurement of this machine, "" when it is one
     never: list[str] = []  # what the settings bar from this machine
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     limits: str = ""  # of control groups, and who is not chosen for them

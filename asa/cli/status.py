@@ -80,7 +80,7 @@ def _lines(found: "Status") -> list[str]:
         f"why        {found.sentence}",
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",
         f"timing     the latest tick began {found.worst_late_ms:.1f} ms after it was due",
-        f"table      {found.table}{f' (a prior: {found.table_prior})' if found.table_prior else ''}",
+        f"table      {found.table}{f' ({found.table_elsewhere})' if found.table_elsewhere else ''}",
     ]
     if found.table_stale:
         lines.append(f"stale      {'; '.join(f'{name}: {why}' for name, why in found.table_stale.items())}")

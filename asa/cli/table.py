@@ -136,7 +136,7 @@ def _show(arguments: argparse.Namespace) -> int:
     file = table.read(Path(found.path))
     if arguments.json:
         classes = {name: _class(found, name) for name in asked}
-        head = {"path": found.path, "prior": found.prior, "stale": found.stale, "behind": _behind(found)}
+        head = {"path": found.path, "elsewhere": found.elsewhere, "stale": found.stale, "behind": _behind(found)}
         body = {**head, "file": msgspec.structs.replace(file, classes={}), "classes": classes}
         print(wire.json_text(body))
         return 0
@@ -185,8 +185,8 @@ def _head(found: "MappingTable", file: "TableFile") -> "Iterator[str]":
         seed = f", seed {measured.seed}" if measured.seed is not None else ""
         where = f"kernel {measured.kernel}, {measured.tier} programs"
         yield f"measured    {measured.date}, {_line(f'{where}{seed}: {measured.command}')}"
-    if found.prior:
-        yield f"a prior     {_line(found.prior)}"
+    if found.elsewhere:
+        yield f"elsewhere   {_line(found.elsewhere)}"
     yield f"provenance  {_line(found.provenance)}"
     for place, path in enumerate(_behind(found)):
         yield f"{'behind it' if place == 0 else '':<12}{path}"
@@ -269,7 +269,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         body: dict[str, object] = {"file": str(path), "faults": [_plain(fault) for fault in found]}
         if right is not None:
-            body |= {"classes": len(right.rankings), "prior": right.prior, "stale": right.stale}
+            body |= {"classes": len(right.rankings), "elsewhere": right.elsewhere, "stale": right.stale}
         print(wire.json_text(body))
         return 1 if found else 0
     if right is None:
@@ -297,7 +297,7 @@ def _import(arguments: argparse.Namespace) -> int:
     command = f"kill -HUP {agent.pid}" if agent is not None else ""
     served = desk.path()
     if arguments.json:
-        facts = {"prior": taken.prior, "stale": taken.stale, "reload": command, "settings": desk.named}
+        facts = {"elsewhere": taken.elsewhere, "stale": taken.stale, "reload": command, "settings": desk.named}
         facts["in_use"] = str(served)
         where: dict[str, object] = {"table": str(place), "kept": None if kept is None else str(kept), "faults": []}
         print(wire.json_text({**where, **facts}))
@@ -333,8 +333,8 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _print_standing(found: "MappingTable") -> None:
-    if found.prior:
-        print(f"it is a prior, not a measurement of this machine: {_line(found.prior)}")
+    if found.elsewhere:
+        print(f"it is no measurement of this machine: {_line(found.elsewhere)}")
     for name, why in found.stale.items():
         print(f"stale: {name}: {_line(why)}")
 

@@ -76,6 +76,12 @@ def differences(there: Machine, here: Facts) -> tuple[str, ...]:
     )
 
 
+def same(there: Machine, here: Facts) -> bool:
+    """Is it this machine? The CPU's model and the number of CPUs are given and equal, and nothing else differs."""
+    known = there.cpu_model is not None and there.cpus is not None
+    return known and (there.cpu_model, there.cpus) == (here.cpu_model, here.cpus) and not differences(there, here)
+
+
 def comparable(there: Machine, here: Facts) -> bool:
     """Is there a fact, the kernel aside, that both give?"""
     return any(fact != "kernel" for fact in _distances(there, here))

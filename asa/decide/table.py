@@ -11,13 +11,15 @@ An entry may say `efficient: true`. While the battery is to be saved these alone
 EEVDF: nobody who costs more energy comes before it. Otherwise the word means nothing, and the ranking is as written; an
 entry that is for battery saver alone stands after `eevdf`, which is always to be had.
 
+An entry says what it rests on (`asa.decide.grounds`), which tells who may be chosen and who may only be tried.
+
 A figure grows old when the kernel or the scheduler that it was measured with is another one now. Such an entry still
 serves; it is named in `stale`.
 """
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -27,8 +29,9 @@ from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName, Workload, bar
 from asa.core.errors import InputError
 from asa.core.kinds import names_of
-from asa.decide import fingerprint, hints
+from asa.decide import fingerprint, grounds, hints
 from asa.decide.fingerprint import Machine
+from asa.decide.grounds import Evidence, Ground
 from asa.decide.tablefile import (
     Cost,
     Entry,
@@ -44,10 +47,12 @@ from asa.decide.tablefile import (
     write,
     write_keeping,
 )
+from asa.decide.trial_budget import Offer
 
 __all__ = [  # what a table is made of is found here too
     "Cost",
     "Entry",
+    "Evidence",
     "Machine",
     "MappingTable",
     "Measured",
@@ -127,7 +132,8 @@ class MappingTable:
     rankings: Mapping[Workload, tuple[Entry, ...]]
     costs: Mapping[SchedulerName, Cost] = field(default_factory=dict)
     measured: Measured | None = None
-    prior: str = ""  # why it is no measurement of this machine, "" when it is one
+    elsewhere: str = ""  # why it is no measurement of this machine, "" when it is one
+    where: Ground = Ground.HERE  # what its measured entries count as here
     stale: Mapping[SchedulerName, str] = field(default_factory=dict)  # measured once -> what has changed since
     rest: "MappingTable | None" = None  # asked for what this one does not rank
     never: frozenset[str] = frozenset()  # schedulers, or modes of them, that the settings bar
@@ -154,23 +160,45 @@ class MappingTable:
             raise InputError(path=self.path, key="classes", value=sorted(self.rankings), allowed=allowed)
 
     def wanted(
-        self, workload: Workload, set_aside: Collection[SchedulerName], *, saver: bool = False
+        self,
+        workload: Workload,
+        set_aside: Collection[SchedulerName],
+        *,
+        saver: bool = False,
+        proved: Sequence[SchedulerName] = (),
     ) -> SchedulerName | None:
-        """First scheduler of the class's ranking that is not set aside; None for a class without a usable entry.
+        """First scheduler of the class's ranking that is not set aside; None for a class that is not ranked.
 
-        When all of a ranking is set aside the kernel's own scheduler serves, which cannot fail. `saver`: the battery is
-        to be saved.
+        Without one the kernel's own scheduler serves, which cannot fail. `saver`: the battery is to be saved. `proved`
+        are those that a trial here found better than what would be chosen without it, the best first.
         """
         ranking = self.ranking(workload)
         if not ranking:
             return None
-        return next(
-            (
-                entry.name
-                for entry in ranking
-                if (entry.efficient or not saver) and entry.name not in set_aside and not self._is_out(entry.name)
-            ),
-            EEVDF,
+        ranked = tuple(entry.name for entry in ranking if entry.efficient or not saver)
+        names = ranked if saver else (*proved, *ranked)
+        return next((name for name in names if name not in set_aside and not self._is_out(name)), EEVDF)
+
+    def ground(self, entry: Entry) -> Ground:
+        """What an entry of this table (not of those behind it) rests on."""
+        return grounds.of(entry.evidence, self.where)
+
+    def choosable(self, entry: Entry) -> bool:
+        """May an entry of this table be switched to as a choice? Else it may only be tried. EEVDF always may."""
+        return entry.name == EEVDF or grounds.choosable(entry.evidence, self.ground(entry))
+
+    def offers(self, workload: Workload, set_aside: Collection[SchedulerName] = ()) -> tuple[Offer, ...]:
+        """What may be tried for a class, each with what speaks for it, in the table's order; EEVDF where it is listed.
+
+        Not who is for battery saver alone: that is `efficient` and stands after EEVDF.
+        """
+        table, _, ranking = self.source(workload)
+        names = [entry.name for entry in ranking]
+        own = names.index(EEVDF) if EEVDF in names else len(names)
+        return tuple(
+            Offer(name=entry.name, ground=table.ground(entry))
+            for place, entry in enumerate(ranking)
+            if not (entry.efficient and place > own) and entry.name not in set_aside and not self._is_out(entry.name)
         )
 
     def allows(self, workload: Workload, name: SchedulerName, *, saver: bool) -> bool:
@@ -197,7 +225,7 @@ class MappingTable:
         """The class's schedulers in the order in which they are asked, each with why it stands there; for people."""
         table, listed, entries = self.source(workload)
         of = "" if listed in names_of(workload) else f" (of {listed})"
-        whys = {entry.name: f"{entry.why}{of}{_stale(table.aged(entry))}{self._never(entry.name)}" for entry in entries}
+        whys = {entry.name: f"{table.told(entry, of)}{self._never(entry.name)}" for entry in entries}
         if not saver or not entries:
             return tuple(whys.items())
         frugal = (entry.name for entry in entries if entry.efficient)
@@ -206,6 +234,14 @@ class MappingTable:
         for entry in entries:
             found.setdefault(entry.name, f"{whys[entry.name]}; not on battery saver")
         return tuple(found.items())
+
+    def told(self, entry: Entry, of: str = "") -> str:
+        """Why an entry of this table stands where it does, what it rests on, and that it is stale, if so."""
+        stale = f" (stale: {why})" if (why := self.aged(entry)) else ""
+        if entry.evidence is None:
+            return f"{entry.why}{of}{stale}"
+        only = "" if self.choosable(entry) else "; may only be tried"
+        return f"{entry.why}{of}{stale}; {grounds.words(entry.evidence, self.ground(entry))}{only}"
 
     def _never(self, name: SchedulerName) -> str:
         if bar(name, self.never):
@@ -217,7 +253,7 @@ class MappingTable:
 
     def aged(self, entry: Entry) -> str:
         """Why the entry's figures are stale, "" when they are not or when it has none."""
-        return "" if entry.score is None else self.stale.get(entry.name, "")
+        return self.stale.get(entry.name, "") if _measured(entry) else ""
 
 
 def load(
@@ -233,7 +269,7 @@ def load(
     Without `present` nothing is stale, and without `here` a measured table is taken as this machine's.
     """
     file = read_checked(path, known)
-    names = {entry.name for ranking in file.classes.values() for entry in ranking if entry.score is not None}
+    names = {entry.name for ranking in file.classes.values() for entry in ranking if _measured(entry)}
     stale = {}
     if present is not None and file.measured is not None:
         names |= {SchedulerName(name) for name in file.costs}
@@ -245,7 +281,8 @@ def load(
         rankings={Workload(name): tuple(ranking) for name, ranking in file.classes.items()},
         costs={SchedulerName(name): cost for name, cost in file.costs.items()},
         measured=file.measured,
-        prior=prior(file, here),
+        elsewhere=elsewhere(file, here),
+        where=grounds.where(file.machine, here, lab=file.measured is not None and file.measured.tier == "lab"),
         stale=stale,
         rest=rest,
     )
@@ -267,16 +304,18 @@ def unsafe(path: Path) -> str:
     return ""
 
 
-def prior(file: TableFile, here: host.Facts | None) -> str:
+def elsewhere(file: TableFile, here: host.Facts | None) -> str:
     """Why a table is no measurement of the machine `here`, "" when it is one."""
     if file.measured is None:
         return "measured on no machine"
     if here is None:
         return ""
-    if not fingerprint.comparable(file.machine, here):
-        return "measured on a machine that the table does not describe so that it can be compared"
+    if fingerprint.same(file.machine, here):
+        return ""
     other = fingerprint.differences(file.machine, here)
-    return f"measured on another machine: {'; '.join(other)}" if other else ""
+    if not other:
+        return "measured on a machine that the table does not describe so that it can be compared"
+    return f"measured on another machine: {'; '.join(other)}"
 
 
 def for_this_machine(
@@ -344,6 +383,10 @@ def choose(folder: Path, here: host.Facts) -> Path:
     return fingerprint.nearest(tables, here) or folder / "default.yaml"
 
 
+def _measured(entry: Entry) -> bool:
+    return entry.score is not None or (entry.evidence is not None and entry.evidence.ground == "measured")
+
+
 def _is_there(path: Path) -> bool:
     try:
         return path.is_file()
@@ -353,10 +396,6 @@ def _is_there(path: Path) -> bool:
 
 def _everybodys() -> Path:
     return paths.installed().state / NAME
-
-
-def _stale(why: str) -> str:
-    return f" (stale: {why})" if why else ""
 
 
 def _short(told: str) -> str:

@@ -22,7 +22,9 @@ from asa import files, wire, yamlfile
 from asa.core.decision import DEFAULT_MODE, REGIME, SchedulerName
 from asa.core.errors import AsaError, InputError
 from asa.core.regime import REGIMES
+from asa.decide import grounds
 from asa.decide.fingerprint import Machine
+from asa.decide.grounds import Evidence
 from asa.yamlfile import Fault, FaultKind
 
 VERSION: Literal[2] = 2
@@ -40,12 +42,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One scheduler in a class's ranking, and why it stands there (a measurement or a reason).
 
     `score` is the mean of `runs` scores of the scenario (`calibration.scoring`), `low` and `high` its interval, `error`
-    the standard error of what it has above EEVDF's; None in a prior. What each is, the table's provenance says.
+    the standard error of what it has above EEVDF's; None where it was not measured. What each is, the table's
+    provenance says. `evidence` is what the entry rests on; None is an opinion.
     """
 
     scheduler: str
     mode: str = DEFAULT_MODE
     why: _Text
+    evidence: Evidence | None = None
     score: float | None = None
     low: float | None = None
     high: float | None = None
@@ -81,7 +85,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A mapping table as it is written. Without `measured` it is a prior: what was expected, measured nowhere."""
+    """A mapping table as it is written. Without `measured` nothing in it was measured by the table's own campaign."""
 
     version: Literal[1, 2]
     machine: Machine
@@ -107,7 +111,7 @@ def read_checked(path: Path, known: Mapping[str, Collection[str]]) -> TableFile:
 def faults(file: TableFile, known: Mapping[str, Collection[str]]) -> Iterator[Fault]:
     """All that the types cannot say. `known`: each scheduler's modes, from the manifest."""
     rankings = {name: list(enumerate(ranking)) for name, ranking in file.classes.items()}
-    yield from _name_faults(rankings, known)
+    yield from _name_faults(rankings, known, head=file.measured is not None)
     yield from _cost_faults(file.costs, known)
     yield from _version_faults({} if file.measured is None else file.measured.schedulers, known)
     memory_gb = file.machine.memory_gb
@@ -129,7 +133,12 @@ def check(path: Path, known: Mapping[str, Collection[str]]) -> tuple[Fault, ...]
         }
         costs = {str(name): cost for name, value in _mapping(data.get("costs")).items() if (cost := _as(Cost, value))}
         versions = _mapping(_mapping(data.get("measured")).get("schedulers"))
-        found = [*_name_faults(rankings, known), *_cost_faults(costs, known), *_version_faults(versions, known)]
+        head = data.get("measured") is not None
+        found = [
+            *_name_faults(rankings, known, head=head),
+            *_cost_faults(costs, known),
+            *_version_faults(versions, known),
+        ]
     whole = [*examined.faults, *(replace(fault, line=_line(fault.key, examined.lines)) for fault in found)]
     return tuple(sorted(whole, key=lambda fault: fault.line or 0))
 
@@ -215,7 +224,7 @@ def _content(path: Path) -> bytes:
 
 
 def _name_faults(
-    rankings: Mapping[str, Sequence[tuple[int, Entry]]], known: Mapping[str, Collection[str]]
+    rankings: Mapping[str, Sequence[tuple[int, Entry]]], known: Mapping[str, Collection[str]], *, head: bool
 ) -> Iterator[Fault]:
     for workload, ranking in rankings.items():
         if workload.startswith(REGIME) and workload not in REGIMES:  # a class may have any name
@@ -231,6 +240,17 @@ def _name_faults(
                 yield _fault(key, entry.name, "each scheduler once in a ranking")
             seen.add(entry.name)
             yield from _figure_faults(key, entry)
+            if entry.evidence is not None:
+                yield from _evidence_faults(f"{key}.evidence", entry.evidence, known, head=head)
+
+
+def _evidence_faults(
+    key: str, evidence: Evidence, known: Mapping[str, Collection[str]], *, head: bool
+) -> Iterator[Fault]:
+    if SchedulerName(evidence.than).bare not in known:
+        yield _fault(f"{key}.than", evidence.than, ", ".join(sorted(known)))
+    for part, value, allowed in grounds.faults(evidence, head=head):
+        yield _fault(f"{key}.{part}", value, allowed)
 
 
 def _figure_faults(key: str, entry: Entry) -> Iterator[Fault]:

@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
-from asa.decide.trial_pairs import Pair, Verdict
+from asa.decide.grounds import ORDER, Evidence, Ground
+from asa.decide.trial_pairs import Pair, Verdict, effect
 
 HOUR_NS = 3600 * 1_000_000_000
 MOST_SHARE = 0.05
@@ -74,6 +75,25 @@ class Asked:
         then = (self.kernel, *self.versions)
         return all(not one or not other or one == other for one, other in zip(now, then, strict=True))
 
+    @property
+    def evidence(self) -> Evidence | None:
+        """As a table has it: measured here, of the wait. None: no pair knows anything."""
+        found = effect(self.pairs)
+        if found is None:
+            return None
+        return Evidence(
+            ground="measured",
+            effect=found.share,
+            low=found.low,
+            high=found.high,
+            of="wait",
+            than=str(self.in_force),
+            runs=len(self.pairs),
+            source="asa trial",
+            kernel=self.kernel or None,
+            version=self.versions[1] or None,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
@@ -92,7 +112,7 @@ class Offer:
     """A candidate as a table names it."""
 
     name: SchedulerName
-    published: bool = False  # somebody measured it, if on another machine; else it is an opinion
+    ground: Ground = Ground.OPINION  # what speaks for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +170,10 @@ def following(
 ) -> Choice | None:
     """Whom to try next against the one in force; None: all that is offered is settled. Offer nobody who is barred.
 
-    What was begun is ended first. Else those that somebody measured come before opinions, each in the table's order,
-    and the kernel's own scheduler comes last, if another one is in force.
+    What was begun is ended first. Else the surest ground comes first (`grounds.ORDER`), each in the table's order, and
+    the kernel's own scheduler comes last, if another one is in force.
     """
-    ranked = sorted(offers, key=lambda offer: not offer.published)  # stable
+    ranked = sorted((offer for offer in offers if offer.name != EEVDF), key=lambda offer: ORDER.index(offer.ground))
     names = [name for name in dict.fromkeys((*(offer.name for offer in ranked), EEVDF)) if name != in_force]
     known = {one.candidate: one for one in asked if (one.use, one.in_force) == (use, in_force) and one.holds(stand)}
     open_ = [name for name in names if name not in known or known[name].verdict is None]

@@ -166,7 +166,7 @@ def beliefs(labels: Iterable[str], prior: MappingTable, schedulers: Sequence[str
         source, listed, ranking = prior.source(Workload(label))
         ranked = [str(entry.name) for entry in ranking if entry.name in schedulers]
         order = dict.fromkeys((*ranked[:1], str(EEVDF), *ranked, *schedulers))
-        own = listed == label and not source.prior
+        own = listed == label and not source.elsewhere
         entries = ranking if listed == label else ()
         expected = gains(entries, 0.0 if own else TRANSFER)
         aged = {entry.name for entry in entries if source.aged(entry)}

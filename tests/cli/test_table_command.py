@@ -116,7 +116,7 @@ others can sleep; for battery saver
 def test_show_as_json(own, capsys):
     code, said, _ = asa(capsys, "table", "show", "--json")
     body = json.loads(said)
-    assert (code, body["path"], body["prior"], list(body["stale"])) == (0, str(own), "", ["scx_lavd"])
+    assert (code, body["path"], body["elsewhere"], list(body["stale"])) == (0, str(own), "", ["scx_lavd"])
     assert body["file"]["measured"]["kernel"] == "6.18.1"
     assert list(body["classes"])[:3] == ["web", "idle", "game"]  # its own first, then those behind it
     best = body["classes"]["web"]["ranking"][0]
@@ -125,11 +125,11 @@ def test_show_as_json(own, capsys):
 
 def test_show_a_prior_and_a_file_and_no_such_class(host, tmp_path, capsys):
     code, said, _ = asa(capsys, "table", "show")
-    assert (code, "a prior     measured on no machine\n" in said) == (0, True)
+    assert (code, "elsewhere   measured on no machine\n" in said) == (0, True)
     path = tmp_path / "t.yaml"
     path.write_text(OWN.replace("cpus: 2", "cpus: 8"))
     code, said, _ = asa(capsys, "table", "show", "idle", "--table", str(path))
-    assert (code, "a prior     measured on another machine: cpus 8 there, 2 here\n" in said) == (0, True)
+    assert (code, "elsewhere   measured on another machine: cpus 8 there, 2 here\n" in said) == (0, True)
     code, said, error = asa(capsys, "table", "show", "wbe")
     assert (code, said) == (1, "")
     assert "'wbe' is not accepted; allowed: idle, game, " in error
@@ -180,7 +180,7 @@ def test_import_puts_it_in_its_place_and_keeps_the_old_one(own, host, tmp_path, 
     assert code == 0
     assert said.splitlines() == [
         f"{own} is this machine's table now; the old one is {own}.1",
-        "it is a prior, not a measurement of this machine: measured on another machine: cpus 64 there, 2 here",
+        "it is no measurement of this machine: measured on another machine: cpus 64 there, 2 here",
         f"stale: scx_lavd: {OLD}",
         f"the running agent takes it at: kill -HUP {host.agents[0].pid}",
     ]
@@ -189,7 +189,7 @@ def test_import_puts_it_in_its_place_and_keeps_the_old_one(own, host, tmp_path, 
     host.places.config.write_text(f"table: {new}\n")
     code, said, _ = asa(capsys, "table", "import", str(own.with_name("table.yaml.1")), "--json")
     body = json.loads(said)
-    assert (code, body["kept"], body["settings"], body["prior"]) == (0, f"{own}.2", str(new), "")
+    assert (code, body["kept"], body["settings"], body["elsewhere"]) == (0, f"{own}.2", str(new), "")
     assert own.read_text() == OWN
 
 
@@ -206,7 +206,7 @@ def test_check_as_json_says_what_the_text_says(own, capsys):
     code, said, _ = asa(capsys, "table", "check", "--json")
     assert (code, json.loads(said)) == (
         0,
-        {"file": str(own), "faults": [], "classes": 2, "prior": "", "stale": {"scx_lavd": OLD}},
+        {"file": str(own), "faults": [], "classes": 2, "elsewhere": "", "stale": {"scx_lavd": OLD}},
     )
 
 

@@ -14,6 +14,7 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import InputError
 from asa.core.kinds import Kind
 from asa.decide import table
+from asa.decide.grounds import Ground
 from asa.host import Facts
 from scenarios.catalogue import PAPER
 
@@ -232,7 +233,10 @@ measured:
 SCORED = (
     "\n    - {scheduler: scx_flash, why: w, score: 0.5, runs: 2}\n    - {scheduler: eevdf, why: w, score: 0.4, runs: 2}"
 )
-AGED = GOOD.replace("machine: {name: test}", "machine: {name: test, cpus: 2}" + MEASURED) + f"  web:{SCORED}\n"
+AGED = (
+    GOOD.replace("machine: {name: test}", "machine: {name: test, cpu_model: Test CPU, cpus: 2}" + MEASURED)
+    + f"  web:{SCORED}\n"
+)
 SHA = "0123456789abcdef" * 4
 
 
@@ -263,17 +267,70 @@ def test_a_version_that_was_not_kept_is_old(tmp_path):
     assert "does not say" in table.load(written(tmp_path, text), KNOWN, present=present).stale["scx_flash"]
 
 
-def test_what_is_measured_elsewhere_is_a_prior(tmp_path):
-    assert aged(tmp_path, here=Facts(cpus=2)).prior == ""
-    assert aged(tmp_path, here=Facts(cpus=4)).prior == "measured on another machine: cpus 2 there, 4 here"
-    assert table.load(written(tmp_path, GOOD), KNOWN, here=Facts(cpus=2)).prior == "measured on no machine"
+def test_what_is_measured_elsewhere_says_so(tmp_path):
+    assert aged(tmp_path, here=Facts(cpu_model="Test CPU", cpus=2)).elsewhere == ""
+    assert aged(tmp_path, here=Facts(cpus=4)).elsewhere == "measured on another machine: cpus 2 there, 4 here"
+    assert table.load(written(tmp_path, GOOD), KNOWN, here=Facts(cpus=2)).elsewhere == "measured on no machine"
 
 
-def test_measured_where_nothing_can_be_compared_is_a_prior(tmp_path):
-    for facts in ("name: test", "name: test, kernel: 6.18.2"):
-        path = written(tmp_path, AGED.replace("name: test, cpus: 2", facts))
-        assert "does not describe" in table.load(path, KNOWN, here=Facts(cpus=2, kernel="6.18.2")).prior
-        assert table.load(path, KNOWN).prior == ""
+def test_measured_where_too_little_can_be_compared_is_elsewhere(tmp_path):
+    here = Facts(cpu_model="Test CPU", cpus=2, kernel="6.18.2")
+    for facts in ("name: test", "name: test, kernel: 6.18.2", "name: test, cpus: 2", "name: test, cpu_model: Test CPU"):
+        path = written(tmp_path, AGED.replace("name: test, cpu_model: Test CPU, cpus: 2", facts))
+        assert "does not describe" in table.load(path, KNOWN, here=here).elsewhere
+        assert table.load(path, KNOWN).elsewhere == ""
+
+
+EVIDENT = """
+version: 2
+machine: {name: test, cpu_model: Test CPU, cpus: 2}
+measured: {date: 2026-11-23, command: c, tier: real, kernel: 6.18.2-a, schedulers: {scx_lavd: 1.1.4, scx_flash: 1.1.4}}
+provenance: test
+classes:
+  web:
+    - {scheduler: scx_lavd, why: a, evidence: {ground: published, source: s, machine: m, runs: 3}}
+    - {scheduler: scx_flash, why: b, evidence: {ground: measured, effect: 0.05, low: 0.01, high: 0.09, runs: 6}}
+    - {scheduler: eevdf, why: c}
+    - {scheduler: scx_lavd, mode: performance, why: d, evidence: {ground: opinion}}
+    - {scheduler: scx_flash, mode: powersave, why: e, efficient: true}
+"""
+
+
+def test_a_table_offers_who_may_be_tried_with_what_speaks_for_it(tmp_path):
+    known = {**KNOWN, "scx_flash": ("default", "powersave")}
+    mapping = table.load(written(tmp_path, EVIDENT), known, here=Facts(cpu_model="Test CPU", cpus=2))
+    web = Workload("web+blender")
+    offers = mapping.offers(web)
+    assert [(one.name, one.ground) for one in offers] == [
+        ("scx_lavd", Ground.PUBLISHED),
+        ("scx_flash", Ground.HERE),
+        (EEVDF, Ground.OPINION),
+        ("scx_lavd:performance", Ground.OPINION),
+    ]
+    assert next(one.name for one in mapping.offers(web, {SchedulerName("scx_lavd")})) == "scx_flash"
+    barred = dataclasses.replace(mapping, never=frozenset({"scx_lavd"}))
+    assert [one.name for one in barred.offers(web)] == ["scx_flash", EEVDF]
+    assert mapping.offers(Workload("other")) == ()
+
+
+@pytest.mark.parametrize(
+    ("evidence", "key", "says"),
+    [
+        ("{ground: published, machine: m, runs: 3}", "classes.web[0].evidence.source", "where it is published"),
+        ("{ground: published, source: s, runs: 3}", "classes.web[0].evidence.machine", "where it is published"),
+        ("{ground: measured, effect: 0.1, runs: 2}", "classes.web[0].evidence.source", "the command that measured it"),
+        ("{ground: measured, effect: 0.1, runs: 2, source: c}", "classes.web[0].evidence.kernel", "its kernel"),
+        ("{ground: opinion, effect: 0.1}", "classes.web[0].evidence.effect", "no figures beside an opinion"),
+    ],
+)
+def test_evidence_without_a_source_is_refused_by_name(tmp_path, evidence, key, says):
+    text = GOOD.replace("cpu:", "web:").replace("why: measured}", f"why: measured, evidence: {evidence}}}", 1)
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=says) as told:
+        table.load(path, KNOWN)
+    assert (told.value.path, told.value.key) == (str(path), key)
+    (fault,) = table.check(path, KNOWN)
+    assert (fault.key, fault.line) == (key, 7)
 
 
 def test_who_else_may_change_a_table(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from asa import wire
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
+from asa.decide.grounds import Ground
 from asa.decide.trial_budget import (
     HOUR_NS,
     MOST_SWITCHES,
@@ -112,7 +113,7 @@ def test_more_than_the_bounds_is_refused(changes):
         replace(ON, **changes)
 
 
-OFFERS = [Offer(name=ONE), Offer(name=TWO, published=True), Offer(name=THREE)]
+OFFERS = [Offer(name=ONE), Offer(name=TWO, ground=Ground.PUBLISHED), Offer(name=THREE)]
 
 
 def test_what_somebody_measured_comes_before_opinions_and_what_was_begun_before_both():
