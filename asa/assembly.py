@@ -25,6 +25,7 @@ from asa.daemon import Agent
 from asa.decide import hints, learning, penalties, table
 from asa.decide.books import Books
 from asa.decide.learning import LEARNING
+from asa.decide.trial_budget import Stand
 from asa.heed import Heed
 from asa.journal import Journal, Told
 from asa.lateness import LateTicks
@@ -251,11 +252,12 @@ def _bars(path: Path, setup: Setup, clock: SystemClock, say: Callable[[str], Non
 
 
 def _lessons(path: Path, setup: Setup, say: Callable[[str], None]) -> learning.Lessons:
+    stand = Stand(kernel=setup.kernel, versions=setup.versions)
     try:
-        return learning.begin(learning.load(path), setup.versions)
+        return learning.begin(learning.load(path), stand)
     except InputError as error:
         _move_away(path, error, say)
-        return learning.begin(learning.Learning(), setup.versions)
+        return learning.begin(learning.Learning(), stand)
 
 
 def _move_away(path: Path, error: InputError, say: Callable[[str], None]) -> None:
@@ -319,6 +321,7 @@ def _setup(
         quarantine=settings.quarantine,
         standby=settings.standby,
         shadow=shadow,
+        kernel=release,
         versions={name: f"{record.sha256} on {release}, {cpu}" for name, record in portfolio.records().items()},
     )
 

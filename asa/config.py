@@ -41,6 +41,14 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     threshold: Annotated[Share, Meta(description="probabilities up to this do not count as votes")] = 0.3
 
 
+class Learn(StrEnum):
+    """Whether the agent may try schedulers that may serve a use better than the one in force (docs/trials.md)."""
+
+    OFF = "off"
+    ASK = "ask"  # each candidate for each use, once
+    ON = "on"
+
+
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a decision may become a switch."""
 
@@ -54,12 +62,9 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         bool, Meta(description="whether a switch has to gain more than it costs, where the table knows both")
     ] = True
     learn: Annotated[
-        bool, Meta(description="whether what the guard measures in daily use may change a class's ranking here")
-    ] = True
-    # nobody's machine is an experiment unless they say so; a tenth, since what is tried is worse as a rule
-    explore_share: Annotated[
-        float, Meta(ge=0.0, le=0.1, description="share of the time in which others than the first choice are tried")
-    ] = 0.0
+        Learn,
+        Meta(description="whether schedulers are tried against the one in force; ask: each one needs your word"),
+    ] = Learn.ON
 
 
 class Gate(StrEnum):
@@ -218,6 +223,7 @@ GONE: dict[str, tuple[object, str]] = {
     "voting.certainty": (None, ""),
     "voting.bound": (None, ""),
     "voting.drift": (None, ""),
+    "policy.explore_share": (None, ""),
     "standby.budget_mb": (48.0, "asa.decide.standbys.BUDGET_MB"),
     "standby.settle_s": (5.0, "asa.decide.standbys.SETTLE_S"),
     "standby.margin": (0.05, "asa.decide.standbys.MARGIN"),
@@ -239,6 +245,10 @@ GONE: dict[str, tuple[object, str]] = {
 
 A file that has one is still accepted, for an agent must start after an upgrade: it is ignored, and that is said.
 """
+_INSTEAD = {
+    "voting": "was removed (docs/voting.md); delete this line",
+    "policy": "was removed: `policy.learn` is off, ask or on (docs/trials.md); delete this line",
+}
 _GONE_METHODS = ("mean", "majority", "smoothing", "markov", "change-point")
 _MOST_NAMED = 3
 
@@ -248,8 +258,9 @@ def gone(key: str) -> str:
     value, where = GONE.get(key, (None, ""))
     if where:
         return f"is a constant now, {value:g} ({where}); delete this line"
-    what = "was removed, time-weighted is used" if key == "voting.method" else "was removed"
-    return f"{what} (docs/voting.md); delete this line"
+    if key == "voting.method":
+        return "was removed, time-weighted is used (docs/voting.md); delete this line"
+    return _INSTEAD[key.partition(".")[0]]
 
 
 def without_gone(data: Any) -> tuple[Any, dict[str, object]]:
@@ -265,6 +276,9 @@ def without_gone(data: Any) -> tuple[Any, dict[str, object]]:
             kept[section] = {other: value for other, value in kept[section].items() if other != name}
             if not kept[section] and section not in Settings.__struct_fields__:
                 del kept[section]
+    policy = kept.get("policy")
+    if isinstance(policy, dict) and isinstance(policy.get("learn"), bool):  # as earlier versions had it
+        kept["policy"] = policy | {"learn": Learn.ON.value if policy["learn"] else Learn.OFF.value}
     voting = kept.get("voting")
     if isinstance(voting, dict) and voting.get("method") in _GONE_METHODS:
         found["voting.method"] = voting["method"]
@@ -274,9 +288,17 @@ def without_gone(data: Any) -> tuple[Any, dict[str, object]]:
 
 def recorded(text: str) -> tuple[Settings, list[str]]:
     """Settings as a journal keeps them, and the keys in which this version differs. Raises msgspec.DecodeError."""
-    data, found = without_gone(wire.from_json(text, Any))
+    data, found = without_gone(_untried(wire.from_json(text, Any)))
     now = {key: value for key, (value, where) in GONE.items() if where} | {"voting.method": Method.TIME_WEIGHTED}
     return wire.shaped(data, Settings), [key for key, value in found.items() if now.get(key, value) != value]
+
+
+def _untried(data: Any) -> Any:
+    # a recording of before has no trials, whatever was learnt in it
+    policy = data.get("policy") if isinstance(data, dict) else None
+    if not isinstance(policy, dict) or not isinstance(policy.get("learn"), bool):
+        return data
+    return data | {"policy": policy | {"learn": False}}
 
 
 def load(path: Path, *, required: bool = False, say: Callable[[str], None] = lambda _: None) -> Settings:

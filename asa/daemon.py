@@ -33,6 +33,7 @@ from asa.core.decision import (
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
+from asa.decide import turns
 from asa.decide.learning import Learning
 from asa.decide.penalties import Bars
 from asa.journal import Journal, Told
@@ -97,7 +98,7 @@ class Agent:
     _asked: bool = False  # by SIGUSR1, since the last tick
     _ticked_ns: int = 0  # the loop's time at it
     _wakes: int = 0  # since the last tick
-    _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys, as last seen
+    _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys that are loaded
     _learned: Learning | None = None  # as it was written last, or found at the start
     _learned_ns: int = 0  # and when
     _unkept_ns: int = 0  # since when there is no journal, or when it was last tried again
@@ -129,6 +130,7 @@ class Agent:
             finally:
                 self.clean = self.switcher is None or self.switcher.rest()
                 self._write_last()
+                self.state = replace(self.state, books=turns.ended(self.state.books))
                 self._keep_learned()
 
     def _tick(self, now_ns: int) -> None:
@@ -147,13 +149,15 @@ class Agent:
         self.meter.lap(Part.STEP)
         decision = self.state.decision
         assert decision is not None  # noqa: S101  # step always decides
+        if decision.trial:
+            self.say(decision.trial)
         if self.switcher is not None:
             if decision.switch_to is not None:
-                if decision.reason is Reason.TRYING:  # its time is paid for, whatever becomes of the machine
+                if decision.reason is Reason.TRYING:  # that it was tried is known, whatever becomes of the machine
                     self._keep_learned()
                 self._order(self.switcher, decision.switch_to, decision.sentence)
             self.switcher.keep_ready(decision.standbys)
-            self._sizes |= {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}
+            self._sizes = {one.scheduler: one.memory_bytes for one in self.switcher.standbys() if one.ready}
         if self.state.books.bars is not before:
             self._keep(self.keep_bars, self.state.books.bars)
         if sample.monotonic_ns - self._learned_ns >= _KEEP_S * 1e9:

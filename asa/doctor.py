@@ -3,6 +3,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +22,7 @@ from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.core.sample import RawSample
 from asa.decide import hints, learning, table
 from asa.decide.learning import LEARNING
+from asa.decide.trial_pairs import Verdict
 from asa.model import in_use
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
@@ -221,11 +223,11 @@ def _learned(places: paths.Places) -> Finding:
     except InputError as error:
         text = f"{error}; the agent moves it away when it starts, and begins anew"
         return Finding(subject="learning", level=Level.WARNING, text=text)
-    if not kept.duels:
+    if not kept.asked:
         return Finding(subject="learning", level=Level.OK, text=f"nothing yet ({path})")
-    count = sum(duel.counted + duel.alike for duel in kept.duels)
-    settled = sum(bool(duel.better) for duel in kept.duels)
-    text = f"comparisons of schedulers in daily use: {count}, orders settled by them: {settled} ({path})"
+    counts = Counter(one.verdict for one in kept.asked)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.ALIKE))
+    text = f"schedulers tried here: {len(kept.asked)}, of these {verdicts} ({path})"
     return Finding(subject="learning", level=Level.OK, text=text)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Desktop notifications (org.freedesktop.Notifications 1.2) of what a user should know at once, and of nothing else.
 
-Told are: a scheduler that was set aside, a hold that the user has not ordered, a switch that the guard took back. What
-is told follows from two statuses, one after the other (`tell`, pure). `Notifier` sends it: it waits for nothing, never
-raises, and keeps silent where there is no bus or nobody who shows notifications.
+Told are: a scheduler that was set aside, a hold that the user has not ordered, a switch that the guard took back, a
+trial that waits for their word. What is told follows from two statuses, one after the other (`tell`, pure). `Notifier`
+sends it: it waits for nothing, never raises, and keeps silent where there is no bus or nobody who shows notifications.
 """
 
 import html
@@ -35,6 +35,7 @@ class Kind(StrEnum):
     QUARANTINE = "quarantine"
     HOLD = "hold"
     REVERT = "revert"
+    QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def tell(before: Status | None, after: Status) -> tuple[Note, ...]:
     """What has happened from one status to the next. Nothing on the first: it may be old."""
     if before is None or (before.pid, before.started_ns) != (after.pid, after.started_ns):
         return ()
-    found = (_quarantine(before, after), _hold(before, after), _revert(before, after))
+    found = (_quarantine(before, after), _hold(before, after), _revert(before, after), _question(before, after))
     return tuple(note for note in found if note is not None)
 
 
@@ -94,6 +95,20 @@ def _revert(before: Status, after: Status) -> Note | None:
     )
 
 
+def _question(before: Status, after: Status) -> Note | None:
+    asked, trial = before.trial, after.trial
+    if trial is None or not trial.question:
+        return None
+    if asked is not None and asked.question and (asked.use, asked.candidate) == (trial.use, trial.candidate):
+        return None
+    what = f"May {trial.candidate} be tried against {trial.in_force} for {trial.use}?"
+    return Note(
+        kind=Kind.QUESTION,
+        summary="A trial waits for your word",
+        body=f"{what} They take turns of some seconds. `asa trial yes`, or `asa trial no`.",
+    )
+
+
 def _words(event: Switched) -> str:
     return event.detail or event.ended
 
@@ -112,6 +127,7 @@ class Notifier:
         self._bus = bus
         self._now_s = now_s
         self._told_s: dict[Kind, float] = {}
+        self._asked: set[str] = set()  # bounded: uses times schedulers
         self._shown = 0  # the server's number of the last one, which the next replaces
         self._server = ""
         if bus is not None:
@@ -122,7 +138,11 @@ class Notifier:
         """Tell what has happened between these two statuses; one of a kind in a minute at most."""
         now_s = self._now_s()
         for note in tell(before, after):
+            if note.kind is Kind.QUESTION and note.body in self._asked:
+                continue  # once is enough: `asa status` shows it
             if now_s - self._told_s.get(note.kind, float("-inf")) >= _REST_S:
+                if note.kind is Kind.QUESTION:
+                    self._asked.add(note.body)
                 self._told_s[note.kind] = now_s
                 self._send(note)
 

@@ -30,14 +30,15 @@ from asa.core.evidence import Evidence
 from asa.core.ports import Classifier
 from asa.core.regime import Regime
 from asa.core.sample import RawSample
-from asa.decide import evidence, guard, learning, policy, regime, standbys, voting
+from asa.decide import disturbed, evidence, guard, learning, policy, regime, standbys, turns, voting
 from asa.decide.books import Books
 from asa.decide.evidence import Uses
 from asa.decide.hints import Hints
-from asa.decide.policy_state import Now, Seen
+from asa.decide.policy_state import Around, Now, Seen
 from asa.decide.signals import FIELDS as SIGNAL_FIELDS
 from asa.decide.signals import Signals, of_rates
 from asa.decide.table import MappingTable
+from asa.decide.trial import SLEPT_NS
 from collectors import rates
 from collectors.rates import Rates
 from models import features
@@ -45,7 +46,7 @@ from models import features
 
 def plan(fields: Iterable[str]) -> rates.Plan:
     """What a step looks at, besides these fields that its classifier asks for."""
-    return rates.Plan({*fields, *SIGNAL_FIELDS, *regime.FIELDS, "pressure_memory_some_share"})
+    return rates.Plan({*fields, *SIGNAL_FIELDS, *regime.FIELDS, *disturbed.FIELDS, "pressure_memory_some_share"})
 
 
 PLAN = plan(features.FIELDS)
@@ -72,6 +73,7 @@ class Setup:
     standby: StandbySettings = field(default_factory=StandbySettings)
     shadow: bool = False  # what is chosen is never attached: what was chosen last counts as what runs
     versions: Mapping[str, str] = field(default_factory=dict)  # scheduler, without a mode -> hash of its file
+    kernel: str = ""  # release; "": unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class State:
     """What one tick hands to the next: what is kept, and what this tick came to."""
 
     sample: RawSample | None = None
+    awake_ns: int = 0  # when the agent began, or the machine last woke
     seen: features.Window = field(default_factory=features.Window)
     regime: Regime | None = None  # what the machine does, also while its use is known
     votes: voting.FilterState = field(default_factory=voting.FilterState)
@@ -103,15 +106,12 @@ def step(
     `news` is what the switcher reported since the last tick, `orders` what a person said, `sizes` the bytes that
     waiting schedulers hold, as far as they are known; none of them may be given twice.
     """
-    now = Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns)
-    books = replace(
-        previous.books, policy=policy.powered(previous.books.policy, sample.battery_saver, sample.on_battery)
-    )
+    now, news = Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns), tuple(news)
+    powered = policy.powered(previous.books.policy, sample.battery_saver, sample.on_battery)
+    books = replace(previous.books, policy=powered)
     for event in news:
         books = policy.learn(books, event, wall_ns=now.wall_ns, setup=setup)
-    running = books.policy.running
-    current = scheduler_in_force(sample.sched_ext, setup.name_of_ops, None if setup.shadow else running)
-    believed = (running or EEVDF) if setup.shadow and current is not None else current
+    current, believed = _in_force(setup, sample, books.policy.running)
     for order in orders:
         books = policy.obey(books, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample, setup.plan)
@@ -125,31 +125,67 @@ def step(
         judged = evidence.pooled(judged, hinted, setup.hints.weight)
     probabilities = None if judged is None else judged.probabilities
     doing = _regime(previous.regime, sample, derived)
-    before = previous.votes if derived is not None else voting.FilterState()
     does = None if doing is None else doing.workload
-    votes = voting.take(before, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
+    votes = previous.votes if derived is not None else voting.FilterState()
+    votes = voting.take(votes, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
     signals = _signals(sample, derived)
-    tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=previous.readiness.chosen)
+    awake_ns = _awake_ns(previous, sample)
+    around = _around(sample, awake_ns, news, sizes, disturbed.by(sample, derived, votes.vote.workload))
+    ready, vote = previous.readiness.chosen, votes.vote
+    tick = Seen(vote=vote, current=believed, signals=signals, ready=ready, around=around)
     books, verdict = policy.decide(books, tick, now, setup)
     readiness = previous.readiness
     if setup.permit.stand_by:
         readiness = standbys.observe(readiness, probabilities, now.monotonic_ns, setup.voting.window_s)
-        pressure = None if derived is None else derived.pressure_memory_some_share
-        readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, pressure, setup)
+        readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, derived, setup)
     decision = _decision(sample, probabilities, votes.vote, books.policy.workload, verdict)
-    lesson = _lesson(previous, books, verdict, now, gap=derived is None)
+    lessons = learning.note(books.lessons, _lesson(previous, books, now, gap=derived is None), setup)
     return State(
         sample=sample,
+        awake_ns=awake_ns,
         seen=seen,
         regime=doing,
         votes=votes,
-        books=replace(books, lessons=learning.note(books.lessons, lesson, setup)),
+        books=replace(books, lessons=lessons),
         readiness=readiness,
         decision=replace(decision, current=current, standbys=readiness.chosen),
         signals=signals,
         at_work=at_work,
         evidence=hinted,
     )
+
+
+def _in_force(
+    setup: Setup, sample: RawSample, running: SchedulerName | None
+) -> tuple[SchedulerName | None, SchedulerName | None]:
+    # what sysfs reports, and what counts as it
+    current = scheduler_in_force(sample.sched_ext, setup.name_of_ops, None if setup.shadow else running)
+    return current, (running or EEVDF) if setup.shadow and current is not None else current
+
+
+def _around(
+    sample: RawSample,
+    awake_ns: int,
+    news: Iterable[SwitchEvent],
+    sizes: Mapping[SchedulerName, int] | None,
+    inhibited: str,
+) -> Around:
+    return Around(
+        awake_s=(sample.monotonic_ns - awake_ns) / 1e9,
+        suspended_ns=sample.suspended_ns,
+        inhibited=inhibited,
+        leased=not any(event.withdrawn for event in news),
+        loaded=frozenset(sizes or ()),
+    )
+
+
+def _awake_ns(previous: State, sample: RawSample) -> int:
+    last = previous.sample
+    if last is None:
+        return sample.monotonic_ns
+    before_ns, now_ns = last.suspended_ns, sample.suspended_ns
+    slept = before_ns is not None and now_ns is not None and now_ns - before_ns > SLEPT_NS
+    return sample.monotonic_ns if slept else previous.awake_ns
 
 
 def _signals(sample: RawSample, derived: Rates | None) -> Signals | None:
@@ -163,7 +199,7 @@ def _regime(before: Regime | None, sample: RawSample, derived: Rates | None) -> 
 
 
 def _stand_by(
-    readiness: standbys.Readiness, books: Books, sample: RawSample, memory_pressure: float | None, setup: Setup
+    readiness: standbys.Readiness, books: Books, sample: RawSample, derived: Rates | None, setup: Setup
 ) -> standbys.Readiness:
     state, now = books.policy, Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns)
     spare = setup.permit.switch and not state.hold and sample.sched_ext is not None and not state.power.saver
@@ -173,17 +209,21 @@ def _stand_by(
         wanted = policy.first_choice(books, workload, now, setup, out=out)
         if wanted is not None:
             served[workload] = wanted
-    scene = standbys.Scene(running=state.running, pending=state.pending, memory_pressure=memory_pressure, spare=spare)
+    scene = standbys.Scene(
+        running=state.running,
+        pending=state.pending,
+        memory_pressure=None if derived is None else derived.pressure_memory_some_share,
+        spare=spare,
+        partner=turns.partner(state),
+    )
     return standbys.choose(readiness, now_ns=now.monotonic_ns, served=served, scene=scene, count=setup.standby.count)
 
 
-def _lesson(previous: State, books: Books, verdict: policy.Verdict, now: Now, *, gap: bool) -> learning.Tick:
+def _lesson(previous: State, books: Books, now: Now, *, gap: bool) -> learning.Tick:
     last = previous.sample
     # after a gap nobody knows what was in force
     elapsed_s = 0.0 if gap or last is None else (now.monotonic_ns - last.monotonic_ns) / 1e9
-    return learning.Tick(
-        before=previous.books.policy, after=books.policy, worse=verdict.worse, elapsed_s=elapsed_s, now=now
-    )
+    return learning.Tick(before=previous.books.policy, after=books.policy, elapsed_s=elapsed_s, now=now)
 
 
 def _decision(
@@ -204,6 +244,7 @@ def _decision(
         switch_to=verdict.switch_to,
         reason=Reason.NO_RATES if blind else verdict.reason,
         sentence="no rates yet: first sample, or after a gap" if blind else verdict.sentence,
+        trial=verdict.trial,
     )
     refused = decision.refused if verdict.reason is Reason.UNDECIDED else ""
     if not refused:

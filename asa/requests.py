@@ -51,7 +51,17 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag
     until_ns: _Time | None = None
 
 
-Request: TypeAlias = Resume | Hold | Switch
+class Try(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="try", forbid_unknown_fields=True):
+    """Try this scheduler for what is done now; None: the one in question, or the one that is next."""
+
+    scheduler: _Name | None = None
+
+
+class Untry(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="untry", forbid_unknown_fields=True):
+    """End the trial under way; without one, the one in question is not to be tried."""
+
+
+Request: TypeAlias = Resume | Hold | Switch | Try | Untry
 
 
 class RequestError(AsaError):
@@ -146,6 +156,13 @@ def order(request: Request, wall_ns: int) -> Order:
         case Resume():
             scheduler = None if request.scheduler is None else SchedulerName(request.scheduler)
             return Order(kind=OrderKind.RESUME, scheduler=scheduler)
+        case Try():
+            return Order(
+                kind=OrderKind.TRY,
+                scheduler=None if request.scheduler is None else SchedulerName(request.scheduler),
+            )
+        case Untry():
+            return Order(kind=OrderKind.UNTRY)
         case Hold():
             return Order(kind=OrderKind.HOLD, until_ns=request.until_ns, until=_until(request.until_ns, wall_ns))
         case Switch():

@@ -47,28 +47,47 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
     medians: dict[str, float | None]  # signal -> us, for the pressure 0..1
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """How two schedulers compared in the class in force, in daily use here."""
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What trials said of a candidate for the class in force, here."""
 
-    one: str
-    other: str
-    won: int  # comparisons in which `one` was better
-    lost: int
-    alike: int
-    better: str  # who has proved better; "": neither, yet
+    candidate: str
+    in_force: str  # the one that it was tried against
+    verdict: str  # better, worse or alike; "": not known yet
+    pairs: int  # that were made
+    share: float | None  # of the wait that the candidate saves; below 0 it adds
+    low: float | None  # of that, as the next one: 90 % lie between
+    high: float | None
+    words: str  # what the last run came to
+    at_ns: int  # when
+
+
+class Trying(msgspec.Struct, frozen=True, kw_only=True):
+    """The trial under way, or the one that is next."""
+
+    use: str
+    candidate: str
+    in_force: str
+    under_way: bool
+    pairs: int  # that are made
+    most_pairs: int
+    block_s: float | None  # how long a turn is; None: there can be no trial
+    why_not: str = ""  # why the next one has not begun, in words
+    question: bool = False  # it waits for the user's yes
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """What daily use has taught so far, in all classes, and what it has cost."""
+    """What trials have taught so far, in all classes, and what they took."""
 
-    comparisons: int
-    moved: int  # orders of two schedulers in a class that are settled
-    here: tuple[Compared, ...]  # of the class in force
-    allowed_share: float  # `policy.explore_share`
-    watched_s: float  # in which others than the first choice might have been tried
+    learn: str  # `policy.learn`
+    asked: int  # candidates in classes
+    better: int  # of these, as the next two
+    worse: int
+    alike: int
+    here: tuple[Tried, ...]  # of the class in force
+    watched_s: float  # in which others might have been tried
     tried_s: float  # of these: in which they were
-    taken_back_s: float  # under schedulers that the guard then took back
-    lost_most: float  # score x s: what both can have cost at most
+    switches: int  # of trials, in the last hour
+    most_switches: int
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +163,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     guard: tuple[Showing, ...] = ()  # the scheduler in force last
     guard_blocks: int = 0  # of evidence in the present trial
     guard_next_look: int | None = None  # at so many; None: the trial is over, or the guard has nothing to judge
-    learned: Learned | None = None  # None: live learning is off
+    learned: Learned | None = None
+    trial: Trying | None = None  # None: there is nothing to try
     lately: tuple[Switched, ...] = ()  # newest last
     table_elsewhere: str = ""  # why the table is no measurement of this machine, "" when it is one
     never: list[str] = []  # what the settings bar from this machine

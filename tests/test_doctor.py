@@ -9,13 +9,14 @@ from typing import ClassVar
 
 import pytest
 from made_up_status import status
+from tried_here import tried
 
 from asa import doctor, paths
 from asa.bus import BusError
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
 from asa.decide import learning, table
-from asa.decide.learning import Comparison, Learning
+from asa.decide.learning import Learning
 from asa.doctor import Level, examine
 from asa.status import Switched
 from collectors.ebpf.layout import PROGRAMS
@@ -69,13 +70,12 @@ def test_what_is_there_is_shown(places):
     assert not {"source gpu", "source groups"} & found.keys()
 
 
-def test_what_daily_use_taught(places):
+def test_what_trials_taught(places):
     path = places.state / "learning.json"
     assert findings(places)["learning"].text == f"nothing yet ({path})"
-    duel = Comparison(workload="a", one="b", other="c", one_version="", other_version="", won=13, alike=2, at_ns=0)
-    learning.save(path, Learning(duels=(duel,)))
+    learning.save(path, Learning(asked=(tried("scx_one"), tried("scx_two", None))))
     assert findings(places)["learning"].text == (
-        f"comparisons of schedulers in daily use: 15, orders settled by them: 1 ({path})"
+        f"schedulers tried here: 2, of these 1 better, 0 worse, 0 alike ({path})"
     )
     path.write_text("{")
     found = findings(places)["learning"]

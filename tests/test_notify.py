@@ -15,7 +15,7 @@ from asa import wire
 from asa.bus import Bus
 from asa.core.decision import Reason, SwitchOutcome
 from asa.notify import Kind, Notifier, tell
-from asa.status import Status, Switched
+from asa.status import Status, Switched, Trying
 
 CONFIG = """<busconfig><type>session</type><listen>unix:path={path}</listen>
 <policy context="default"><allow send_destination="*"/><allow receive_type="*"/><allow own="*"/></policy></busconfig>"""
@@ -120,8 +120,29 @@ def test_what_is_not_told(before, after):
     assert tell(before, after) == ()
 
 
+QUESTION = Trying(
+    use="browse",
+    candidate="scx_one",
+    in_force="eevdf",
+    under_way=False,
+    pairs=0,
+    most_pairs=24,
+    block_s=20.0,
+    question=True,
+)
+
+
+def test_a_question_is_asked_once():
+    asks = status(trial=QUESTION)
+    (note,) = tell(CALM, asks)
+    assert "May scx_one be tried against eevdf for browse?" in note.body
+    assert tell(asks, asks) == ()
+    assert tell(asks, status(trial=msgspec.structs.replace(QUESTION, under_way=True, question=False))) == ()
+
+
 def test_each_is_told_when_all_come_at_once():
     changes = {"set_aside": ["scx_one"], "lately": (LOST,), "mode": "hold", "mode_reason": "Alt-SysRq-S"}
+    changes["trial"] = QUESTION
     after = msgspec.structs.replace(REVERT, **changes)
     assert set(kinds(CALM, after)) == set(Kind)
 

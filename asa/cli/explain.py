@@ -184,12 +184,13 @@ def _guard(found: "Status") -> "Iterator[str]":
 
 
 def _learned(found: "Status") -> "Iterator[str]":
+    from asa.cli.trial import trial_lines, tried_line
+
+    if found.trial is not None:
+        yield from trial_lines(found.trial)
     here = found.learned.here if found.learned is not None else ()
     for number, one in enumerate(here):
-        head = "learned   " if number == 0 else "          "
-        settled = f"{one.better} is better here" if one.better else "not settled"
-        counts = f"better {one.won}, worse {one.lost}, alike {one.alike}"
-        yield f"{head} {one.one} against {one.other}: {counts}; {settled}"
+        yield f"{'tried     ' if number == 0 else '          '} {tried_line(one)}"
 
 
 def _figures(showing: "Showing") -> str:

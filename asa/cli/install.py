@@ -47,6 +47,10 @@ examples:
 """
 
 
+_TRIES = (
+    "ASA tries schedulers against the one in force, in at most 5 % of the time and with 12 switches an hour; "
+    "`policy.learn: off` in /etc/asa/asa.yaml ends that"
+)
 _ELSEWHERE = "/usr is read-only: programs are below /usr/local, units and bus files below /etc"
 
 
@@ -127,6 +131,7 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
         if arguments.user or arguments.system
         else "GNOME: each user runs `asa gnome install` once; then log out and in"
     )
+    closing = "\n".join(text for text in (closing, _TRIES) if text)
     show(arguments, steps, copies, notes, closing)
     return 0
 

@@ -27,7 +27,7 @@ Commands: TypeAlias = (
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "the agent": ("run", "status", "monitor", "explain"),
-    "steering": ("hold", "switch", "resume", "teach", "machine"),
+    "steering": ("hold", "switch", "resume", "trial", "teach", "machine"),
     "records": ("journal", "report"),
     "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),
     "installation": ("install", "uninstall"),

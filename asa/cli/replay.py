@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from asa.config import Settings
     from asa.decide.hints import Hints
+    from asa.decide.learning import Learning
     from asa.decide.table import MappingTable
     from asa.journal import Journal, SessionHeader, Told
     from asa.pipeline import Setup
@@ -69,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.decide import learning
     from asa.decide.books import Books
     from asa.decide.penalties import Bars
+    from asa.decide.trial_budget import Stand
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
     from asa.report.markup import plain
@@ -84,11 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
         models = _Models(keep=tried is not None and bool(tried.model))
         setup = _setup(journal, number, header, settings, models, arguments.settings)
         bars = _kept(header.standing, Bars, "standing")
-        learned = _kept(header.learning, learning.Learning, "learning")
+        stand = Stand(kernel=setup.kernel, versions=setup.versions)
+        lessons = learning.begin(_learned(header.learning), stand)
         found = replay(
             ticks(journal, number),
             setup,
-            State(books=Books(bars=bars, lessons=learning.begin(learned, setup.versions))),
+            State(books=Books(bars=bars, lessons=lessons)),
             usual_delays(journal.events(number)),
             _permitted if tried is not None else partial(_renewed, models=models),
         )
@@ -143,6 +146,18 @@ def _kept(text: str, kind: "type[_Kept]", what: str) -> "_Kept":
         raise JournalError(f"the recorded {what} is not of this version: {error}; replay another session") from error
 
 
+def _learned(text: str) -> "Learning":
+    import msgspec
+
+    from asa.core.errors import JournalError
+    from asa.decide import learning
+
+    try:
+        return learning.of_text(text or "{}")
+    except msgspec.DecodeError as error:
+        raise JournalError(f"the recorded learning is not of this version: {error}; replay another session") from error
+
+
 def _setup(
     journal: "Journal",
     number: int,
@@ -181,6 +196,7 @@ def _setup(
         quarantine=settings.quarantine,
         standby=settings.standby,
         shadow=header.mode == "shadow",
+        kernel=header.kernel,
         versions=header.versions
         if header.settings  # recorded, and none may have been installed
         else {name: record.sha256 for name, record in portfolio.records().items()},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
-    from asa.status import Learned, Status
+    from asa.status import Status
 
 _WAYS = {
     "gated": "by the gate: the next scheduler loads beside the one in force",
@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _lines(found: "Status") -> list[str]:
+    from asa.cli.trial import learned_line, trial_lines
     from asa.status import seen
 
     age_s = (time.time_ns() - found.updated_ns) / 1e9
@@ -100,25 +101,12 @@ def _lines(found: "Status") -> list[str]:
         lines.append(f"limits     {found.limits}")
     if found.hint is not None:
         lines.append(f"hints      {found.hint.words}")
-    if found.learned is not None:
-        lines.append(f"learned    {_learned(found.learned)}")
+    if found.trial is not None:
+        lines.extend(trial_lines(found.trial))
+    if found.learned is not None and (found.learned.asked or found.learned.learn != "on"):
+        lines.append(f"learned    {learned_line(found.learned)}")
     if found.last_event:
         lines.append(f"last       {found.last_event}")
     lines.extend(f"without    {source}: {reason}" for source, reason in found.missing_sources.items())
     lines.extend(f"slow       {source} {text}" for source, text in found.slow_sources.items())
     return lines
-
-
-def _learned(found: "Learned") -> str:
-    """What daily use taught, and what that can have cost at most: the regret."""
-    parts = [f"comparisons in daily use: {found.comparisons}, orders settled by them: {found.moved}"]
-    if found.allowed_share:
-        parts.append(f"others than the first choice may be tried for {found.allowed_share:.1%} of the time")
-    if found.watched_s:
-        share = found.tried_s / found.watched_s
-        parts.append(f"they were tried for {found.tried_s:.0f} s of {found.watched_s / 3600:.1f} h ({share:.2%})")
-    if found.taken_back_s:
-        parts.append(f"what the guard took back served for {found.taken_back_s:.0f} s")
-    if found.lost_most:
-        parts.append(f"all that cost at most what {found.lost_most:.0f} s at full score are worth")
-    return "; ".join(parts)

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.cli.hold import check_switching, end_ns, holds
 
     folder, before = requests.agent()
-    name = _checked(arguments.scheduler, folder)
+    name = checked(arguments.scheduler, folder)
     check_switching(before)
-    _check_never(name, before)
+    check_never(name, before)
     until_ns = end_ns(arguments.duration)
 
     def chosen(found: "Status") -> bool:
@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if done else 1
 
 
-def _check_never(name: str, agent: "Status") -> None:
+def check_never(name: str, agent: "Status") -> None:
+    """Raises AsaError for one that the settings bar."""
     from asa.core.decision import SchedulerName, bar
     from asa.core.errors import AsaError
 
@@ -85,7 +86,7 @@ def _check_never(name: str, agent: "Status") -> None:
         )
 
 
-def _checked(asked: str, folder: "Path") -> str:
+def checked(asked: str, folder: "Path") -> str:
     """The scheduler's full name. Raises AsaError for one that is not known, or cannot be used here."""
     from asa import paths
     from asa.act.portfolio import Portfolio, Unavailable

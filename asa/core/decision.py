@@ -126,7 +126,7 @@ class Reason(StrEnum):
     BETTER = "better"  # the table ranks another scheduler first: switch
     BASELINE = "baseline"  # the class is met first: what is in force stays until the guard can compare
     REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
-    TRYING = "trying"  # in time that the user allows for it another scheduler than the first choice serves
+    TRYING = "trying"  # a trial is under way: the scheduler in force and a candidate take turns
     BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold
 
 
@@ -144,6 +144,7 @@ class Decision:
     reason: Reason
     sentence: str
     standbys: tuple[SchedulerName, ...] = ()  # what to keep loaded and waiting, the most wanted first
+    trial: str = ""  # what a trial came to that this tick ended, for people
 
     @property
     def refused(self) -> str:
@@ -170,13 +171,16 @@ class OrderKind(StrEnum):
     # off marks stay
     HOLD = "hold"  # `asa hold`: switch nothing
     SWITCH = "switch"  # `asa switch`: bring this scheduler up, then hold
+    TRY = "try"  # `asa trial NAME`: try this scheduler for what is done now; without a name, the one in question
+    UNTRY = "untry"  # `asa trial stop`, `no`: end the trial under way, else the one in question is not to be tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A person's word to the policy.
 
-    `scheduler`: for RESUME whose marks are forgotten (without a mode: all its modes), for SWITCH the one to bring up.
+    `scheduler`: for RESUME whose marks are forgotten (without a mode: all its modes), for
+    SWITCH the one to bring up, for TRY the candidate.
     """
 
     kind: OrderKind

@@ -6,22 +6,29 @@ It reads what policy, quarantine, guard, bars and learning keep, and decides not
 tick, so that what has not changed is not worked out again.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import msgspec
 
+from asa.config import Learn
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
-from asa.decide import learning, penalties
+from asa.decide import grounds, learning, penalties, trial_budget
 from asa.decide.books import Books
+from asa.decide.grounds import Ground
 from asa.decide.guard import LOOKS, GuardState
-from asa.decide.learning import Learning, Lessons
+from asa.decide.learning import Lessons
 from asa.decide.penalties import Cause
 from asa.decide.policy import PolicySetup, PolicyState
 from asa.decide.policy_state import Now
 from asa.decide.signals import Signal
-from asa.status import Compared, Learned, Place, Showing, Switched
+from asa.decide.trial_budget import Asked, Limits
+from asa.decide.trial_pairs import Verdict
+from asa.decide.trial_signs import MOST_PAIRS
+from asa.status import Learned, Place, Showing, Switched, Tried, Trying
 
 _LAST_RESORT = "the kernel's own: serves when no other may"
 _WORDS = {Cause.REVERTED: "worse here", Cause.FAILED: "off after {count} failures"}
@@ -38,6 +45,7 @@ class Account:
     guard_blocks: int = 0
     guard_next_look: int | None = None
     learned: Learned | None = None
+    trial: Trying | None = None
 
 
 class Accountant:
@@ -50,7 +58,6 @@ class Accountant:
         self._showings: tuple[Showing, ...] = ()
         self._learned_for: tuple[object, ...] = ()
         self._learned: Learned | None = None
-        self._kept: Learning | None = None
 
     def account(
         self,
@@ -65,13 +72,12 @@ class Accountant:
         if not _same(ranked_for, self._ranked_for):
             self._ranked_for = ranked_for
             self._ranking = ranking(books, now, setup)
-        learned_for = (state.workload, setup.policy, lessons.kept.duels)
-        if not _same(learned_for, self._learned_for):
+        learned_for = (state.workload, setup.policy, lessons.kept.asked)
+        if self._learned is None or not _same(learned_for, self._learned_for):
             self._learned_for = learned_for
-            self._learned = learned(state, lessons, setup)
-        elif self._kept is not lessons.kept and self._learned is not None:  # each tick where others may be tried
-            self._learned = msgspec.structs.replace(self._learned, **_spent(lessons.kept))
-        self._kept = lessons.kept
+            self._learned = learned(state, lessons, now, setup)
+        else:  # each tick
+            self._learned = msgspec.structs.replace(self._learned, **_spent(lessons, now))
         shown_for = (state.workload, state.running, state.guard.seen)
         if not _same(shown_for, self._shown_for):
             self._shown_for = shown_for
@@ -85,6 +91,7 @@ class Accountant:
             guard_blocks=blocks or 0,
             guard_next_look=None if blocks is None else next((at for at, _ in LOOKS if at > blocks), None),
             learned=self._learned,
+            trial=trying(state),
         )
 
 
@@ -111,31 +118,78 @@ def ranking(books: Books, now: Now, setup: PolicySetup) -> tuple[Place, ...]:
     places = []
     for name, proof in _moved(reasons, state, books.lessons, setup).items():
         out, until_ns = outs.get(name, ("", None))
-        places.append(Place(scheduler=name, why=reasons[name], learned=proof, out=out, until_ns=until_ns))
+        why = reasons.get(name, "tried by hand")
+        places.append(Place(scheduler=name, why=why, learned=proof, out=out, until_ns=until_ns))
     return tuple(places)
 
 
-def learned(state: PolicyState, lessons: Lessons, setup: PolicySetup) -> Learned | None:
-    """What daily use has taught, in all and about the class in force; None: it is not to teach anything."""
-    if not setup.policy.learn:
-        return None
-    kept = lessons.kept
+def learned(state: PolicyState, lessons: Lessons, now: Now, setup: PolicySetup) -> Learned:
+    """What trials have taught, in all and about the class in force."""
+    asked = lessons.kept.asked
+    counts = Counter(one.verdict for one in asked)
     return Learned(
-        comparisons=sum(duel.counted + duel.alike for duel in kept.duels),
-        moved=sum(bool(duel.better) for duel in kept.duels),
-        here=tuple(
-            Compared(one=duel.one, other=duel.other, won=duel.won, lost=duel.lost, alike=duel.alike, better=duel.better)
-            for duel in kept.duels
-            if duel.workload == state.workload
-        ),
-        allowed_share=setup.policy.explore_share,
-        **_spent(kept),
+        learn=setup.policy.learn,
+        asked=len(asked),
+        better=counts[Verdict.BETTER],
+        worse=counts[Verdict.WORSE],
+        alike=counts[Verdict.ALIKE],
+        here=tuple(_tried(one) for one in asked if one.use == state.workload),
+        most_switches=Limits().switches,
+        **_spent(lessons, now),
     )
 
 
-def _spent(kept: Learning) -> dict[str, float]:
-    names = ("watched_s", "tried_s", "taken_back_s", "lost_most")
-    return {name: getattr(kept, name) for name in names}
+def trying(state: PolicyState) -> Trying | None:
+    """The trial under way, else the one that is next; None: there is none."""
+    trial, upcoming = state.trial, state.upcoming
+    if trial is not None:
+        plan = trial.plan
+        return Trying(
+            use=plan.use,
+            candidate=plan.candidate,
+            in_force=plan.in_force,
+            under_way=True,
+            pairs=len(trial.pairs),
+            most_pairs=MOST_PAIRS,
+            block_s=plan.block_s,
+        )
+    if upcoming is None:
+        return None
+    return Trying(
+        use=upcoming.use,
+        candidate=upcoming.candidate,
+        in_force=upcoming.in_force,
+        under_way=False,
+        pairs=len(upcoming.before),
+        most_pairs=MOST_PAIRS,
+        block_s=upcoming.block_s,
+        why_not=upcoming.why_not,
+        question=upcoming.question,
+    )
+
+
+def _tried(one: Asked) -> Tried:
+    effect = one.effect
+    return Tried(
+        candidate=one.candidate,
+        in_force=one.in_force,
+        verdict=one.verdict or "",
+        pairs=one.count,
+        share=None if effect is None else effect.share,
+        low=None if effect is None else effect.low,
+        high=None if effect is None else effect.high,
+        words=one.words,
+        at_ns=one.at_ns,
+    )
+
+
+def _spent(lessons: Lessons, now: Now) -> dict[str, Any]:
+    account = lessons.kept.account
+    return {
+        "watched_s": account.watched_s,
+        "tried_s": account.tried_s,
+        "switches": len(trial_budget.lately(account, now.wall_ns)),
+    }
 
 
 def showings(state: PolicyState) -> tuple[Showing, ...]:
@@ -186,22 +240,19 @@ def _trial_blocks(state: PolicyState) -> int | None:
 def _moved(
     reasons: dict[SchedulerName, str], state: PolicyState, lessons: Lessons, setup: PolicySetup
 ) -> dict[SchedulerName, str]:
-    """The ranking in its learned order: who proved better than one above stands right before it. Name -> the proof."""
+    """The ranking in its learned order: who was better in a trial stands right before. Name -> the proof."""
     order, workload = dict.fromkeys(reasons, ""), state.workload
-    if workload is None or not setup.policy.learn:
+    if workload is None or setup.policy.learn is Learn.OFF:
         return order
-    for worse, betters in lessons.better.get(workload, {}).items():
-        names = list(order)
-        up = next((name for name in betters if name in order), None)
-        if up is None or worse not in order or names.index(up) < names.index(worse):
+    for worse, up in lessons.better.get(workload, {}).items():
+        if worse not in order or (up in order and list(order).index(up) < list(order).index(worse)):
             continue
         if not setup.table.allows(workload, up, saver=state.power.saver):
             continue
-        duel = learning.comparison_of(lessons, workload, up, worse)
-        assert duel is not None  # noqa: S101  # else nothing were proved
-        won = duel.won if duel.one == up else duel.lost
-        order[up] = f"better here than {worse} in {won} of {duel.counted} comparisons"
-        names.remove(up)
+        asked = learning.asked_of(lessons, workload, worse, up)
+        assert asked is not None  # noqa: S101  # else nothing were proved
+        order[up] = f"{grounds.words(asked.evidence, Ground.HERE)}, {asked.verdict}"
+        names = [name for name in order if name != up]
         names.insert(names.index(worse), up)
         order = {name: order[name] for name in names}
     return order

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """When the current class becomes a switch: dwell, cooldown, hold, quarantine, the guard's verdicts. Pure.
 
-Rules are asked in the order in which they stand in `decide`; the first that applies names the reason. Whatever is
+Rules are asked in the order in which they stand in `_verdict`; the first that applies names the reason. Whatever is
 measured, switches stay bounded (`MOST_REVERTS_PER_HOUR`). What the user chose by hand comes before all of it. What is
 remembered is in `asa.decide.policy_state`, what is noted between ticks in `asa.decide.policy_news`. The reasons:
 docs/design.md.
@@ -9,8 +9,9 @@ docs/design.md.
 
 from dataclasses import dataclass, replace
 
+from asa.config import Learn
 from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload, bar
-from asa.decide import cooldown, gain, guard, learning, penalties, trying
+from asa.decide import cooldown, gain, guard, learning, penalties, turns
 from asa.decide.books import Books
 from asa.decide.gain import Weighed
 from asa.decide.guard import Regression
@@ -19,6 +20,8 @@ from asa.decide.policy_news import learn, obey, powered, released
 from asa.decide.policy_state import Now, PolicySetup, PolicyState, Revert, Seen, Verdict, keep, version_of
 from asa.decide.signals import Signals
 from asa.decide.table import MappingTable
+from asa.decide.trial import Cause as Harm
+from asa.decide.trial import Trial
 
 __all__ = [
     "MOST_REVERTS_PER_HOUR",
@@ -38,7 +41,7 @@ __all__ = [
 MOST_REVERTS_PER_HOUR = 10
 """Of one class, with the shipped settings: two may follow each other, then the class rests 40, 160, 640, 2560 s.
 
-What is only tried (`asa.decide.trying`) is not among them: that is bounded by its share of time.
+The turns of a trial (`asa.decide.turns`) are not among them: they have a budget of their own.
 """
 
 ALONE_NS = 5 * 10**9
@@ -50,40 +53,41 @@ _CALM_NS = 24 * 3600 * 10**9  # a day without a revert: the next one is a first 
 def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     """One tick: the new books, and the verdict."""
     seen = replace(seen, vote=standing(seen.vote, setup.table))
-    state, current, signals = _up_to_date(books, seen, now, setup), seen.current, seen.signals
-    books = _with(books, state)
+    books = _with(books, _up_to_date(books, seen, now, setup))
+    before = books.policy.trial
+    books, worse = _observed(books, seen, now, setup)
+    books, came_to = turns.follow(books, seen, now, setup, "" if worse is None else worse.sentence)
+    by_trial = worse is not None and _by_the_candidate(worse, before, books.policy)
+    books, verdict = _verdict(books, seen, now, setup, None if by_trial else worse)
+    return books, replace(verdict, trial=came_to) if came_to else verdict
+
+
+def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Regression | None) -> tuple[Books, Verdict]:
+    """By the rules in their order. `worse`: what the guard takes back."""
+    state, current = books.policy, seen.current
     if (by_hand := _by_hand(state, current, setup)) is not None:
         return _with(books, replace(state, pending=by_hand.switch_to)), by_hand
+    if worse is not None:
+        return _take_back(books, worse, now, setup)
+    if (turn := _turn(books, seen, now, setup)) is not None:
+        return turn
     workload = state.workload
     if workload is None or seen.vote.workload is None:
         return books, keep(None, Reason.UNDECIDED, seen.vote.why_none)
-    first = first_choice(books, workload, now, setup, out=state.out)
-    if first is None:
+    wanted = first_choice(books, workload, now, setup, out=state.out)
+    if wanted is None:
         return books, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
-    state, wanted = _with_tried(state, first)
-    books = _with(books, state)
     if not setup.permit.switch or current is None:
         return books, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
     if state.hold:
         also = "; ends when that scheduler has gone" if state.go_on else ""
         return books, keep(wanted, Reason.HOLD, f"on hold: {state.hold}{also}")
-    if state.pending is not None:
-        return books, keep(wanted, Reason.BUSY, f"switching to {state.pending}")
-    expected = state.running or EEVDF
-    if current not in (expected, wanted):  # died or replaced: word of that is on its way, and decides
-        sentence = f"{current} is in force instead of {expected}; waiting for the reason"
-        return books, keep(wanted, Reason.BUSY, sentence)
+    if (busy := _busy(state, wanted, current)) is not None:
+        return books, busy
     wish = _Wish(workload=workload, wanted=wanted, current=current)
-    if signals is not None and current == expected and _settled(state, now.monotonic_ns, setup):
-        measured = guard.observe(
-            state.guard, now_ns=now.monotonic_ns, workload=workload, scheduler=current, signals=signals
-        )
-        books = _with(books, replace(state, guard=measured))
-        if wanted == current and (worse := _judge(books.policy, wish, setup)) is not None:
-            return _take_back(books, worse, now, setup)
     if wanted == current:
-        return _served(books, wish, now, setup)
-    wait = _wait(books.policy, wish, seen, now, setup)
+        return _served(books, wish, seen, now, setup)
+    wait = _wait(state, wish, seen, now, setup)
     return (books, wait) if wait is not None else _switch(books, wish, now, setup)
 
 
@@ -123,28 +127,15 @@ def first_choice(
     books: Books, workload: Workload, now: Now, setup: PolicySetup, *, out: frozenset[SchedulerName]
 ) -> SchedulerName | None:
     """The scheduler that a class would get now, without those that are `out`; None: the table has no word on it."""
-    state, better = books.policy, books.lessons.better
+    state = books.policy
     wanted = setup.table.wanted(workload, out, saver=state.power.saver)
     if wanted is None:
         return None
     revert = state.revert_of(workload)
     if revert is not None and revert.rests(now.monotonic_ns, setup):
         return revert.back if _may_serve(state, workload, revert.back, out, setup) else EEVDF
-    if workload not in better or not setup.policy.learn:
-        return wanted
-    ranked = {EEVDF, *(entry.name for entry in setup.table.ranking(workload))}
-    return learning.preferred(
-        books.lessons, workload, wanted, lambda name: name in ranked and _may_serve(state, workload, name, out, setup)
-    )
-
-
-def _with_tried(state: PolicyState, first: SchedulerName) -> tuple[PolicyState, SchedulerName]:
-    """What is wanted in this tick: the first choice, or what is tried in its place."""
-    tried = state.trying
-    if tried is None or tried.over:
-        gone = tried is not None and tried.scheduler == first  # it serves now by its own right
-        return replace(state, trying=None) if gone else state, first
-    return state, tried.scheduler
+    proved = learning.proved(books.lessons, workload, wanted) if setup.policy.learn is not Learn.OFF else ()
+    return setup.table.wanted(workload, out, saver=state.power.saver, proved=proved) if proved else wanted
 
 
 def _may_serve(
@@ -159,10 +150,10 @@ def out_for(books: Books, workload: Workload, *, wall_ns: int, setup: PolicySetu
 
 
 def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> PolicyState:
-    """With the class in force, with who is out in this tick, and without a hold or a trial that has ended."""
+    """With the class in force, with who is out in this tick, and without a hold that has ended."""
     state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
-        state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns)
+        state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns, by_hand=None)
     chosen = state.held.scheduler if state.held is not None else None
     barred_now = chosen is not None and bool(bar(chosen, setup.table.never))
     if state.held is not None and (state.held.over(now.wall_ns) or barred_now):
@@ -177,7 +168,7 @@ def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Polic
             barred = frozenset(name for name, cause in names if cause is Cause.REVERTED)
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
-    return trying.followed(state, now.monotonic_ns, setup)
+    return state if state.upcoming is None else replace(state, upcoming=None)  # `_served` says it anew
 
 
 def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | None) -> PolicyState:
@@ -201,11 +192,60 @@ def _settled(state: PolicyState, now_ns: int, setup: PolicySetup) -> bool:
     return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
 
 
-def _judge(state: PolicyState, wish: _Wish, setup: PolicySetup) -> Regression | None:
+def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Regression | None]:
+    """With what the guard sees in this tick, and its verdict on what is in force."""
+    state, current, signals, workload = books.policy, seen.current, seen.signals, books.policy.workload
+    if signals is None or current is None or workload is None or seen.vote.workload is None:
+        return books, None
+    if not setup.permit.switch or state.hold or state.pending is not None or current != (state.running or EEVDF):
+        return books, None
+    if not _settled(state, now.monotonic_ns, setup):
+        return books, None
+    seen_now = guard.observe(
+        state.guard, now_ns=now.monotonic_ns, workload=workload, scheduler=current, signals=signals
+    )
+    state = replace(state, guard=seen_now)
+    books = _with(books, state)
+    if state.trial is None and current != first_choice(books, workload, now, setup, out=state.out):
+        return books, None  # it goes anyway
     previous = state.previous
-    if previous is not None and not _may_serve(state, wish.workload, previous, state.out, setup):
+    if previous is not None and not _may_serve(state, workload, previous, state.out, setup):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
-    return guard.judge(state.guard, workload=wish.workload, scheduler=wish.current, previous=previous)
+    return books, guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
+
+
+def _by_the_candidate(worse: Regression, before: Trial | None, state: PolicyState) -> bool:
+    """Has the trial answered for it? It goes back by itself then, and the candidate is barred."""
+    return before is not None and (worse.scheduler == before.plan.candidate or before.plan.candidate in state.barred)
+
+
+def _turn(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict] | None:
+    """What a trial orders or says in this tick; None: there is none, or nothing to be done for it."""
+    state, current, trial = books.policy, seen.current, books.policy.trial
+    wanted = turns.wanted(state, setup)
+    if trial is None or wanted is None or current is None or not setup.permit.switch or state.outside:
+        return None
+    if (busy := _busy(state, wanted, current)) is not None:
+        return books, busy
+    outcome = trial.outcome
+    if wanted == current:
+        return None if outcome is not None else (books, keep(current, Reason.TRYING, turns.words(trial)))
+    harmed = outcome is not None and outcome.cause is Harm.HARM
+    sentence = turns.words(trial) if outcome is None else f"{outcome.sentence}: back to {wanted}"
+    books = _with(turns.ordered(books, now), replace(state, pending=wanted))
+    reason = Reason.REVERTED if harmed else Reason.TRYING
+    return books, Verdict(wanted=wanted, switch_to=wanted, reason=reason, sentence=sentence)
+
+
+def _busy(state: PolicyState, wanted: SchedulerName, current: SchedulerName) -> Verdict | None:
+    """Why nothing can be ordered now."""
+    if state.pending is not None:
+        return keep(wanted, Reason.BUSY, f"switching to {state.pending}")
+    expected = state.running or EEVDF
+    if current not in (expected, wanted):  # died or replaced: word of that is on its way, and decides
+        sentence = f"{current} is in force instead of {expected}; waiting for the reason"
+        return keep(wanted, Reason.BUSY, sentence)
+    return None
 
 
 def _take_back(books: Books, worse: Regression, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
@@ -218,35 +258,27 @@ def _take_back(books: Books, worse: Regression, now: Now, setup: PolicySetup) ->
         wall_ns=now.wall_ns,
         why=worse.sentence,
     )
-    barred, tried = state.barred | {worse.scheduler}, state.trying
     last = state.revert_of(worse.workload)
-    if tried is not None:  # the first choice has done nothing wrong: the class does not rest
-        may = _may_serve(state, worse.workload, tried.instead_of, state.out, setup)
-        back, reverts = tried.instead_of if may else worse.than, state.reverts
-        state = replace(state, trying=replace(tried, over=True))
-    else:
-        # the second within one rest: no third scheduler is tried, EEVDF serves
-        back = EEVDF if last is not None and last.rests(now.monotonic_ns, setup) else worse.than
-        count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
-        others = tuple(one for one in state.reverts if one.workload != worse.workload)
-        reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
-    state = replace(state, pending=back, reverts=reverts, barred=barred)
+    # the second within one rest: no third scheduler is tried, EEVDF serves
+    back = EEVDF if last is not None and last.rests(now.monotonic_ns, setup) else worse.than
+    count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
+    others = tuple(one for one in state.reverts if one.workload != worse.workload)
+    reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
+    state = replace(state, pending=back, reverts=reverts, barred=state.barred | {worse.scheduler}, trial=None)
     sentence = f"{worse.sentence}: back to {back}"
-    verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence, worse=worse)
+    verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence)
     return replace(books, policy=state, bars=bars), verdict
 
 
-def _served(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
-    """The wanted one is in force: it stays, but for a trial that the user allows."""
+def _served(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
+    """The wanted one is in force: it stays, but for a trial."""
+    upcoming = turns.next_up(books, wish.workload, seen, now, setup)
+    books = _with(books, replace(books.policy, upcoming=upcoming))
+    if (trying := turns.begun(books, seen, now, setup)) is not None:
+        turn = _turn(trying, seen, now, setup)
+        if turn is not None:
+            return turn
     state, current = books.policy, wish.current
-    if state.trying is not None:
-        return books, keep(current, Reason.TRYING, trying.words(state.trying, setup))
-    if setup.policy.explore_share > 0.0:
-        begun = trying.next_one(books, wish.workload, current, now_ns=now.monotonic_ns, setup=setup)
-        if begun is not None:
-            name, sentence = begun.scheduler, trying.words(begun, setup)
-            verdict = Verdict(wanted=name, switch_to=name, reason=Reason.TRYING, sentence=sentence)
-            return _with(books, replace(state, pending=name, trying=begun)), verdict
     sentence = f"{current} is in force, as wanted for {wish.workload}{state.power.words}"
     return books, keep(current, Reason.SERVED, sentence)
 
@@ -274,13 +306,9 @@ def _met_first(state: PolicyState, wish: _Wish, signals: Signals | None, setup: 
 
     Not for EEVDF, which is never judged, nor for one that the class has had for as long before.
     """
-    if signals is None or not _measured(signals) or not setup.guard.enabled or setup.shadow:
+    if not turns.measured(signals) or not setup.guard.enabled or setup.shadow:
         return False
-    if (
-        wish.wanted == EEVDF
-        or state.trying is not None
-        or not _may_serve(state, wish.workload, wish.current, state.out, setup)
-    ):
+    if wish.wanted == EEVDF or not _may_serve(state, wish.workload, wish.current, state.out, setup):
         return False
     names = (EEVDF, wish.current, wish.wanted)
     return all(guard.lacking(state.guard, workload=wish.workload, scheduler=name) for name in names)
@@ -295,8 +323,6 @@ def _switch(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> tuple[Bo
         return books, keep(wanted, Reason.COST, sentence)
     figures = "" if weighed is None else f": {weighed.words}"
     sentence = f"{wanted} suits {wish.workload} better than {current}{state.power.words}{figures}"
-    if state.trying is not None and current == state.trying.scheduler:  # which may have done as well
-        sentence = f"the trial of {current} for {state.trying.workload} is over: {wanted} for {wish.workload}"
     verdict = Verdict(wanted=wanted, switch_to=wanted, reason=Reason.BETTER, sentence=sentence)
     return _with(books, replace(state, pending=wanted)), verdict
 
@@ -304,7 +330,7 @@ def _switch(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> tuple[Bo
 def _weighed(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> Weighed | None:
     """What the table expects of a switch that is made by its scores; None: it is made for another reason."""
     state, table, workload = books.policy, setup.table, wish.workload
-    if not setup.policy.weigh_cost or state.power.saver or state.trying is not None:
+    if not setup.policy.weigh_cost or state.power.saver:
         return None
     if not _may_serve(state, workload, wish.current, state.out, setup):
         return None
@@ -313,9 +339,3 @@ def _weighed(books: Books, wish: _Wish, now: Now, setup: PolicySetup) -> Weighed
     age_s = (now.monotonic_ns - state.since_ns) / 1e9
     stay_s = learning.stay_s(books.lessons, workload, age_s=age_s, dwell_s=setup.policy.dwell_s)
     return gain.weigh(table, workload, wanted=wish.wanted, current=wish.current, stay_s=stay_s)
-
-
-def _measured(signals: Signals) -> bool:
-    """Is there anything to compare later? The load alone is not."""
-    known = (signals.run_queue_p99_us, signals.wakeup_p99_us, signals.cpu_pressure, signals.timer_late_us)
-    return any(value is not None for value in known)

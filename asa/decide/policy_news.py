@@ -6,7 +6,7 @@ Pure.
 from dataclasses import replace
 
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.decide import cooldown, learning, orders, penalties, quarantine
+from asa.decide import cooldown, learning, orders, penalties, quarantine, turns
 from asa.decide.books import Books
 from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicySetup, PolicyState, version_of
@@ -25,7 +25,8 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
     by_hand = held is not None and held.scheduler == new and new in (state.pending, state.running)
     match event.outcome:
         case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
-            previous = event.old if event.old != new else state.previous
+            # what takes turns in a trial was not chosen, and is nothing to go back to
+            previous = event.old if event.old != new and state.trial is None else state.previous
             state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
             return replace(books, policy=replace(state, costs=cooldown.note(state.costs, event)))
         case SwitchOutcome.FOREIGN:
@@ -61,7 +62,7 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
 
 def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
     """Do what a person said. A stranger's scheduler is never switched away from: going on then waits for its end."""
-    state, bars = books.policy, books.bars
+    state, bars, lessons = books.policy, books.bars, learning.obey(books.lessons, order)
     alone = current in (EEVDF, None)
     match order.kind:
         case OrderKind.RELOAD:
@@ -78,7 +79,9 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
         case OrderKind.SWITCH:
             if alone or current == state.running:
                 state = replace(released(state), held=orders.choose(order))
-    return Books(policy=state, bars=bars, lessons=learning.obey(books.lessons, order))
+        case OrderKind.TRY | OrderKind.UNTRY:
+            state, lessons = turns.obey(state, lessons, order)
+    return Books(policy=state, bars=bars, lessons=lessons)
 
 
 def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:

@@ -5,16 +5,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from asa.config import GuardSettings, PolicySettings, QuarantineSettings
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandbySettings
 from asa.core.decision import Permit, Reason, SchedulerName, Vote, Workload
 from asa.decide import cooldown
 from asa.decide.cooldown import Costs
-from asa.decide.guard import GuardState, Regression
+from asa.decide.guard import GuardState
 from asa.decide.orders import Held
 from asa.decide.power import Power
 from asa.decide.quarantine import Quarantine
 from asa.decide.signals import Signals
 from asa.decide.table import MappingTable
+from asa.decide.trial import Trial
+from asa.decide.trial_pairs import Pair
 
 LONGEST_REST_S = 3600.0
 """The longest that a class rests after reverts: the cooldown doubles with each. A first choice."""
@@ -36,6 +38,10 @@ class PolicySetup(Protocol):
     @property
     def versions(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
+    def kernel(self) -> str: ...  # noqa: D102
+    @property
+    def standby(self) -> StandbySettings: ...  # noqa: D102
+    @property
     def permit(self) -> Permit: ...  # noqa: D102
     @property
     def shadow(self) -> bool: ...  # noqa: D102
@@ -50,6 +56,17 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a trial has to know besides."""
+
+    awake_s: float = 0.0  # since the agent's start and the last resume
+    suspended_ns: int | None = None  # CLOCK_BOOTTIME less CLOCK_MONOTONIC
+    inhibited: str = ""  # what must not be disturbed, for people
+    leased: bool = True  # does the helper keep what was ordered?
+    loaded: Collection[SchedulerName] = ()  # those that stand by and have come up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What a tick shows to the policy."""
 
@@ -57,6 +74,7 @@ class Seen:
     current: SchedulerName | None  # in force (in shadow mode: what was chosen); None: the kernel has no sched_ext
     signals: Signals | None = None  # None: this tick has no rates
     ready: Collection[SchedulerName] = ()  # those that stand by
+    around: Around = Around()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +93,18 @@ class Revert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trying:
-    """A scheduler that is tried for a class in place of its first choice, in the time that the user allows for it."""
+class Upcoming:
+    """The trial that is next, while the scheduler in force serves the use."""
 
-    workload: Workload
-    scheduler: SchedulerName
-    instead_of: SchedulerName
-    until_ns: int  # at the latest
-    over: bool = False  # it is to go, and has not gone yet
+    use: Workload
+    in_force: SchedulerName
+    candidate: SchedulerName
+    block_s: float | None  # None: there can be none
+    before: tuple[Pair, ...] = ()  # made in earlier runs
+    by_hand: bool = False
+    why_not: str = ""  # now, for people; "": it begins
+    question: bool = False  # it waits for the user's yes alone
+    load: bool = False  # it waits for the candidate alone, which is to be loaded for its turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +128,10 @@ class PolicyState:
     barred: frozenset[SchedulerName] = frozenset()  # out for the class in force because of the guard
     guard: GuardState = field(default_factory=GuardState)
     reverts: tuple[Revert, ...] = ()  # the last one of each class
-    trying: Trying | None = None
+    trial: Trial | None = None  # under way; or over, and its candidate has not gone yet
+    upcoming: Upcoming | None = None
+    by_hand: SchedulerName | None = None  # the user wants it tried now
+    stopped: bool = False  # the user wants the trial under way to end
     power: Power = field(default_factory=Power)
 
     @property
@@ -134,7 +159,7 @@ class Verdict:
     switch_to: SchedulerName | None
     reason: Reason
     sentence: str
-    worse: Regression | None = None  # what the guard takes back in this tick
+    trial: str = ""  # what a trial came to that this tick ended
 
 
 def keep(wanted: SchedulerName | None, reason: Reason, sentence: str) -> Verdict:

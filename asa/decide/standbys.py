@@ -25,6 +25,7 @@ CALM_S = 60.0
 """And loaded again after so long without such waits. A first choice."""
 _UNKNOWN_BYTES = 12_000_000  # the largest of those measured for the design (3 to 12 MB)
 _HABIT_S = 1800.0
+_PARTNER = 2.0  # more than any score and MARGIN
 _NOW_WEIGHT, _HABIT_WEIGHT, _TABLE_WEIGHT = 0.6, 0.35, 0.05
 
 
@@ -82,6 +83,7 @@ class Scene:
     pending: SchedulerName | None  # a switch to it is under way
     memory_pressure: float | None  # share of the tick in which tasks were stalled for memory
     spare: bool  # False: nothing shall stand by (no gate, on hold, the battery is to be saved)
+    partner: SchedulerName | None = None  # takes turns with the one in force: comes first, and at once
 
 
 def choose(
@@ -110,13 +112,15 @@ def choose(
     for name in state.chosen:
         if name in found:
             found[name] += MARGIN
+    if scene.partner not in (None, EEVDF, scene.running):
+        found[scene.partner] = _PARTNER
     ranked = sorted(found, key=found.__getitem__, reverse=True)  # stable: ties stand as in the table
     wanted = _fit(ranked, state.sizes, count)
     if wanted == state.chosen and not state.newcomers:
         return state
     since = dict(state.newcomers)
     newcomers = tuple((name, since.get(name, now_ns)) for name in wanted if name not in state.chosen)
-    ripe = {name for name, since_ns in newcomers if now_ns - since_ns >= SETTLE_S * 1e9}
+    ripe = {name for name, since_ns in newcomers if name == scene.partner or now_ns - since_ns >= SETTLE_S * 1e9}
     first = [name for name in wanted if name in state.chosen or name in ripe]
     staying = [name for name in ranked if name in state.chosen and name not in wanted]
     return replace(

@@ -17,7 +17,7 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.decide.guard import LONGEST_GAP_S
 from asa.decide.signals import Signals
-from asa.decide.trial_pairs import Block, Effect, Pair, Side, Verdict, effect, spoiled, verdict
+from asa.decide.trial_pairs import Block, Effect, Pair, Side, Verdict, effect, spoiled, told_of, verdict
 from asa.decide.trial_signs import MOST_PAIRS
 
 SHORTEST_S, LONGEST_S = 8.0, 20.0
@@ -33,7 +33,8 @@ TIMES = 20
 STAY_PAIRS = 4
 """So many pairs are to fit into the time that the use is expected to stay."""
 _JUMP_NS = 1_000_000_000  # between the clocks; NTP moves them by less
-_SLEPT_NS = 100_000_000  # the two clocks are read one after the other
+SLEPT_NS = 100_000_000
+"""A suspend is longer: the two clocks are read one after the other."""
 
 
 class Cause(StrEnum):
@@ -141,9 +142,7 @@ class Outcome:
         told = self.effect
         if told is None:
             return f"{asked}: {self.verdict} by {self.cause}{also}"
-        ends = "" if told.low is None or told.high is None else f", {told.low:+.0%} to {told.high:+.0%}"
-        figures = f"saves {told.share:+.0%} of the wait{ends}, {len(self.pairs)} pairs"
-        return f"{asked}: {self.verdict} by {self.cause}{also}; it {figures}"
+        return f"{asked}: {self.verdict} by {self.cause}{also}; it {told_of(told)}, {len(self.pairs)} pairs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +241,7 @@ def _jump(last: TrialTick, tick: TrialTick) -> tuple[Cause, str] | None:
     """What the clocks say against the time between two ticks."""
     if last.suspended_ns is not None and tick.suspended_ns is not None:
         slept_ns = tick.suspended_ns - last.suspended_ns
-        if slept_ns > _SLEPT_NS:
+        if slept_ns > SLEPT_NS:
             return Cause.SUSPEND, f"for {slept_ns / 1e9:.1f} s"
     elapsed_ns = tick.now_ns - last.now_ns
     jump_ns = tick.wall_ns - last.wall_ns - elapsed_ns

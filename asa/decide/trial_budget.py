@@ -8,12 +8,16 @@ hour. What was asked is asked again when the kernel or one of the two schedulers
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from typing import Annotated
 
+from msgspec import Meta
+
+from asa.config import Learn
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.decide.grounds import ORDER, Evidence, Ground
-from asa.decide.trial_pairs import Pair, Verdict, effect
+from asa.decide.trial_pairs import Effect, Pair, Verdict
+from asa.decide.trial_signs import MOST_PAIRS
 
 HOUR_NS = 3600 * 1_000_000_000
 MOST_SHARE = 0.05
@@ -22,14 +26,8 @@ SAVED_S = 160.0
 """The most that is saved up: eight blocks of 20 s."""
 PAIR_SWITCHES = 3
 """The most that a pair takes: to its first block, to its second one, and back."""
-
-
-class Learn(StrEnum):
-    """What the user allows."""
-
-    OFF = "off"
-    ASK = "ask"  # each candidate for each use, once
-    ON = "on"
+MOST_BROKEN = 2
+"""After so many a candidate is not tried again: it may take the machine with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class Account:
     watched_s: float = 0.0
     tried_s: float = 0.0  # of these, under a candidate
     credit_s: float = 0.0
-    switched_ns: tuple[int, ...] = ()  # CLOCK_MONOTONIC, of the last hour
+    switched_ns: tuple[int, ...] = ()  # CLOCK_REALTIME, of the last hour: it outlives the agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +63,28 @@ class Asked:
     in_force: SchedulerName
     candidate: SchedulerName
     verdict: Verdict | None
-    pairs: tuple[Pair, ...]
+    pairs: Annotated[tuple[Pair, ...], Meta(max_length=MOST_PAIRS)]
     kernel: str
     versions: tuple[str, str]  # of the one in force and of the candidate; "": unknown, or the kernel's own
+    effect: Effect | None = None  # of all pairs that were made
+    count: Annotated[int, Meta(ge=0, le=MOST_PAIRS)] = 0  # of them; `pairs` are kept while they are not enough
+    tried_s: Annotated[float, Meta(ge=0.0, le=1e12)] = 0.0  # under the candidate, in all runs
+    switches: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
+    words: str = ""  # for people, what the last run came to
+    at_ns: int = 0  # CLOCK_REALTIME, of that
+    broken: Annotated[int, Meta(ge=0, le=MOST_BROKEN)] = 0
+    """Runs that began, one after the other, and of which the agent saw no end: it, or the machine, went down."""
+
+    @property
+    def open(self) -> bool:
+        """May pairs be made still?"""
+        return self.verdict is None and self.broken < MOST_BROKEN
+
+    @property
+    def serves(self) -> SchedulerName | None:
+        """Who serves the use by it in place of the one in force; None: nobody."""
+        alike_own = self.verdict is Verdict.ALIKE and self.candidate == EEVDF
+        return self.candidate if self.verdict is Verdict.BETTER or alike_own else None
 
     def holds(self, stand: "Stand") -> bool:
         """Is it of the kernel and the files that are there now? What is unknown is no other one."""
@@ -78,7 +95,7 @@ class Asked:
     @property
     def evidence(self) -> Evidence | None:
         """As a table has it: measured here, of the wait. None: no pair knows anything."""
-        found = effect(self.pairs)
+        found = self.effect
         if found is None:
             return None
         return Evidence(
@@ -88,7 +105,7 @@ class Asked:
             high=found.high,
             of="wait",
             than=str(self.in_force),
-            runs=len(self.pairs),
+            runs=self.count,
             source="asa trial",
             kernel=self.kernel or None,
             version=self.versions[1] or None,
@@ -141,7 +158,7 @@ def watched(account: Account, limits: Limits, elapsed_s: float, *, tried: bool) 
 
 def switched(account: Account, now_ns: int) -> Account:
     """With a switch of a trial more, the one back too."""
-    return replace(account, switched_ns=(*_lately(account, now_ns), now_ns))
+    return replace(account, switched_ns=(*lately(account, now_ns), now_ns))
 
 
 def refused(account: Account, limits: Limits, *, now_ns: int, block_s: float, agreed: bool = False) -> str:
@@ -155,7 +172,7 @@ def refused(account: Account, limits: Limits, *, now_ns: int, block_s: float, ag
         return "the user has not been asked"
     if account.credit_s < block_s:
         return f"{limits.share:.0%} of the time is used up: {account.credit_s:.0f} s are left of {block_s:.0f} s"
-    made = len(_lately(account, now_ns))
+    made = len(lately(account, now_ns))
     if made + PAIR_SWITCHES > limits.switches:
         return f"{made} switches in the last hour, of {limits.switches}"
     return ""
@@ -176,7 +193,7 @@ def following(
     ranked = sorted((offer for offer in offers if offer.name != EEVDF), key=lambda offer: ORDER.index(offer.ground))
     names = [name for name in dict.fromkeys((*(offer.name for offer in ranked), EEVDF)) if name != in_force]
     known = {one.candidate: one for one in asked if (one.use, one.in_force) == (use, in_force) and one.holds(stand)}
-    open_ = [name for name in names if name not in known or known[name].verdict is None]
+    open_ = [name for name in names if name not in known or known[name].open]
     if not open_:
         return None
     begun = [known[name].pairs if name in known else () for name in open_]
@@ -184,6 +201,6 @@ def following(
     return Choice(candidate=open_[at], before=begun[at])
 
 
-def _lately(account: Account, now_ns: int) -> tuple[int, ...]:
-    """Those of the last hour. What lies ahead is of another boot."""
+def lately(account: Account, now_ns: int) -> tuple[int, ...]:
+    """Those of the last hour. What lies ahead was made while the clock was wrong."""
     return tuple(at_ns for at_ns in account.switched_ns if 0 <= now_ns - at_ns < HOUR_NS)

@@ -129,6 +129,14 @@ def effect(pairs: Sequence[Pair]) -> Effect | None:
     )
 
 
+def told_of(effect: Effect | None) -> str:
+    """An effect for people."""
+    if effect is None:
+        return "nothing measured"
+    ends = "" if effect.low is None or effect.high is None else f" ({effect.low:+.0%} to {effect.high:+.0%})"
+    return f"saves {effect.share:+.0%} of the wait{ends}"
+
+
 def saved(gain: float) -> float:
     """The share of the wait that a gain saves."""
     return -math.expm1(-gain)

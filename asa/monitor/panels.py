@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from asa.monitor.feed import History, Point
-from asa.status import Place, Status, Switched
+from asa.status import Place, Status, Switched, Trying
 
 Run: TypeAlias = tuple[str, str]  # text and its style
 Line: TypeAlias = tuple[Run, ...]
@@ -94,6 +94,8 @@ def in_force(found: Status, now_ns: int, width: int, height: int, *, switches: b
         lines.append((("wanted ", "dim"), (found.wanted or "none", "bold")))
     lines += [((text, ""),) for text in folded(found.sentence, width, 2)]
     lines += [((text, "dim"),) for text in folded(_standbys(found), width, 2)]
+    if found.trial is not None and (found.trial.under_way or found.trial.question):
+        lines.append((("trial ", "dim"), (cut(_trial(found.trial), width - 6), "")))
     if found.set_aside:
         lines.append((("set aside ", "#d5602a"), (cut(", ".join(found.set_aside), width - 10), "")))
     if switches and found.lately:
@@ -279,6 +281,11 @@ def _vote(point: Point, colours: dict[str, str]) -> Run:
     if point.top is None:
         return " ", ""
     return _HEIGHTS[min(7, int(point.share * 8))], colours.get(point.top, _GREY)
+
+
+def _trial(trial: Trying) -> str:
+    what = f"{trial.candidate} against {trial.in_force}"
+    return f"{what}: pair {trial.pairs + 1}" if trial.under_way else f"{what}? `asa trial yes` or `no`"
 
 
 def _standbys(found: Status) -> str:

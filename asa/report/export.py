@@ -21,7 +21,7 @@ from collectors import rates
 
 _Value: TypeAlias = "int | float | str | None"
 _TIMES = ("session", "monotonic_ns", "wall_ns")
-_WORDS = ("workload", "regime", "wanted", "current", "switch_to", "reason", "sentence")
+_WORDS = ("workload", "regime", "wanted", "current", "switch_to", "reason", "sentence", "trial")
 _RATES = tuple(field.name for field in fields(rates.Rates))
 _BATCH = 2048  # rows that Parquet takes at a time
 
@@ -98,5 +98,6 @@ def _decided(decision: Decision | None, classes: tuple[str, ...]) -> tuple[_Valu
     if decision.probabilities is not None:
         known = dict(zip(decision.probabilities.classes, decision.probabilities.values, strict=True))
     schedulers = (decision.wanted, decision.current, decision.switch_to)
-    words = (decision.workload, decision.vote.regime, *schedulers, str(decision.reason), decision.sentence)
+    said = (str(decision.reason), decision.sentence, decision.trial)
+    words = (decision.workload, decision.vote.regime, *schedulers, *said)
     return (*(known.get(name) for name in classes), decision.vote.confidence, *words)

@@ -62,6 +62,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial that ended, and what it came to."""
+
+    at_ns: int
+    session: int
+    workload: str
+    sentence: str
+
+
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One class under one scheduler, all sessions together."""
 
@@ -161,5 +170,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[Session, ...]
     events: tuple[Event, ...]
     verdicts: tuple[Verdict, ...]
+    trials: tuple[Tried, ...] = ()  # that ended, the newest
+    trial_count: int = 0
     refused: tuple[Refused, ...] = ()  # the most frequent first
     regimes: dict[str, float] = {}  # of the time in which nobody knew the use: what the machine did

@@ -27,6 +27,7 @@ from asa.report.figures import (
     Quantiles,
     Refused,
     Report,
+    Tried,
     Verdict,
 )
 from asa.report.latency import After, Growth, Snapshot, Windows, broken, snapshot
@@ -67,6 +68,8 @@ class _All:
     refused: dict[str, list[float]] = field(default_factory=dict)  # label -> its probability in each such tick
     outcomes: Counter[str] = field(default_factory=Counter)
     verdicts: int = 0
+    trials: int = 0
+    trials_kept: deque[Tried] = field(default_factory=lambda: deque(maxlen=MOST_VERDICTS))
     events_kept: deque[_Kept] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     verdicts_kept: deque[Verdict] = field(default_factory=lambda: deque(maxlen=MOST_VERDICTS))
     switches: dict[tuple[str, str], tuple["array[float]", "array[float]", "array[float]"]] = field(default_factory=dict)
@@ -105,6 +108,8 @@ def gather(journal: Journal, name: str, session: int | None = None) -> Report:
         sessions=tuple(found),
         events=tuple(_event(kept) for kept in sums.events_kept),
         verdicts=tuple(sums.verdicts_kept),
+        trials=tuple(sums.trials_kept),
+        trial_count=sums.trials,
         refused=_refused(sums),
     )
 
@@ -209,6 +214,15 @@ class _Passing:
         if decision.refused and decision.probabilities is not None:
             label = decision.probabilities.likeliest
             self._sums.refused.setdefault(plain(label), []).append(decision.probabilities.of(label))
+        if decision.trial:
+            self._sums.trials += 1
+            ended = Tried(
+                at_ns=sample.wall_ns,
+                session=self._number,
+                workload=plain(decision.workload or NOT_RECOGNISED),
+                sentence=plain(decision.trial),
+            )
+            self._sums.trials_kept.append(ended)
         if decision.switch_to is None:
             return
         self._windows.ordered()

@@ -61,6 +61,7 @@ def page(found: Report) -> str:
         changes(found),
         _costs(found),
         _verdicts(found),
+        _trials(found),
         _failures(found),
         _notes(),
     )
@@ -273,6 +274,15 @@ def _verdicts(found: Report) -> Markup:
     head = ("when", "class", "back to", "why")
     note = _note("verdict", len(rows), found.verdict_count)
     return section("verdicts", "Taken back by the guard", table(head, rows, note, id_="guard"))
+
+
+def _trials(found: Report) -> Markup:
+    rows = [
+        (time_cell(words.moment(one.at_ns, seconds=True)), cell(one.workload), words_cell(one.sentence))
+        for one in reversed(found.trials)
+    ]
+    note = _note("trial", len(rows), found.trial_count)
+    return section("trials", "Trials that ended", table(("when", "class", "what it came to"), rows, note, id_="tried"))
 
 
 def _failures(found: Report) -> Markup:

@@ -45,7 +45,7 @@ SHADOWED = "shadow"
 
 SETTINGS: controllers_agent.Settings = {  # the agent does at once what its table says, and only that
     "voting": {"threshold": 0.01, "open_world": False},
-    "policy": {"cooldown_s": 0, "dwell_s": 0, "weigh_cost": False, "learn": False},
+    "policy": {"cooldown_s": 0, "dwell_s": 0, "weigh_cost": False, "learn": "off"},
     "guard": {"enabled": False},
 }
 _TURN_S = 5.0  # of a shadow's turns: some seconds of a load under emulation, and several in a window

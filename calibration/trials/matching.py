@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The same recordings judged by what the agent has without trials: the guard, and daily use, both by matching load.
+"""The same recordings judged by what needs no trials: the guard, and daily comparisons, both by matching load.
 
 A minute of a use under one scheduler is compared with another minute of it under the other one, by the agent's own
 rules. The recordings of a use differ in what was done on purpose, as days do.
@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from random import Random
 
 from asa.core.decision import EEVDF, Workload
-from asa.decide import guard, windows
+from asa.decide import guard
 from asa.decide.guard import WORSE_BY, GuardState
-from asa.decide.learning import ALPHA, MOST_COUNTED, evidence
 from asa.decide.signals import SWITCHES, middle
-from asa.decide.windows import SampleWindow
+from calibration.trials.daily import ALPHA, MOST_COUNTED, SampleWindow, compare, evidence
 from calibration.trials.play import NEW
 from calibration.trials.recorded import Array, Use, means, scaled, signals_of
 
@@ -28,10 +27,10 @@ def outcomes(use: Use, gain: float) -> list[int | None]:
 
     None: not comparable. `gain`: the share of each signal that the other scheduler saves.
     """
-    plain = [_window(session, 0.0, number) for number, session in enumerate(use.sessions)]
-    gained = [_window(session, gain, number) for number, session in enumerate(use.sessions)]
+    plain = [_window(session, 0.0) for session in use.sessions]
+    gained = [_window(session, gain) for session in use.sessions]
     return [
-        windows.compare(gained[one], plain[other], WORSE_BY)
+        compare(gained[one], plain[other], WORSE_BY)
         for one in range(len(gained))
         for other in range(len(plain))
         if one != other
@@ -79,8 +78,8 @@ def _judged(label: str, before: Array, after: Array) -> bool:
     return False
 
 
-def _window(session: Array, gain: float, number: int) -> SampleWindow:
+def _window(session: Array, gain: float) -> SampleWindow:
     values = scaled(session, 1.0 - gain)
     blocks = tuple(means(values[at : at + _BLOCK], 1) for at in range(0, len(values) - _BLOCK + 1, _BLOCK))
     medians = tuple(middle(blocks[: guard.MOST_BLOCKS], place) for place in range(values.shape[1]))
-    return SampleWindow(workload=Workload("any"), scheduler=NEW if gain else EEVDF, at_ns=number, medians=medians)
+    return SampleWindow(medians=medians)

@@ -16,6 +16,7 @@ from asa import paths, status, wire
 from asa.cli import explain, explain_features
 from asa.cli import journal as journal_command
 from asa.cli import status as status_command
+from asa.cli import trial as trial_command
 from asa.core.decision import (
     EEVDF,
     ExitKind,
@@ -31,7 +32,7 @@ from asa.core.decision import (
 from asa.core.errors import JournalError
 from asa.core.sample import RawSample
 from asa.journal import Journal, SessionHeader
-from asa.status import Compared, Hinted, Learned, Place, Showing, Status, StatusFile, Switched, Waiting
+from asa.status import Hinted, Learned, Place, Showing, Status, StatusFile, Switched, Tried, Trying, Waiting
 
 S = 1_000_000_000
 EMPTY = {"int": 0, "str": "", "float": 0.0, "list": [], "dict": {}}
@@ -174,39 +175,71 @@ def test_all_that_speaks_for_the_scheduler_in_force(agent, capsys):
     assert at[-1].endswith("scx_7 -> scx_8: confirmed (standby, 0.01 s, 9.3 ms without either)")
 
 
-def test_what_daily_use_taught_and_what_it_can_have_cost(agent, capsys):
-    here = (
-        Compared(one="eevdf", other="scx_flash", won=1, lost=13, alike=4, better="scx_flash"),
-        Compared(one="scx_flash", other="scx_rusty", won=2, lost=0, alike=0, better=""),
-    )
-    found = Learned(
-        comparisons=31,
-        moved=1,
-        here=here,
-        allowed_share=0.01,
-        watched_s=36_000.0,
-        tried_s=180.0,
-        taken_back_s=64.0,
-        lost_most=199.6,
-    )
-    ranking = (Place(scheduler="scx_flash", why="third", learned="better here than eevdf in 13 of 14 comparisons"),)
-    agent(example(mode="switching", scheduler="scx_flash", learned=found, ranking=ranking))
+TRIED = Tried(
+    candidate="scx_flash",
+    in_force="eevdf",
+    verdict="better",
+    pairs=9,
+    share=0.21,
+    low=0.1,
+    high=0.3,
+    words="it waits less",
+    at_ns=1,
+)
+OPEN = msgspec.structs.replace(TRIED, candidate="scx_rusty", verdict="", share=None, low=None, high=None, pairs=0)
+LEARNED = Learned(
+    learn="on",
+    asked=4,
+    better=1,
+    worse=1,
+    alike=1,
+    here=(TRIED, OPEN),
+    watched_s=36_000.0,
+    tried_s=180.0,
+    switches=5,
+    most_switches=12,
+)
+NEXT = Trying(
+    use="cpu",
+    candidate="scx_rusty",
+    in_force="scx_flash",
+    under_way=False,
+    pairs=3,
+    most_pairs=24,
+    block_s=20.0,
+    why_not="it waits for your word",
+    question=True,
+)
+
+
+def test_what_trials_taught_and_what_they_took(agent, capsys):
+    ranking = (Place(scheduler="scx_flash", why="third", learned="measured here: +21 %"),)
+    shown = {"workload": "cpu", "scheduler": "scx_flash", "learned": LEARNED, "ranking": ranking}
+    agent(example(mode="switching", trial=NEXT, **shown))
     asked(explain)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert "ranking    1. scx_flash: in force; better here than eevdf in 13 of 14 comparisons; third" in lines
-    assert "learned    eevdf against scx_flash: better 1, worse 13, alike 4; scx_flash is better here" in lines
-    assert "scx_flash against scx_rusty: better 2, worse 0, alike 0; not settled" in lines
+    assert "ranking    1. scx_flash: in force; measured here: +21 %; third" in lines
+    better = "scx_flash against eevdf: better, saves +21% of the wait (+10% to +30%), 9 pairs"
+    assert f"tried      {better}" in lines
+    assert "scx_rusty against eevdf: not known yet" in lines
     asked(status_command)
-    assert (
-        "learned    comparisons in daily use: 31, orders settled by them: 1; others than the first choice may be tried "
-        "for 1.0% of the time; they were tried for 180 s of 10.0 h (0.50%); what the guard took back served for 64 s; "
-        "all that cost at most what 200 s at full score are worth\n"
-    ) in capsys.readouterr().out
-    agent(
-        example(mode="switching", learned=msgspec.structs.replace(found, allowed_share=0.0, watched_s=0.0, tried_s=0.0))
+    learned = (
+        "learned    policy.learn is on; 1 better, 1 worse, 1 alike of 4 that were tried; "
+        "180 s of 10.0 h went into trials (0.5%); 5 of 12 switches in the last hour\n"
     )
-    asked(status_command)
-    assert "tried" not in capsys.readouterr().out
+    question = "question   scx_rusty against scx_flash for cpu, turns of 20 s, 3 pairs are made\n"
+    told = capsys.readouterr().out
+    assert learned in told
+    assert f"{question}           it waits for your word\n" in told
+    under_way = msgspec.structs.replace(NEXT, under_way=True, question=False, why_not="")
+    agent(example(mode="switching", trial=under_way, **shown))
+    assert asked(trial_command) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("trial      scx_rusty against scx_flash for cpu: 3 of 24 pairs at most, turns of 20 s\n")
+    assert f"found      cpu: {better}\n" in told
+    assert asked(trial_command, "--json") == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["agent"]["trial"]["candidate"], body["agent"]["learned"]["better"]) == ("scx_rusty", 1)
 
 
 def test_as_json(agent, capsys):

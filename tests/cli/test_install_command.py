@@ -43,7 +43,8 @@ def test_in_again_and_out(root, capsys):
     lines = out.splitlines()
     assert "create   /usr/bin/asa" in lines
     assert "create   /usr/lib/systemd/system/asa-helper.service" in lines
-    assert lines[-2].startswith("would: ")
+    assert lines[-3].startswith("would: ")
+    assert "at most 5 % of the time and with 12 switches an hour" in lines[-1]
     assert "no schedulers are installed yet" in err
 
     code, out, err = ran(capsys, "install", "--root", root, "--json")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from tried_here import tried
 
 from asa import paths, replay, wire
 from asa.act.portfolio import Portfolio
@@ -27,8 +28,9 @@ from asa.core.kinds import Kind
 from asa.core.sample import DesktopEntry, HintState, SchedExtState
 from asa.decide import table
 from asa.decide.hints import Hints
-from asa.decide.learning import Comparison, Learning
+from asa.decide.learning import Learning
 from asa.decide.penalties import Bars, Cause, Mark
+from asa.decide.trial_pairs import Verdict
 from asa.journal import Journal, SessionHeader, Told
 from asa.pipeline import Setup, State, step
 from collectors.rates import Rates
@@ -301,11 +303,8 @@ def test_a_replay_begins_with_the_standing_of_then(file, capsys):
 def test_a_replay_begins_with_what_had_been_learned_then(file, capsys):
     with Journal.look(file) as journal:
         decision = next(one for one in journal.decisions(1) if one.switch_to is not None)
-    one, other = sorted((EEVDF, decision.switch_to))
-    won, lost = (40, 0) if one == EEVDF else (0, 40)
-    duel = Comparison(workload=decision.workload, one=one, other=other, one_version="", other_version="", at_ns=0)
-    duel = msgspec.structs.replace(duel, won=won, lost=lost)
-    with_header(file, learning=wire.json_text(Learning(duels=(duel,))))
+    own = tried(EEVDF, Verdict.ALIKE, in_force=decision.switch_to, use=decision.workload)
+    with_header(file, learning=wire.json_text(Learning(asked=(own,))))
     assert asa("journal", "replay", file) == replay_command.DIFFERS
     assert "1 saved" in capsys.readouterr().out
 

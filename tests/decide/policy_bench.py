@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from asa.config import GuardSettings, PolicySettings, QuarantineSettings
+from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandbySettings
 from asa.core.decision import (
     EEVDF,
     Order,
@@ -45,6 +45,8 @@ class Setup:
     guard: GuardSettings = field(default_factory=GuardSettings)
     quarantine: QuarantineSettings = field(default_factory=QuarantineSettings)
     versions: dict = field(default_factory=dict)
+    kernel: str = ""
+    standby: StandbySettings = field(default_factory=StandbySettings)
     permit: Permit = field(default_factory=lambda: Permit(switch=True))
     shadow: bool = False
 

@@ -4,8 +4,9 @@
 from dataclasses import replace
 
 from policy_bench import heard
+from tried_here import PAIR, tried
 
-from asa.config import PolicySettings, QuarantineSettings, Voting
+from asa.config import Learn, PolicySettings, QuarantineSettings, Voting
 from asa.core.decision import (
     EEVDF,
     ExitKind,
@@ -18,14 +19,17 @@ from asa.core.decision import (
     Workload,
 )
 from asa.decide import guard, learning, penalties, policy
-from asa.decide.account import Accountant, ranking, showings, switched
+from asa.decide.account import Accountant, ranking, showings, switched, trying
 from asa.decide.books import Books
-from asa.decide.learning import Comparison, Learning
+from asa.decide.learning import Learning
 from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState, Revert
-from asa.decide.policy_state import Now
+from asa.decide.policy_state import Now, Upcoming
 from asa.decide.signals import Signals
 from asa.decide.table import Entry, MappingTable
+from asa.decide.trial import Plan, TrialTick, begin
+from asa.decide.trial_budget import Account, Stand
+from asa.decide.trial_pairs import Verdict
 from asa.pipeline import Setup
 
 S = 1_000_000_000
@@ -213,16 +217,45 @@ def test_events_on_the_clock_on_the_wall():
 
 
 def test_of_what_was_learned_the_time_alone_is_told_anew_in_each_tick():
-    duel = Comparison(workload=CPU, one=EEVDF, other=RUSTY, one_version="", other_version="", won=13, alike=2, at_ns=0)
     accountant, memory = Accountant(), PolicyState(workload=CPU)
 
-    def told(**changes):
-        lessons = learning.Lessons(kept=Learning(**({"duels": duels} | changes)))
+    def told(asked, **spent):
+        lessons = learning.Lessons(kept=Learning(asked=asked, account=Account(**spent)))
         return accountant.account(Books(policy=memory, lessons=lessons), at(0), SETUP).learned
 
-    duels = (duel,)
-    first, again = told(), told(watched_s=50.0, tried_s=4.0, taken_back_s=3.0, lost_most=7.0)
-    assert (first.comparisons, first.moved, first.watched_s) == (15, 1, 0.0)
-    assert (again.watched_s, again.tried_s, again.taken_back_s, again.lost_most) == (50.0, 4.0, 3.0, 7.0)
+    asked = (tried(RUSTY), tried(FLASH, Verdict.WORSE), tried(FLASH, None, use=IDLE))
+    first, again = told(asked), told(asked, watched_s=50.0, tried_s=4.0, switched_ns=(WALL_NS, 5))
+    assert (first.learn, first.asked, first.better, first.worse, first.alike, first.watched_s) == ("on", 3, 1, 1, 0, 0)
+    assert (again.watched_s, again.tried_s, again.switches, again.most_switches) == (50.0, 4.0, 1, 12)
     assert again.here is first.here
-    assert told(duels=()).comparisons == 0
+    (better, worse) = again.here
+    assert (better.candidate, better.in_force, better.verdict, better.pairs) == (RUSTY, EEVDF, "better", 9)
+    assert (better.share, better.low, better.high, better.at_ns) == (0.2, 0.1, 0.3, 10**18)
+    assert (worse.candidate, worse.verdict) == (FLASH, "worse")
+    assert told(()).asked == 0
+
+
+def test_who_was_better_in_a_trial_stands_first_with_its_figures():
+    lessons = learning.begin(Learning(asked=(tried(FLASH, in_force=RUSTY),)), Stand(kernel="", versions={}))
+    books = Books(policy=PolicyState(workload=CPU), lessons=lessons)
+    first, second, _ = ranking(books, at(0), SETUP)
+    assert (first.scheduler, second.scheduler) == (FLASH, RUSTY)
+    assert first.learned.startswith(
+        "measured here: +20 % of the wait saved against scx_rusty (+10 % to +30 %), 9 pairs"
+    )
+    assert second.learned == ""
+    off = replace(SETUP, policy=PolicySettings(learn=Learn.OFF))
+    assert [place.learned for place in ranking(books, at(0), off)] == ["", "", ""]
+
+
+def test_the_trial_that_is_next_and_the_one_under_way():
+    assert trying(PolicyState()) is None
+    upcoming = Upcoming(use=CPU, in_force=EEVDF, candidate=FLASH, block_s=12.0, before=(PAIR,), why_not="not yet")
+    found = trying(PolicyState(upcoming=upcoming))
+    assert (found.under_way, found.candidate, found.pairs, found.why_not) == (False, FLASH, 1, "not yet")
+    plan = Plan(use=CPU, in_force=EEVDF, candidate=FLASH, block_s=12.0, seed=1)
+    tick = TrialTick(
+        now_ns=0, wall_ns=0, suspended_ns=0, awake_s=99.0, use=CPU, in_force=EEVDF, signals=Signals(cpu_pressure=0.1)
+    )
+    found = trying(PolicyState(trial=begin(plan, tick), upcoming=upcoming))
+    assert (found.under_way, found.pairs, found.most_pairs, found.block_s) == (True, 0, 24, 12.0)

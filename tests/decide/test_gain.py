@@ -169,7 +169,7 @@ def test_battery_saver_is_not_weighed():
 
 
 def test_what_was_learned_is_not_weighed_by_scores_that_it_contradicts():
-    better = {CPU: {RUSTY: (EEVDF,)}}
+    better = {CPU: {RUSTY: EEVDF}}
     state = replace(settled(), running=RUSTY)
     dear = {EEVDF: Cost(switch_ms=1e6, runs=1)}
     for lessons, expected in ((Lessons(better=better), EEVDF), (learning.NOTHING, None)):

@@ -7,7 +7,7 @@ from asa.decide import grounds
 from asa.decide.fingerprint import Machine
 from asa.decide.grounds import Evidence, Ground
 from asa.decide.trial_budget import Asked
-from asa.decide.trial_pairs import Pair, Side, Verdict
+from asa.decide.trial_pairs import Effect, Verdict
 from asa.host import Facts
 
 HERE = Facts(cpu_model="Test CPU 7", cpus=8, cores=4, smt=True, caches=1)
@@ -79,25 +79,20 @@ def test_figures_that_cannot_be_are_faults(bad):
 
 
 def test_a_trial_that_was_made_here_is_evidence():
-    def pair(before, after):
-        unknown = (None,) * 3
-        return Pair(
-            in_force=Side(logs=(before, *unknown), means=(None,) * 4),
-            candidate=Side(logs=(after, *unknown), means=(None,) * 4),
-        )
-
     asked = Asked(
         use="web",
         in_force="eevdf",
         candidate="scx_flash",
         verdict=Verdict.BETTER,
-        pairs=tuple(pair(1.0, 0.8 - 0.01 * place) for place in range(9)),
+        pairs=(),
+        effect=Effect(share=0.21, low=0.1, high=0.3),
+        count=9,
         kernel="6.18.2",
         versions=("", "1.1.4"),
     )
     told = asked.evidence
     assert (told.ground, told.of, told.than, told.runs) == ("measured", "wait", "eevdf", 9)
     assert (told.kernel, told.version, told.source) == ("6.18.2", "1.1.4", "asa trial")
-    assert told.effect == pytest.approx(1 - 2.718281828**-0.24)
+    assert (told.effect, told.low, told.high) == (0.21, 0.1, 0.3)
     assert not list(grounds.faults(told, head=False))
     assert grounds.choosable(told, Ground.HERE)

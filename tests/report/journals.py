@@ -46,7 +46,17 @@ class Machine:
     news: list = field(default_factory=list)
 
     def tick(
-        self, workload, *, slot=None, stalled=0.0, switch_to=None, reason=Reason.SERVED, sentence="", vote=None, **more
+        self,
+        workload,
+        *,
+        slot=None,
+        stalled=0.0,
+        switch_to=None,
+        reason=Reason.SERVED,
+        sentence="",
+        vote=None,
+        trial="",
+        **more,
     ):
         """One second passes, in which 100 waits fell into `slot`; then a sample and a decision are made."""
         self.pass_time(1.0)
@@ -65,6 +75,7 @@ class Machine:
             switch_to=None if switch_to is None else SchedulerName(switch_to),
             reason=reason,
             sentence=sentence or f"{self.current} is in force, as wanted for {workload}",
+            trial=trial,
         )
         self.journal.add(sample, decision, tuple(self.news))
         self.news = []

@@ -19,6 +19,7 @@ from asa.core.decision import (
 from asa.journal import Journal, Told
 from asa.report import gathering
 from asa.report.gathering import gather
+from asa.report.page import page
 from asa.report.strip import MOST_BINS
 from collectors.ebpf.layout import LATENCY_STARTS_NS
 
@@ -122,6 +123,19 @@ def test_an_order_that_came_to_nothing_leaves_no_window_behind(journal):
     refused, foreign = gather(journal, "j").events
     assert refused.before is refused.after is None
     assert in_slot(foreign.before.latencies.wakeup_p99_us, FAST)
+
+
+def test_trials_that_ended(journal):
+    journal.begin(header())
+    machine = Machine(journal)
+    a_switch(machine)
+    machine.tick("cpu", trial="scx_one against eevdf for cpu: <alike> by shown")
+    machine.tick("cpu")
+    found = gather(journal, "j")
+    (trial,) = found.trials
+    assert (found.trial_count, trial.workload, trial.session) == (1, "cpu", 1)
+    assert trial.sentence == "scx_one against eevdf for cpu: <alike> by shown"
+    assert "&lt;alike&gt;" in page(found)
 
 
 def test_verdicts_of_the_guard(journal):

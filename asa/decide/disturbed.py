@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a person does that no trial may disturb: a call, a recording, a window in full screen, sound in real time. Pure.
+
+Where nobody tells of it (no desktop, no sound card), nothing is known of it and nothing is said.
+"""
+
+from asa.core.decision import Workload
+from asa.core.kinds import Kind, halves
+from asa.core.sample import RawSample
+from collectors.rates import Rates
+
+FIELDS = ("realtime_cpu_cores",)
+"""Of Rates: those that `by` looks at."""
+REALTIME_CORES = 0.05
+"""A sound server's own thread uses less of a core; programs that make sound in real time use more. A first choice."""
+
+
+def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str:
+    """What goes on, for people; "": nothing that is known."""
+    hints, desktop = sample.hints, sample.desktop
+    if workload is not None and halves(workload)[0] is Kind.CALL:
+        return "a call is on"
+    if desktop is not None and desktop.fullscreen:
+        return "a window fills the screen"
+    if hints is None:
+        return ""
+    cores = None if rates is None else rates.realtime_cpu_cores
+    if hints.sound_played and cores is not None and cores >= REALTIME_CORES:
+        return "sound is made in real time"
+    seen = (
+        (hints.sound_recorded, "a sound card records"),
+        (hints.game_clients, "GameMode is on"),
+        (hints.idle_inhibited, "the session is kept from being idle"),
+    )
+    return next((words for value, words in seen if value), "")
