@@ -152,8 +152,7 @@ def _stage(seed: int, *, owner: int) -> int:
 
 def _settings(owner: int, table: Path) -> str:
     # The schedulers belong to whom ran `make run`; in the guest that user is not root. Phases are too short to measure
-    # each class first. What plays is of a known class, and the guest is a machine that the model never saw: the nearest
-    # class is taken.
+    # each class first.
     return f"""\
 table: {json.dumps(str(table))}
 switch: {{attach_limit_s: {_ATTACH_LIMIT_S}, trusted_owners: [{owner}]}}
