@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asa import requests
-from asa.core.decision import Order, OrderKind
+from asa.core.decision import Order, OrderKind, SchedulerName
 from asa.requests import Hold, RequestError, Resume, Switch
 
 S = 10**9
@@ -57,6 +57,10 @@ def test_as_the_policy_takes_it():
     assert requests.order(Switch(scheduler="scx_a", until_ns=later), NOON_NS) == Order(
         kind=OrderKind.SWITCH, scheduler="scx_a", until_ns=later, until="2026-10-27 13:00"
     )
+    assert requests.order(requests.Try(), NOON_NS) == Order(kind=OrderKind.TRY)
+    tried = requests.order(requests.Try(scheduler="scx_a"), NOON_NS)
+    assert (tried, type(tried.scheduler)) == (Order(kind=OrderKind.TRY, scheduler="scx_a"), SchedulerName)
+    assert requests.order(requests.Untry(), NOON_NS) == Order(kind=OrderKind.UNTRY)
     assert requests.order(Hold(until_ns=2**63 - 1), NOON_NS).until.startswith("2262-")
 
 

@@ -30,7 +30,8 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     text = """\
 Keeps the scheduler in force and switches nothing. `asa resume` or a restart of the agent ends the hold. A switch
-that is under way still completes. For all users of the machine: `asa machine hold`.
+that is under way still completes. In a trial, what served before it comes back first. For all users of the
+machine: `asa machine hold`.
 """
     command = commands.add_parser(
         "hold", help="stop switching, for some time or until `asa resume`", description=text, epilog=_MORE

@@ -192,6 +192,12 @@ def _tick(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> TrialTick:
 def _forbidden(state: PolicyState, setup: PolicySetup) -> str:
     if state.stopped:
         return STOPPED
+    if (trial := state.trial) is not None:
+        dies = trial.wants if trial.since_ns is not None else None  # of one in its block the trial sees that itself
+        for name in (trial.plan.candidate, trial.plan.in_force):
+            failed = name in state.out and name != dies
+            if failed or not setup.table.allows(trial.plan.use, name, saver=False):
+                return f"{name} may not serve any more"
     if setup.policy.learn is Learn.OFF and state.by_hand is None:
         return "policy.learn is off"
     return "" if setup.guard.enabled else "the guard is off"

@@ -26,6 +26,7 @@ empty = {"int": 0, "str": "", "float": 0.0, "bool": False, "list": [], "dict": {
 def blank(annotation):
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return None if "None" in text else empty[text.partition("[")[0]]
+TRIAL = {"use": "web", "in_force": "scx_flash", "under_way": False, "pairs": 2, "most_pairs": 24, "block_s": 20.0}
 fields = {f.name: blank(f.type) for f in msgspec.structs.fields(status.Status) if f.required}
 state = fields | json.loads(sys.argv[3]) | {"pid": os.getpid(), "interval_s": 0.05}
 memory = policy.PolicyState(
@@ -52,6 +53,11 @@ def obey(one):
     memory = policy.obey(Books(policy=memory), order, current).policy
     if memory.go_on and (not memory.stranger or current == EEVDF):
         memory = replace(memory, outside="", stranger=False, go_on=False)
+    if isinstance(one, requests.Try):  # what the policy does of it: tests/decide/test_turns.py
+        name = one.scheduler or state["trial"]["candidate"]
+        state["trial"] = TRIAL | {"candidate": name, "under_way": True}
+    if isinstance(one, requests.Untry):
+        state["trial"] = None
     if isinstance(one, requests.Resume):
         gone = lambda name: one.scheduler in (None, name, name.partition(":")[0])
         state["set_aside"] = [name for name in state["set_aside"] if not gone(name)]

@@ -256,6 +256,20 @@ def test_settings_of_an_earlier_version_are_ignored_and_that_is_said(place, caps
     assert asa(capsys, "show")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("old", "learn"), [("true", "on"), ("false", "off"), ("on", "on"), ("off", "off"), ("ask", "ask")]
+)
+def test_whether_to_learn_was_true_or_false_before(place, old, learn):
+    place.write_text(f"policy: {{learn: {old}, explore_share: 0.05}}\n")
+    said = []
+    assert config.load(place, say=said.append).policy.learn == learn
+    (line,) = said
+    assert "policy.explore_share" in line
+    assert "`policy.learn` is off, ask or on" in config.gone("policy.explore_share")
+    recorded, differing = config.recorded('{"policy": {"learn": true, "explore_share": 0.0}}')
+    assert (recorded.policy.learn, differing) == (config.Learn.OFF, [])  # a recording of before has no trials
+
+
 def test_the_agent_starts_by_an_old_file_and_says_so_once(place, tmp_path):
     place.write_text(OLD)
     said = []

@@ -22,6 +22,7 @@ class Bench:
 
     def __init__(self, served=SERVED, count=2):
         self.state, self.now_s, self.served, self.count, self.running = Readiness(), 0, served, count, EEVDF
+        self.partner = None
 
     def tick(self, pressure=None, spare=True, pending=None, **shares):
         self.now_s += 1
@@ -34,7 +35,13 @@ class Bench:
             self.state,
             now_ns=self.now_s * S,
             served=self.served,
-            scene=Scene(running=self.running, pending=pending, memory_pressure=pressure, spare=spare),
+            scene=Scene(
+                running=self.running,
+                pending=pending,
+                memory_pressure=pressure,
+                spare=spare,
+                partner=self.partner,
+            ),
             count=self.count,
         )
         return self.state.chosen
@@ -60,6 +67,17 @@ def test_what_runs_and_eevdf_need_no_standby():
 def test_a_scheduler_that_serves_several_classes_counts_for_all_of_them():
     bench = Bench(served=SERVED | {C: FOUR}, count=1)
     assert bench.ticks(9, b=0.4, c=0.3, d=0.3) == (FOUR,)
+
+
+def test_who_takes_turns_with_the_one_in_force_comes_first_and_at_once():
+    bench = Bench()
+    assert bench.ticks(9, b=0.5, c=0.3, a=0.1, idle=0.1) == (TWO, THREE)
+    bench.partner = FOUR
+    assert bench.tick(b=0.5, c=0.3, a=0.1, idle=0.1) == (FOUR, TWO)
+    assert bench.tick(pressure=0.5, b=1.0) == ()  # memory comes before it
+    bench = Bench()
+    bench.partner = bench.running = FOUR
+    assert FOUR not in bench.ticks(9, d=1.0)
 
 
 def test_scores_sum_to_one():

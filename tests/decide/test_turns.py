@@ -268,10 +268,13 @@ def test_a_candidate_that_dies_in_a_block_leaves_the_machine_on_what_it_had():
 
 
 def test_a_candidate_that_does_not_come_up_ends_it():
-    life = Life().run(30)
+    life = Life(account=Account()).run(30)
     life.fails.add(FLASH)
     life.obey(OrderKind.TRY, FLASH)
-    life.until(lambda life: life.current == EEVDF and life.trial is None)
+    life.until(lambda life: life.current == EEVDF)
+    assert life.trial is None
+    assert "scx_flash may not serve any more" in life.asked[CPU, RUSTY, FLASH].words
+    assert [to for _, to in life.orders()].count(FLASH) == 1
     assert life.run(20).current == RUSTY
 
 
@@ -342,6 +345,16 @@ def test_what_is_not_allowed_any_more_ends_at_once():
         life = Life().until(begun).until_under(FLASH)
         life.setup = replace(life.setup, **changes)
         assert life.tick().switch_to == RUSTY
+
+
+def test_who_may_not_serve_any_more_is_not_tried_any_more():
+    life = by_hand().until_under(FLASH)
+    life.setup = replace(life.setup, table=replace(life.setup.table, limited=frozenset({FLASH})))
+    assert life.tick().switch_to == RUSTY
+    assert "scx_flash may not serve any more" in life.asked[CPU, RUSTY, FLASH].words
+    life = by_hand().until_under(FLASH)
+    life.hear(event(SwitchOutcome.REFUSED, RUSTY, life.now_s, old=FLASH))  # it could not be loaded for its turn
+    assert life.tick().switch_to == EEVDF
 
 
 def test_why_one_does_not_begin_is_told():
