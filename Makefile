@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -92,6 +92,12 @@ bench-house: $(VENV)/.done ## count commands, settings, lines, copies of one mec
 
 figures-house: $(VENV)/.done ## what `make bench-house` kept, a JSON line a figure
 	@python -m calibration.house
+
+bench-harmless: setup ## harm that the agent does: what the guard takes back wrongly, how soon a scheduler that starves goes, into calibration/results/harmless.json (minutes)
+	@python -m calibration.harmless --measure
+
+figures-harmless: $(VENV)/.done ## what `make bench-harmless` kept, a JSON line a figure
+	@python -m calibration.harmless
 
 bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, builds, boots, ten demonstrations, into calibration/results/lab.json (an hour; nothing else may run)
 	@python -m calibration.lab --measure

@@ -30,6 +30,7 @@ from typing import IO
 from asa.core.errors import SourceError
 from asa.core.sample import TimerCounters
 from collectors.ebpf.layout import LATENCY_SLOTS, LATENCY_STARTS_NS
+from collectors.timer_child import LONGEST_NS
 
 SOURCE = "timer"
 _PROGRAM = Path(__file__).with_name("timer_child.py")
@@ -52,6 +53,7 @@ class TimerCollector:
         self._started_ns = 0
         self._wait_s = _FIRST_WAIT_S
         self._again_ns: int | None = None  # when to start the next child; None: one runs
+        self._heard_ns: int | None = None  # when a read found something last
         self._why = "not opened"
 
     @property
@@ -74,7 +76,8 @@ class TimerCollector:
         if ended is not None:
             self._ended(ended)
             raise SourceError(source=SOURCE, reason=self._why)
-        return {"timer": TimerCounters(late_ns=self._late_ns, late_hist=tuple(self._hist))}
+        counters = TimerCounters(late_ns=self._late_ns, late_hist=tuple(self._hist), overdue_ns=self._overdue_ns())
+        return {"timer": counters}
 
     def close(self) -> None:
         """End the child."""
@@ -85,6 +88,7 @@ class TimerCollector:
 
     def _start(self) -> None:
         self._again_ns = None
+        self._heard_ns = None
         self._started_ns = self._monotonic_ns()
         try:
             child = subprocess.Popen(
@@ -106,9 +110,16 @@ class TimerCollector:
     def _count(self, pipe: IO[bytes] | None) -> None:
         assert pipe is not None  # noqa: S101  # as above
         body = pipe.read(_READ_BYTES) or b""  # None: nothing new
+        if body:
+            self._heard_ns = self._monotonic_ns()
         for late_ns in memoryview(body).cast("q"):
             self._hist[bisect_right(LATENCY_STARTS_NS, late_ns) - 1] += 1
             self._late_ns += late_ns
+
+    def _overdue_ns(self) -> int | None:
+        if self._heard_ns is None:
+            return None
+        return max(0, self._monotonic_ns() - self._heard_ns - LONGEST_NS)
 
     def _ended(self, code: int) -> None:
         assert self._child is not None  # noqa: S101  # it has just ended

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from asa.decide.signals import PLACES, SIGNALS
+from asa.decide.signals import SIGNALS
 from calibration.trials.recorded import Use
 
 
@@ -11,9 +11,10 @@ def a_use(spread=0.1, unknown=(), seed=1):
     chance = np.random.default_rng(seed)
     sessions = []
     for _ in range(3):
-        values = np.exp(chance.normal(np.log(5000.0), spread, (60, PLACES)))
+        values = np.exp(chance.normal(np.log(5000.0), spread, (60, len(SIGNALS) + 3)))
         values[:, SIGNALS.index("cpu-pressure")] = np.exp(chance.normal(np.log(0.3), spread, 60))
-        values[:, len(SIGNALS) :] = 0.5, 3.0, 1000.0  # the load
+        load = np.tile([0.5, 1000.0, 2.0, 50.0, 3.0], (60, 1))
+        values = np.hstack([values[:, : len(SIGNALS)], load])
         values[:, list(unknown)] = np.nan
         sessions.append(values)
     return Use(label="web", sessions=tuple(sessions))

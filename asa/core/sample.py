@@ -183,6 +183,9 @@ class ProbeCounters:
     receive_latency_ns: int | None = None  # came up from the driver -> copied to the reader
     deliveries_measured: int | None = None
     delivery_latency_ns: int | None = None  # data ready on the socket -> recv of the reader returns
+    long_waits: tuple[int, ...] | None = None  # ended waits for a CPU: LONG_WAIT slots for each of layout.WAITERS
+    waiting_ns: tuple[int, ...] | None = None  # levels: the longest that WAITERS waited at `scanned_ns`; 0: none
+    scanned_ns: int | None = None  # when that was looked for last; 0: never
     input_keys: int | None = None  # keys and buttons pressed; which ones is not looked at
     input_motions: int | None = None  # events of relative and absolute axes
 
@@ -282,6 +285,7 @@ class TimerCounters:
 
     late_ns: int
     late_hist: tuple[int, ...]  # LATENCY slots of `collectors.ebpf.layout`; their sum is the number of wakes
+    overdue_ns: int | None = None  # a level: at least so long it has not come to a wake that is due; 0: it is not late
 
 
 class DesktopEntry(NamedTuple):

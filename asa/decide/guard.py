@@ -3,8 +3,9 @@
 
 It keeps what each class showed under each scheduler, as means over blocks of `BLOCK_S`. A trial (an unbroken stretch
 of one class under one scheduler) is compared with the scheduler before it and with EEVDF, at `LOOKS`. A regression is
-improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. It switches nothing
-(`asa.decide.policy` does) and bars nobody (`asa.decide.penalties` does). The reasons: docs/design.md.
+improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. What is harm whatever the
+load is in `asa.decide.harm`. It switches nothing (`asa.decide.policy` does) and bars nobody (`asa.decide.penalties`
+does). The reasons: docs/design.md.
 """
 
 from collections.abc import Mapping
@@ -12,19 +13,18 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
+from asa.decide.harm import Alarm
 from asa.decide.ranks import larger
 from asa.decide.signals import (
-    LOAD_MATCH,
     MEANINGS,
     PLACES,
     SIGNALS,
-    SWITCHES,
     Signal,
     Signals,
     Values,
-    chattier,
     felt,
     middle,
+    offered_more,
     values_of,
 )
 
@@ -120,13 +120,14 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardState:
-    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times eight numbers."""
+    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times ten numbers."""
 
     trial: _Trial | None = None
     seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
     """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
     seen_ns: Mapping[tuple[Workload, SchedulerName], tuple[int, ...]] = field(default_factory=dict)
     """When each of them ended, CLOCK_MONOTONIC."""
+    alarm: Alarm = field(default_factory=Alarm)
 
 
 def observe(
@@ -168,20 +169,41 @@ def judge(
     `previous` ran before `scheduler`; None: unknown, or not to be compared with. EEVDF itself is never judged: it is
     what is left when all else is worse. Of several signals that are worse the least probable one is named.
     """
+    return _judged(state, workload, scheduler, previous, movable=True)
+
+
+def near(
+    state: GuardState,
+    *,
+    workload: Workload,
+    scheduler: SchedulerName,
+    previous: SchedulerName | None,
+) -> Regression | None:
+    """As `judge`, where that says nothing: a verdict but for an excuse that the scheduler can have made itself.
+
+    Matching cannot tell then: a pair of blocks, one under each of the two, does (`asa.decide.trial`).
+    """
+    if judge(state, workload=workload, scheduler=scheduler, previous=previous) is not None:
+        return None
+    return _judged(state, workload, scheduler, previous, movable=False)
+
+
+def _judged(
+    state: GuardState, workload: Workload, scheduler: SchedulerName, previous: SchedulerName | None, *, movable: bool
+) -> Regression | None:
     trial = state.trial
     if trial is None or not trial.share or (trial.workload, trial.scheduler) != (workload, scheduler):
         return None
     if scheduler == EEVDF:
         return None
     mine = state.seen[workload, scheduler][-trial.blocks :]
-    load = tuple(middle(mine, place) for place, _, _ in LOAD_MATCH)
-    mine = _comparable(mine, load)
-    switches = middle(mine, SWITCHES)
+    load = tuple(middle(mine, place) for place in range(PLACES))
+    mine = tuple(block for block in mine if not offered_more(block, load, movable=movable))
     comparisons = [
         (signal, than, values, reference)
         for than in dict.fromkeys((EEVDF, previous))
         if than is not None and than != scheduler
-        for others in (_references(state.seen.get((workload, than), ()), load, switches),)
+        for others in (_references(state.seen.get((workload, than), ()), load, movable=movable),)
         for place, signal in enumerate(SIGNALS)
         if (values := _known(mine, place)) and (reference := _known(others, place))
     ]
@@ -251,23 +273,9 @@ def _with(state: GuardState, trial: _Trial, at_ns: int) -> GuardState:
     return replace(state, seen=others | {pair: blocks}, seen_ns=times | {pair: ends_ns})
 
 
-def _comparable(blocks: tuple[Values, ...], load: tuple[float | None, ...]) -> tuple[Values, ...]:
-    """Those of about this load, as far as both are known."""
-    return tuple(
-        block
-        for block in blocks
-        if all(
-            usual is None or (value := block[place]) is None or abs(value - usual) <= max(by, share * usual)
-            for (place, by, share), usual in zip(LOAD_MATCH, load, strict=True)
-        )
-    )
-
-
-def _references(
-    blocks: tuple[Values, ...], load: tuple[float | None, ...], switches: float | None
-) -> tuple[Values, ...]:
-    """Those of about this load in which there were not far fewer `switches`."""
-    return tuple(block for block in _comparable(blocks, load) if not chattier(switches, block[SWITCHES]))
+def _references(blocks: tuple[Values, ...], load: Values, *, movable: bool) -> tuple[Values, ...]:
+    """Those in which not far less was asked for."""
+    return tuple(block for block in blocks if not offered_more(load, block, movable=movable))
 
 
 def _known(blocks: tuple[Values, ...], place: int, fewest: int = FEWEST_BLOCKS) -> list[float]:

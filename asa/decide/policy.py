@@ -8,13 +8,15 @@ docs/design.md.
 """
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from asa.config import Learn
 from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload, bar
-from asa.decide import cooldown, gain, guard, learning, penalties, turns
+from asa.decide import cooldown, gain, guard, harm, learning, penalties, turns
 from asa.decide.books import Books
 from asa.decide.gain import Weighed
 from asa.decide.guard import Regression
+from asa.decide.harm import Starvation
 from asa.decide.penalties import Cause
 from asa.decide.policy_news import learn, obey, powered, released
 from asa.decide.policy_state import Now, PolicySetup, PolicyState, Revert, Seen, Verdict, keep, version_of
@@ -38,6 +40,9 @@ __all__ = [
     "standing",
 ]
 
+Worse: TypeAlias = Regression | Starvation
+"""What the guard takes back."""
+
 MOST_REVERTS_PER_HOUR = 10
 """Of one class, with the shipped settings: two may follow each other, then the class rests 40, 160, 640, 2560 s.
 
@@ -55,14 +60,16 @@ def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Book
     seen = replace(seen, vote=standing(seen.vote, setup.table))
     books = _with(books, _up_to_date(books, seen, now, setup))
     before = books.policy.trial
-    books, worse = _observed(books, seen, now, setup)
+    books, starved = _starved(books, seen, now, setup)
+    books, regressed = _observed(books, seen, now, setup)
+    worse = starved or regressed
     books, came_to = turns.follow(books, seen, now, setup, "" if worse is None else worse.sentence)
     by_trial = worse is not None and _by_the_candidate(worse, before, books.policy)
     books, verdict = _verdict(books, seen, now, setup, None if by_trial else worse)
     return books, replace(verdict, trial=came_to) if came_to else verdict
 
 
-def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Regression | None) -> tuple[Books, Verdict]:
+def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Worse | None) -> tuple[Books, Verdict]:
     """By the rules in their order. `worse`: what the guard takes back."""
     state, current = books.policy, seen.current
     if (by_hand := _by_hand(state, current, setup)) is not None:
@@ -185,11 +192,35 @@ def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | 
     return released(state) if now_ns - state.alone_ns >= ALONE_NS else state
 
 
+def _starved(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Starvation | None]:
+    """With this tick, and what is to be taken back at once, whatever the use of the machine is at the moment."""
+    state, current, signals = books.policy, seen.current, seen.signals
+    if signals is None or current is None or state.workload is None or current != (state.running or EEVDF):
+        return books, None
+    if not setup.permit.switch or state.hold or state.pending is not None:
+        return books, None
+    if not _judges(setup) or not _stands(state, now.monotonic_ns):
+        return books, None
+    alarm, found = harm.feel(
+        state.guard.alarm, now_ns=now.monotonic_ns, workload=state.workload, scheduler=current, signals=signals
+    )
+    return _with(books, replace(state, guard=replace(state.guard, alarm=alarm))), found
+
+
+def _judges(setup: PolicySetup) -> bool:
+    return setup.guard.enabled and not setup.shadow
+
+
+def _stands(state: PolicyState, now_ns: int) -> bool:
+    """Does what is measured tell of the scheduler, and not of the switch to it?"""
+    return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
+
+
 def _settled(state: PolicyState, now_ns: int, setup: PolicySetup) -> bool:
     """Does this tick tell of the class under its scheduler, and is anybody to learn from it?"""
-    if not setup.guard.enabled or setup.shadow or now_ns - state.since_ns < setup.policy.dwell_s * 1e9:
+    if not _judges(setup) or now_ns - state.since_ns < setup.policy.dwell_s * 1e9:
         return False
-    return state.last_switch_ns is None or now_ns - state.last_switch_ns >= guard.SETTLE_S * 1e9
+    return _stands(state, now_ns)
 
 
 def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Regression | None]:
@@ -214,7 +245,7 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     return books, guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
 
 
-def _by_the_candidate(worse: Regression, before: Trial | None, state: PolicyState) -> bool:
+def _by_the_candidate(worse: Worse, before: Trial | None, state: PolicyState) -> bool:
     """Has the trial answered for it? It goes back by itself then, and the candidate is barred."""
     return before is not None and (worse.scheduler == before.plan.candidate or before.plan.candidate in state.barred)
 
@@ -248,7 +279,7 @@ def _busy(state: PolicyState, wanted: SchedulerName, current: SchedulerName) -> 
     return None
 
 
-def _take_back(books: Books, worse: Regression, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
+def _take_back(books: Books, worse: Worse, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     state = books.policy
     bars = penalties.lower(
         penalties.refresh(books.bars, wall_ns=now.wall_ns, versions=setup.versions),

@@ -30,7 +30,7 @@ TROUBLES: Mapping[str, Trouble] = {
 }
 """The wander deviates as much as two blocks of a recording that follow each other."""
 _ALIKE_TRIALS, _TRIALS, _TROUBLED = 20, 12, 4  # of each use: without a gain, with one, and with one in trouble
-_BAD_TIMES, _BAD_RUNNABLE = 4.0, 4.0
+_BAD_TIMES = 4.0
 
 
 class TrialFigure(Named):
@@ -59,7 +59,7 @@ class TrialFigure(Named):
     MATCHED_20 = "matching_found_20pct_pct", "%", "of uses in which daily comparisons ever find a gain of 20 %"
     MATCHED_FALSE = "matching_false_pct", "%", "of comparisons of a scheduler with itself that call it better or worse"
     BAD_TRIAL = "trial_missed_bad_pct", "%", "of schedulers with four times the wait that trials do not call worse"
-    BAD_GUARD = "matching_missed_bad_pct", "%", "of these that the guard does not take back: more tasks are able to run"
+    BAD_GUARD = "matching_missed_bad_pct", "%", "of these that the guard does not take back in their minute"
 
 
 class Bench:
@@ -149,13 +149,9 @@ class Bench:
         return _pct([result.verdict is not Verdict.WORSE for result in found]), f"{len(found)} trials, {until:g} pairs"
 
     def bad_by_guard(self) -> tuple[float, str]:
-        """The same by the guard, when it makes more tasks able to run; and when it does not."""
-        more, same = (
-            [one for use in self.uses for one in matching.reverted(use, times=_BAD_TIMES, more_runnable=runnable)]
-            for runnable in (_BAD_RUNNABLE, 0.0)
-        )
-        text = f"{len(more)} recordings, {_BAD_RUNNABLE:g} tasks more; with as many tasks {100.0 - _pct(same):.0f} %"
-        return 100.0 - _pct(more), text
+        """The same by the guard."""
+        found = [one for use in self.uses for one in matching.reverted(use, times=_BAD_TIMES)]
+        return 100.0 - _pct(found), f"{len(found)} recordings, each after another one of its use"
 
     def _until(self, verdict: Verdict, gain: float, trouble: str) -> list[float]:
         found = self._results(gain, trouble)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 
-from asa.decide.signals import LOAD_MATCH, SIGNALS, SWITCHES, Values, chattier, felt
+from asa.decide.signals import SIGNALS, Values, felt, offered_more
 
 ALIKE, ALPHA = 0.6, 0.01
 """Winning so often says nothing; the test's error, however long one looks."""
@@ -28,13 +28,9 @@ class SampleWindow:
 def compare(one: SampleWindow, other: SampleWindow, worse_by: float) -> int | None:
     """1: `one` was better, -1: worse, 0: alike, or better in one signal and worse in another.
 
-    Only differences count that the guard would count (`felt`; `worse_by` as there). None: the load was not
-    comparable, no signal is known of both, or what was worse switched far more often (`chattier`).
+    Only differences count that the guard would count (`felt`; `worse_by` as there). None: no signal
+    is known of both, or far more was asked of what was worse (`offered_more`).
     """
-    for place, by, share in LOAD_MATCH:
-        mine, its = one.medians[place], other.medians[place]
-        if mine is not None and its is not None and abs(mine - its) > max(by, share * max(mine, its)):
-            return None
     known = better = worse = False
     for signal, mine, its in zip(SIGNALS, one.medians, other.medians, strict=False):  # the load comes after them
         if mine is not None and its is not None:
@@ -42,7 +38,7 @@ def compare(one: SampleWindow, other: SampleWindow, worse_by: float) -> int | No
             better = better or felt(signal, its, mine, worse_by)
             worse = worse or felt(signal, mine, its, worse_by)
     lost, won = (one, other) if worse else (other, one)
-    if better != worse and chattier(lost.medians[SWITCHES], won.medians[SWITCHES]):
+    if better != worse and offered_more(lost.medians, won.medians):
         return None
     return better - worse if known else None
 

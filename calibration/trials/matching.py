@@ -12,14 +12,13 @@ from random import Random
 from asa.core.decision import EEVDF, Workload
 from asa.decide import guard
 from asa.decide.guard import WORSE_BY, GuardState
-from asa.decide.signals import SWITCHES, middle
+from asa.decide.signals import middle
 from calibration.trials.daily import ALPHA, MOST_COUNTED, SampleWindow, compare, evidence
 from calibration.trials.play import NEW
 from calibration.trials.recorded import Array, Use, means, scaled, signals_of
 
 _S = 1_000_000_000
 _BLOCK = 3  # ticks of a second: guard.BLOCK_S
-_RUNNABLE = SWITCHES - 1
 
 
 def outcomes(use: Use, gain: float) -> list[int | None]:
@@ -50,18 +49,16 @@ def comparisons_to_find(found: Sequence[int | None], chance: Random) -> float:
     return math.inf
 
 
-def reverted(use: Use, *, times: float, more_runnable: float) -> list[bool]:
+def reverted(use: Use, *, times: float) -> list[bool]:
     """Does the guard take back a scheduler under which each signal is so many times as large, recording by recording?
 
-    Before it another recording ran under the kernel's own. `more_runnable` tasks more are able to run, which is what a
-    scheduler makes of tasks that it starves.
+    Before it another recording ran under the kernel's own. How many tasks are able to run, which such a scheduler makes
+    more, the guard does not look at.
     """
     found = []
     for number, session in enumerate(use.sessions):
         before = use.sessions[(number + 1) % len(use.sessions)]
-        bad = scaled(session, times)
-        bad[:, _RUNNABLE] += more_runnable
-        found.append(_judged(use.label, before, bad))
+        found.append(_judged(use.label, before, scaled(session, times)))
     return found
 
 

@@ -35,6 +35,7 @@ static bool in_futex(void *on_its_stack);
 #else
 #define ASA_IN_FUTEX(prev) false
 #endif
+#define ASA_WAITER(next) ASA_WAITERS /* what a task is, only the kernel's types tell */
 #include "probes.h"
 
 /* A request under way: when it was queued or issued, and what is missing of it. */
@@ -156,7 +157,7 @@ int sched_switch(struct bpf_raw_tracepoint_args *args)
 		return 0;
 	if (prev != *idle && !state && !(u32)bpf_get_current_pid_tgid())
 		*idle = prev; /* the idle task never sleeps */
-	on_switch(prev == *idle ? 0 : task_id(prev), state, next == *idle ? 0 : task_id(next), 0, (void *)args);
+	on_switch(prev == *idle ? 0 : task_id(prev), state, next == *idle ? 0 : task_id(next), 0, (void *)args, 0);
 	return 0;
 }
 #else
@@ -187,7 +188,7 @@ int sched_switch(struct tracepoint__sched__sched_switch *args)
 
 	if (state & REPORT_IDLE)
 		state = ASA_TASK_UNINTERRUPTIBLE | ASA_TASK_NOLOAD;
-	on_switch(args->prev_pid, state, args->next_pid, 0, 0);
+	on_switch(args->prev_pid, state, args->next_pid, 0, 0, 0);
 	return 0;
 }
 #endif

@@ -81,6 +81,7 @@ _MAPS = ("stats", "irq_kinds")
 _NEED_TYPES = {
     "run queue length": ("run_queue_length_sum",),
     "packets by protocol": ("tcp_packets", "udp_packets"),
+    "long waits": ("long_waits", "waiting_ns", "scanned_ns"),
 }
 _FUTEX_FIELDS = ("futex_waits", "futex_wait_ns")
 _HELPING = ("block_rq_insert", "block_rq_merge")  # no field of layout.py needs them by name
@@ -239,6 +240,9 @@ class BccStats:
         self.fields = layout.fields_of(attached.programs) - unfilled
         self._attached = attached
 
+    def scan(self) -> None:
+        """Nothing: no program here goes over tasks."""
+
     def close(self) -> None:
         """Detach the programs and give the descriptors back."""
         self._attached.close()
@@ -271,7 +275,7 @@ def _futex_calls(*, by_record: bool) -> dict[str, int]:
 
 def _order(cpus: int, slots: int, *, by_record: bool) -> Order:
     groups = _BY_RECORD | (_SCHED_BY_RECORD if by_record else {})
-    programs = {name: ("raw_tracepoint", name) for name in layout.PROGRAMS}
+    programs = {name: ("raw_tracepoint", name) for name in layout.PROGRAMS if name not in layout.ITERATORS}
     programs |= {name: ("tracepoint", f"{group}:{name}") for name, group in groups.items()}
     programs["input_event"] = ("kprobe", "input_event")
     flags = [f"-DASA_CPUS={cpus}", f"-DASA_TASKS={slots}"]

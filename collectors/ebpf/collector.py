@@ -75,19 +75,22 @@ class EbpfCollector:
 
     def read(self) -> dict[str, object]:
         """Sums over all CPUs since `open`. Raises SourceError when not open."""
-        if self._reader is None:
+        if self._reader is None or self._stats is None:
             raise SourceError(source=SOURCE, reason="not opened")
         self._keep_irqs()
+        self._stats.scan()
         return {"probes": self._reader.read(), "process_bursts": self._reader.processes()}
 
     def tend(self) -> None:
-        """What `read` does beside, once a second, where another process reads: sampling and the networks' interrupts.
+        """What `read` does beside, once a second, where another process reads: sampling, the networks' interrupts, and
+        the look for tasks that wait.
 
         Raises SourceError when not open.
         """
-        if self._reader is None:
+        if self._reader is None or self._stats is None:
             raise SourceError(source=SOURCE, reason="not opened")
         self._keep_irqs()
+        self._stats.scan()
         self._reader.set_sampling()
 
     def settle(self, switches_per_s: float) -> None:

@@ -6,6 +6,7 @@ compiled and nothing read here.
 """
 
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,9 @@ OBJECT = Path(__file__).with_name("probes.bpf.o")
 _KPROBES = "bus/event_source/devices/kprobe"  # present with CONFIG_KPROBE_EVENTS since 4.17
 _BY_KPROBE = frozenset({"input_event"})
 _RUN_QUEUE_LENGTH = frozenset({"run_queue_length_sum"})
+_WAITING = "waiting_tasks"
+_SCANNED_SHARE = 0.002
+"""Of a core, that going over all tasks may take; with very many it is done less often than once a tick."""
 _FUTEX = frozenset({"futex_waits", "futex_wait_ns"})
 
 
@@ -45,6 +49,21 @@ class CoreStats:
         self.fields = layout.fields_of(facts.programs) - facts.unfilled
         self.lacking = facts.lacking
         self._object = programs
+        self._scans = _WAITING in facts.programs
+        self._next_scan_ns = 0
+
+    def scan(self) -> None:
+        """Look for tasks that wait for a CPU now: `waiting_ns` and `scanned_ns` then tell of this moment."""
+        now_ns = time.monotonic_ns()
+        if not self._scans or now_ns < self._next_scan_ns:
+            return
+        began_ns = time.thread_time_ns()
+        try:
+            self._object.iterate(_WAITING)
+        except SourceError as error:
+            self._scans = False
+            self.lacking[_WAITING] = error.reason
+        self._next_scan_ns = now_ns + int((time.thread_time_ns() - began_ns) / _SCANNED_SHARE)
 
     def close(self) -> None:
         """Detach the programs and give the descriptors back."""
@@ -79,7 +98,7 @@ def open_core(proc: Path, sys: Path, *, path: Path = OBJECT, library: Library | 
     refused = programs.attach(facts.programs)
     facts.programs -= set(refused)
     facts.lacking |= refused
-    if not facts.programs:
+    if not facts.programs - layout.ITERATORS:
         programs.close()
         reason = "; ".join(f"{name}: {why}" for name, why in sorted(facts.lacking.items())[:1])
         raise SourceError(source=SOURCE, reason=f"no program could be attached: {reason}")
@@ -102,12 +121,16 @@ def _load(programs: Object, path: Path, facts: _Facts, *, cpus: int, slots: int)
 def _facts(library: Library, sys: Path) -> _Facts:
     types = KernelTypes(library, sys / "kernel/btf/vmlinux")
     try:
-        arguments = {name: types.tracepoint_arguments(name) for name in layout.PROGRAMS if name not in _BY_KPROBE}
+        others = _BY_KPROBE | layout.ITERATORS
+        arguments = {name: types.tracepoint_arguments(name) for name in layout.PROGRAMS if name not in others}
         lacking = {name: "this kernel has no such tracepoint" for name, count in arguments.items() if count is None}
         unfilled: frozenset[str] = frozenset()
         if not types.has_member("cfs_rq", "rq"):
             unfilled |= _RUN_QUEUE_LENGTH
             lacking["run queue length"] = "this kernel has no struct cfs_rq.rq (CONFIG_FAIR_GROUP_SCHED)"
+            lacking[_WAITING] = lacking["run queue length"]  # its clock is looked up the same way
+        elif not types.has_member("sched_info", "last_queued") or not types.has_member("bpf_iter_meta", "seq_num"):
+            lacking[_WAITING] = "this kernel does not tell since when tasks wait (CONFIG_SCHED_INFO, Linux 5.8)"
         calls = hooks.futex_calls()
         if calls is None or not types.has_value("bpf_func_id", "BPF_FUNC_task_pt_regs"):
             calls = None

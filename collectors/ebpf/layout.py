@@ -45,6 +45,18 @@ pid_max is 4,194,304 on most installations (64 MiB), but a laptop has some thous
 entry when their pids are the same modulo the size: 2 % of 2,500 tasks at 2**17. Then some of their latencies are lost.
 """
 
+WAITERS = ("ordinary", "kernel", "realtime", "humble")
+"""Who waits for a CPU, of `long_waits` and `waiting_ns`.
+
+Ordinary tasks and kernel threads are what a sched_ext scheduler serves. None serves real-time classes (FIFO, RR,
+deadline). The humble wait because somebody wanted that: SCHED_IDLE, nice above 0, and members of control groups that
+have a limit (cpu.max), a weight below the kernel's own (100), or cpu.idle.
+"""
+LONG_WAIT_NS = 125_000_000  # shorter waits are in the latency histograms alone
+LONG_WAIT_SLOTS = 8  # one an octave: the last one begins at 16 s
+LONG_WAIT_STARTS_NS: tuple[int, ...] = tuple(LONG_WAIT_NS << slot for slot in range(LONG_WAIT_SLOTS))
+"""Where each slot of a waiter's `long_waits` begins."""
+
 PROCESS_SETS_LOG2 = 5
 PROCESS_WAYS = 2
 PROCESS_WORDS = ("pid", "used_ns", "kept_ns", "burst_ns", "bursts", "involuntary")
@@ -104,6 +116,9 @@ FIELDS: tuple[Field, ...] = (
     *_fields("netif_receive_skb skb_copy_datagram_iovec", "receives_measured", "receive_latency_ns"),
     *_fields("sk_data_ready sock_recv_length", "deliveries_measured", "delivery_latency_ns"),
     *_fields("input_event", "input_keys", "input_motions"),
+    *_fields(f"sched_switch {_WAKE}", "long_waits", words=len(WAITERS) * LONG_WAIT_SLOTS),
+    *_fields("waiting_tasks", "waiting_ns", words=len(WAITERS)),
+    *_fields("waiting_tasks", "scanned_ns"),
     *_fields(_SOFTIRQ, "softirqs", "softirq_ns", words=SOFTIRQ_KINDS),
     *_fields(f"sched_switch {_WAKE}", "wakeup_latency_hist", words=LATENCY_SLOTS),
     *_fields("sched_switch", "requeue_latency_hist", words=LATENCY_SLOTS),
@@ -135,6 +150,9 @@ SETTINGS: tuple[str, ...] = (
 
 PROGRAMS: tuple[str, ...] = tuple(dict.fromkeys(program for field in FIELDS for program in field.programs))
 """All programs, each named as the tracepoint (for input_event: the kernel function) it is attached to."""
+
+ITERATORS: frozenset[str] = frozenset({"waiting_tasks"})
+"""Of them, those that are at no event: they go over all tasks when they are asked to (iter/task)."""
 
 
 def _offsets() -> dict[str, int]:
@@ -219,6 +237,10 @@ def _constants() -> dict[str, int]:
         "ASA_BLOCK_MOST_NS": BLOCK_MOST_NS,
         "ASA_MARK_TABLES": len(MARK_TABLES),
         "ASA_FEWEST_TASKS": FEWEST_TASKS,
+        **{f"ASA_WAITS_{name.upper()}": number for number, name in enumerate(WAITERS)},
+        "ASA_WAITERS": len(WAITERS),
+        "ASA_LONG_WAIT_NS": LONG_WAIT_NS,
+        "ASA_LONG_WAIT_SLOTS": LONG_WAIT_SLOTS,
         "ASA_PROCESS_SETS_LOG2": PROCESS_SETS_LOG2,
         "ASA_PROCESS_WAYS": PROCESS_WAYS,
         "ASA_PROCESSES": PROCESSES,

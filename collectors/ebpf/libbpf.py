@@ -20,6 +20,7 @@ SOURCE: Final = "ebpf"
 _LIBRARY = "libbpf.so.1"
 _PACKAGE = "install libbpf1 (Debian's name)"
 _KEPT_MESSAGES = 64
+_ITERATED_BYTES = 4096
 _MESSAGE_BYTES = 1 << 16  # a verifier's log: its end is what tells
 
 _POINTER = ctypes.c_void_p
@@ -36,6 +37,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # result, arguments
     "bpf_program__set_autoload": (_INT, _POINTER, ctypes.c_bool),
     "bpf_program__attach": (_POINTER, _POINTER),
     "bpf_link__destroy": (_INT, _POINTER),
+    "bpf_link__fd": (_INT, _POINTER),
+    "bpf_iter_create": (_INT, _INT),
     "bpf_map__fd": (_INT, _POINTER),
     "bpf_map__value_size": (_UINT, _POINTER),
     "bpf_map__set_max_entries": (_INT, _POINTER, _UINT),
@@ -174,7 +177,7 @@ class Object:
         """Open the file. Raises SourceError when it is not such a file."""
         self._library = library
         self._path = path
-        self._links: list[Any] = []
+        self._links: dict[str, Any] = {}
         library.messages.clear()
         self._object = library.call("bpf_object__open_file", os.fsencode(path), None)
         if not self._object:
@@ -239,14 +242,28 @@ class Object:
             self._library.messages.clear()
             link = self._library.call("bpf_program__attach", program)
             if link:
-                self._links.append(link)
+                self._links[name] = link
             else:
                 failed[name] = self._library.failed("cannot be attached", ctypes.get_errno()).reason
         return failed
 
+    def iterate(self, name: str) -> None:
+        """Let an attached iterator go over everything once. Raises SourceError."""
+        descriptor = self._library.call("bpf_iter_create", self._library.call("bpf_link__fd", self._links[name]))
+        if descriptor < 0:
+            raise self._library.failed(f"{name}: cannot be begun", -descriptor)
+        try:
+            while os.read(descriptor, _ITERATED_BYTES):
+                pass  # it writes nothing
+        except OSError as error:
+            words = os.strerror(error.errno or 0).lower()
+            raise SourceError(source=SOURCE, reason=f"{name}: cannot be read: {words}") from error
+        finally:
+            os.close(descriptor)
+
     def close(self) -> None:
         """Detach the programs and give everything back; closing twice is harmless."""
-        for link in self._links:
+        for link in self._links.values():
             self._library.call("bpf_link__destroy", link)
         self._links.clear()
         if self._object:

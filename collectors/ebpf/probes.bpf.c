@@ -3,7 +3,8 @@
  * The CO-RE programs: they take pids, numbers and addresses out of the kernel's structures and hand them to probes.h.
  *
  * Only the members named here are used; their offsets are put in by libbpf from the running kernel's BTF. Each program
- * is named as the tracepoint it is attached to (input_event: the function), and may be left out alone.
+ * is named as the tracepoint it is attached to (input_event: the function; waiting_tasks: none), and may be left out
+ * alone.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -29,6 +30,7 @@ static struct asa_task *task_entry(u32 pid);
 static struct asa_mark *mark_entry(u32 index);
 static u64 irq_kind(u32 irq);
 static bool in_futex(struct task_struct *prev);
+static u32 waiter(struct task_struct *task);
 
 #define ASA_ROW() this_row()
 #define ASA_TASK(pid) task_entry(pid)
@@ -39,12 +41,14 @@ static bool in_futex(struct task_struct *prev);
 /* Not rq->clock, which costs 38 ns less: it stands still between a wakeup and the switch that it causes. */
 #define ASA_NOW() bpf_ktime_get_ns()
 #define ASA_IN_FUTEX(prev) in_futex(prev)
+#define ASA_WAITER(next) waiter(next)
 #include "probes.h"
 
 #define KERNEL __attribute__((preserve_access_index))
 
 struct rq {
 	unsigned int nr_running;
+	u64 clock;
 } KERNEL;
 
 struct cfs_rq {
@@ -57,11 +61,38 @@ struct sched_entity {
 
 struct mm_struct;
 
+struct cfs_bandwidth {
+	u64 quota;
+} KERNEL;
+
+struct task_group {
+	int idle;
+	unsigned long shares;
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+} KERNEL;
+
+struct sched_info {
+	u64 last_queued;
+} KERNEL;
+
 struct task_struct {
 	int pid;
-	unsigned int __state;
+	unsigned int __state, flags, policy;
+	int static_prio;
 	struct mm_struct *mm;
 	struct sched_entity se;
+	struct task_group *sched_task_group;
+	struct sched_info sched_info;
+} KERNEL;
+
+struct bpf_iter_meta {
+	u64 seq_num;
+} KERNEL;
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 } KERNEL;
 
 struct task_struct___before_5_14 {
@@ -180,6 +211,48 @@ static __always_inline bool in_futex(struct task_struct *prev)
 	return number == settings.futex || number == settings.futex_waitv || number == settings.futex_wait;
 }
 
+/* include/uapi/linux/sched.h, include/linux/sched.h, sched/prio.h; kernel/sched/sched.h: RUNTIME_INF, NICE_0_LOAD */
+#define POLICY_FIFO 1
+#define POLICY_RR 2
+#define POLICY_IDLE 5
+#define POLICY_DEADLINE 6
+#define FLAG_KERNEL_THREAD 0x00200000
+#define STATIC_PRIO_OF_NICE_0 120
+#define NO_QUOTA (~0ULL)
+#define SHARES_OF_WEIGHT_100 (1024ULL << 10)
+#define MOST_GROUPS 8 /* deeper ones than of a desktop's application are not looked at */
+
+/* Whether one of the groups that the task is in was told to have less than others. */
+static __always_inline bool humble_group(struct task_struct *task)
+{
+	struct task_group *group;
+
+	if (!bpf_core_field_exists(struct task_struct, sched_task_group)) /* no CONFIG_CGROUP_SCHED */
+		return false;
+	group = task->sched_task_group;
+	for (int depth = 0; depth < MOST_GROUPS && group; depth++) {
+		if (bpf_core_field_exists(struct task_group, cfs_bandwidth) && group->cfs_bandwidth.quota != NO_QUOTA)
+			return true;
+		if (bpf_core_field_exists(struct task_group, shares) && group->shares < SHARES_OF_WEIGHT_100)
+			return true;
+		if (bpf_core_field_exists(struct task_group, idle) && group->idle > 0)
+			return true;
+		group = group->parent;
+	}
+	return false;
+}
+
+static __always_inline u32 waiter(struct task_struct *task)
+{
+	u32 policy = task->policy;
+
+	if (policy == POLICY_FIFO || policy == POLICY_RR || policy == POLICY_DEADLINE)
+		return ASA_WAITS_REALTIME;
+	if (policy == POLICY_IDLE || task->static_prio > STATIC_PRIO_OF_NICE_0 || humble_group(task))
+		return ASA_WAITS_HUMBLE;
+	return task->flags & FLAG_KERNEL_THREAD ? ASA_WAITS_KERNEL : ASA_WAITS_ORDINARY;
+}
+
 SEC("tp_btf/sched_wakeup")
 int sched_wakeup(u64 *ctx)
 {
@@ -214,7 +287,75 @@ int sched_switch(u64 *ctx)
 	}
 	if (bpf_core_field_exists(struct cfs_rq, rq)) /* needs CONFIG_FAIR_GROUP_SCHED */
 		running = prev->se.cfs_rq->rq->nr_running;
-	on_switch(prev->pid, state, next->pid, running, prev);
+	on_switch(prev->pid, state, next->pid, running, prev, next);
+	return 0;
+}
+
+/* What `waiting_tasks` has found so far: it is called once for each task, and at last without one. */
+struct scan {
+	u64 now_ns; /* of the clock of run queues, which last_queued is of */
+	u64 longest_ns[ASA_WAITERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct scan);
+} scans SEC(".maps");
+
+static __always_inline void begin_scan(struct scan *scan)
+{
+	/* The reader's own CPU has a clock of just now; that of one which idles while a task waits for it may stand. */
+	struct task_struct *reader = bpf_get_current_task_btf(); /* since 5.11 */
+
+	scan->now_ns = reader->se.cfs_rq->rq->clock;
+	for (int who = 0; who < ASA_WAITERS; who++)
+		scan->longest_ns[who] = 0;
+}
+
+static __always_inline void end_scan(const struct scan *scan)
+{
+	u32 first = 0;
+	struct asa_stats *row = bpf_map_lookup_elem(&stats, &first);
+
+	if (!row)
+		return;
+	for (int who = 0; who < ASA_WAITERS; who++)
+		row->waiting_ns[who] = scan->longest_ns[who]; /* nobody else writes these words */
+	row->scanned_ns = bpf_ktime_get_ns();
+}
+
+/*
+ * Tasks that wait for a CPU at this moment. sched_info.last_queued is the kernel's own (sched_info_enqueue() and
+ * sched_info_arrive() in kernel/sched/stats.h): when a task came to be able to run without running, of any class, and 0
+ * when it runs or sleeps. Nothing is added to the hot paths, and one that never runs again is seen.
+ */
+SEC("iter/task")
+int waiting_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 only = 0, who;
+	u64 since_ns, waited_ns;
+	struct scan *scan = bpf_map_lookup_elem(&scans, &only);
+
+	if (!scan)
+		return 0;
+	if (!ctx->meta->seq_num)
+		begin_scan(scan);
+	if (!task) {
+		end_scan(scan);
+		return 0;
+	}
+	since_ns = task->sched_info.last_queued;
+	if (!since_ns)
+		return 0;
+	waited_ns = asa_since(scan->now_ns, since_ns);
+	if (waited_ns < ASA_LONG_WAIT_NS)
+		return 0;
+	who = waiter(task);
+	if (who < ASA_WAITERS && waited_ns > scan->longest_ns[who])
+		scan->longest_ns[who] = waited_ns;
 	return 0;
 }
 

@@ -11,6 +11,8 @@
  *   ASA_IRQ_KIND(irq)     a u64 out of an array of ASA_IRQ_NUMBERS, 0 for what is not in it
  *   ASA_NOW()             CLOCK_MONOTONIC in ns
  *   ASA_IN_FUTEX(prev)    whether `prev`, which goes to sleep, is inside futex(2); asked for timed sleeps only
+ *   ASA_WAITER(next)      who `next` is, which comes to the CPU after a long wait: ASA_WAITS_ORDINARY and so on, or
+ *                         ASA_WAITERS where that cannot be told; asked for few
  * The struct types of the maps are declared below: the macros are expanded later than their definition.
  *
  * Rows are written by their own CPU only, without atomics: the hot programs run with interrupts off (under the run
@@ -185,8 +187,21 @@ static __always_inline u32 asa_sleep_kind(u64 state)
 	return state & ASA_TASK_INTERRUPTIBLE ? ASA_ASLEEP : ASA_RESTS;
 }
 
-/* A task comes to the CPU at `now_ns`, having waited as the state and the weight of its entry say. */
-static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 weight, u64 now_ns)
+static __always_inline void asa_to_long_waits(struct asa_stats *row, u32 waiter, u64 waited_ns, u64 weight)
+{
+	u32 slot = 0;
+
+	for (u32 next = 1; next < ASA_LONG_WAIT_SLOTS; next++)
+		slot += waited_ns >= (u64)ASA_LONG_WAIT_NS << next;
+	asm volatile("" : "+r"(waiter)); /* as in asa_to_latency */
+	asm volatile("" : "+r"(slot));
+	if (waiter < ASA_WAITERS && slot < ASA_LONG_WAIT_SLOTS)
+		row->long_waits[waiter * ASA_LONG_WAIT_SLOTS + slot] += weight;
+}
+
+/* `next` comes to the CPU at `now_ns`, having waited as the state and the weight of its entry say. */
+static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 weight, u64 now_ns,
+					struct task_struct *next)
 {
 	u64 waited_ns = asa_since(now_ns, state >> ASA_KIND_BITS);
 	u32 kind = state & ASA_KIND_MASK;
@@ -197,7 +212,11 @@ static __always_inline void asa_arrives(struct asa_stats *row, u64 state, u64 we
 	} else if (kind == ASA_REQUEUED) {
 		row->requeue_latency_ns += waited_ns * weight;
 		asa_to_latency(row->requeue_latency_hist, waited_ns, weight);
+	} else {
+		return;
 	}
+	if (waited_ns >= ASA_LONG_WAIT_NS)
+		asa_to_long_waits(row, ASA_WAITER(next), waited_ns, weight);
 }
 
 /*
@@ -243,12 +262,13 @@ static __always_inline void asa_to_process(struct asa_stats *row, u64 used_ns, u
 
 /*
  * `state`: the state `prev` leaves in, 0 when it is able to run. `running`: tasks on this run queue. Pid 0 is the idle
- * task: never timed. `prev` itself is for ASA_IN_FUTEX only.
+ * task: never timed. `prev` and `next` themselves are for ASA_IN_FUTEX and ASA_WAITER only.
  */
-static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64 running, struct task_struct *prev)
+static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64 running, struct task_struct *prev,
+				      struct task_struct *next)
 {
 	struct asa_stats *row = ASA_ROW();
-	struct asa_task *task, *next = 0;
+	struct asa_task *task, *coming = 0;
 	u64 now_ns = 0, waiting = 0, on_since_ns, mask, weight = 0;
 	u32 kind = ASA_REQUEUED;
 	bool drawn;
@@ -263,10 +283,10 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 	drawn = asa_drawn(row, mask);
 	on_since_ns = row->on_since_ns;
 	if (next_pid) {
-		next = ASA_TASK(next_pid);
-		if (next && next->pid == next_pid) {
-			waiting = next->state;
-			weight = next->weight; /* the entry may be prev's, too */
+		coming = ASA_TASK(next_pid);
+		if (coming && coming->pid == next_pid) {
+			waiting = coming->state;
+			weight = coming->weight; /* the entry may be prev's, too */
 		}
 	}
 	if (drawn || on_since_ns || waiting)
@@ -293,8 +313,8 @@ static __always_inline void on_switch(u32 prev_pid, u64 state, u32 next_pid, u64
 		}
 	}
 	if (waiting) {
-		asa_arrives(row, waiting, weight, now_ns);
-		next->state = 0;
+		asa_arrives(row, waiting, weight, now_ns, next);
+		coming->state = 0;
 	}
 }
 

@@ -76,6 +76,10 @@ class StatsMap(Protocol):
         """Program (or a part of one) that is not at work -> why."""
         ...
 
+    def scan(self) -> None:
+        """Look for tasks that wait for a CPU now, where a program can: `waiting_ns` tells of them. Never raises."""
+        ...
+
     def close(self) -> None:
         """Detach the programs and give the descriptors back. Never raises."""
         ...

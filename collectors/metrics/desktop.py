@@ -74,5 +74,6 @@ class DesktopRates:
         Unit.US, "How late an ordinary task wakes from a timed sleep, the mean."
     )
     timer_late_p99_us: float | None = _CHILD.metric(
-        Unit.US, "How late it wakes, 99 % stay below; in one tick about the worst."
+        Unit.US,
+        "How late it wakes, 99 % stay below; in one tick about the worst. Without a wake: how long one has been due.",
     )

@@ -84,6 +84,22 @@ class ProbeRates:
         paper="Context Switch Latency",
         inputs="wakeup_latency_hist requeue_latency_hist",
     )
+    longest_wait_us: float | None = _PROBES.metric(
+        Unit.US,
+        "The longest that a task waited for a CPU, or waits still, which nobody told to wait; 0: below 125 ms.",
+        inputs="long_waits waiting_ns scanned_ns",
+    )
+    longest_kernel_wait_us: float | None = _PROBES.metric(
+        Unit.US, "Of the kernel's threads the longest.", inputs="long_waits waiting_ns scanned_ns"
+    )
+    longest_realtime_wait_us: float | None = _PROBES.metric(
+        Unit.US, "Of real-time threads the longest.", inputs="long_waits waiting_ns scanned_ns"
+    )
+    longest_humble_wait_us: float | None = _PROBES.metric(
+        Unit.US,
+        "Of those that were told to wait: SCHED_IDLE, nice, groups with a limit or a low weight.",
+        inputs="long_waits waiting_ns scanned_ns",
+    )
     task_forks_per_s: float | None = _PROBES.metric(Unit.PER_S, "Processes and threads made.", of=counter("forks"))
     execs_per_s: float | None = _PROBES.metric(Unit.PER_S, "Programs started.", of=counter("execs"))
     exits_per_s: float | None = _PROBES.metric(Unit.PER_S, "Processes and threads that ended.", of=counter("exits"))

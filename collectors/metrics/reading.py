@@ -23,6 +23,9 @@ _PARTS_OF_PROGRAMS = {  # counter -> how the eBPF backends name what they lack w
     "futex_wait_ns": "futex waits",
     "tcp_packets": "packets by protocol",
     "udp_packets": "packets by protocol",
+    "long_waits": "long waits",
+    "waiting_ns": "long waits",
+    "scanned_ns": "long waits",
 }
 
 

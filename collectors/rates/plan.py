@@ -44,6 +44,7 @@ STEPS = (
     _step("network", procfs.retransmitted, "tcp_retransmit_share"),
     _step("pressure", procfs.pressure, "pressure_"),
     _step("probes", probes.scheduling, "involuntary_", "run_queue_", "wakeup_latency_", "requeue_latency_"),
+    _step("probes", probes.longest_waits, "longest_"),
     _step("probes", probes.bursts, "burst_"),
     _step("probes", probes.sleeps, "sleep_"),
     _step("probes", probes.waits, "blocked_mean_us", "futex_wait_mean_us", "lock_wait_mean_us"),

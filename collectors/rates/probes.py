@@ -10,7 +10,13 @@ from itertools import accumulate
 from operator import add
 
 from asa.core.sample import ProbeCounters
-from collectors.ebpf.layout import LATENCY_STARTS_NS, OCTAVE_STARTS_NS
+from collectors.ebpf.layout import (
+    LATENCY_STARTS_NS,
+    LONG_WAIT_SLOTS,
+    LONG_WAIT_STARTS_NS,
+    OCTAVE_STARTS_NS,
+    WAITERS,
+)
 from collectors.rates.arithmetic import Fields, growth, ratio, share, total
 from collectors.rates.histogram import bins, grown, mean_us, names, running, shares, spread
 
@@ -63,6 +69,36 @@ def scheduling(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s
     if woken is not None and requeued is not None:
         queued = list(accumulate(map(add, woken, requeued)))
         spread(fields, _RUN_QUEUE, total(woken_ns, requeued_ns), queued, LATENCY_STARTS_NS)
+
+
+_LONGEST = {
+    "ordinary": "longest_wait_us",
+    "kernel": "longest_kernel_wait_us",
+    "realtime": "longest_realtime_wait_us",
+    "humble": "longest_humble_wait_us",
+}
+
+
+def longest_waits(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001
+    """How long who waited for a CPU at the most: a wait that ended, by its slot's beginning, or one that goes on.
+
+    The kernel's threads are among those who were not told to wait.
+    """
+    ended, waiting = grown(old.long_waits, new.long_waits), new.waiting_ns
+    if ended is None or waiting is None or old.waiting_ns is None or old.scanned_ns is None or new.scanned_ns is None:
+        return
+    if len(ended) != len(WAITERS) * LONG_WAIT_SLOTS or len(waiting) != len(WAITERS) or new.scanned_ns < old.scanned_ns:
+        return
+    longest_ns = {}
+    for number, who in enumerate(WAITERS):
+        slots = ended[number * LONG_WAIT_SLOTS : (number + 1) * LONG_WAIT_SLOTS]
+        known = [start for start, count in zip(LONG_WAIT_STARTS_NS, slots, strict=True) if count]
+        if new.scanned_ns > old.scanned_ns:  # else nobody looked since
+            known.append(waiting[number])
+        longest_ns[who] = max(known, default=0)
+    longest_ns["ordinary"] = max(longest_ns["ordinary"], longest_ns["kernel"])
+    for who, name in _LONGEST.items():
+        fields[name] = longest_ns[who] / 1e3
 
 
 def bursts(fields: Fields, old: ProbeCounters, new: ProbeCounters, elapsed_s: float) -> None:  # noqa: ARG001

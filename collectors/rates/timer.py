@@ -13,3 +13,5 @@ def timer(fields: Fields, old: TimerCounters, new: TimerCounters, elapsed_s: flo
     """Everything of TimerCounters."""
     below = running(old.late_hist, new.late_hist)
     spread(fields, _LATE, growth(old.late_ns, new.late_ns), below, LATENCY_STARTS_NS)
+    if below and not below[-1] and new.overdue_ns:  # no wake at all: one that is due has not come
+        fields["timer_late_p99_us"] = new.overdue_ns / 1e3

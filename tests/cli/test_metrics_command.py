@@ -102,7 +102,8 @@ def test_what_the_probes_count_here(settings, capsys, backend):
     for row in probed:
         if row["value"] is None and row["why"] != "nothing of the kind between the two samples":
             part = row["why"].partition(":")[0]  # names the program that is lacking, or what of it
-            assert part in (*row["source"].split(", "), "run queue length", "packets by protocol", "futex waits"), row
+            parts = ("run queue length", "packets by protocol", "futex waits", "long waits")
+            assert part in (*row["source"].split(", "), *parts), row
     assert rows["wakeup_latency_p50_us"]["value"] <= rows["wakeup_latency_p99_us"]["value"]
     # two sources of one fact, each read within a few ms of the same second
     assert rows["switches_per_s"]["value"] == pytest.approx(rows["context_switches_per_s"]["value"], rel=0.25, abs=50)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,26 @@ while time.monotonic_ns() < end: pass
     assert late_ns == pytest.approx(delay_ns, rel=0.3)
     grown = [new - old for old, new in zip(before.late_hist, counters(collector).late_hist, strict=True)]
     assert any(count for start_ns, count in zip(LATENCY_STARTS_NS, grown, strict=True) if start_ns >= 250 * MS)
+
+
+def test_a_child_that_comes_to_no_cpu_is_overdue(opened):
+    """A stopped one stands for one that is starved: neither tells anything."""
+    now_ns = [0]
+    collector = ready(opened(lambda: now_ns[0]))
+    assert counters(collector).overdue_ns == 0
+    os.kill(collector.pid, signal.SIGSTOP)
+    until(lambda: Path(f"/proc/{collector.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+    old = counters(collector)
+    now_ns[0] = 3 * S
+    new = counters(collector)
+    assert new.overdue_ns == 3 * S - timer_child.LONGEST_NS
+    samples = (
+        RawSample(monotonic_ns=at * S, wall_ns=0, timer=one)
+        for at, one in ((1, replace(new, late_ns=old.late_ns)), (2, new))
+    )
+    assert derive(*samples).timer_late_p99_us == new.overdue_ns / 1e3
+    os.kill(collector.pid, signal.SIGCONT)
+    until(lambda: counters(collector).overdue_ns == 0, "it tells again")
 
 
 def test_it_is_small_ordinary_and_has_nothing_of_ours(opened):

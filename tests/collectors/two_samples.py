@@ -29,7 +29,7 @@ from asa.core.sample import (
     SchedExtState,
     TimerCounters,
 )
-from collectors.ebpf.layout import LATENCY_SLOTS, OCTAVE_SLOTS
+from collectors.ebpf.layout import LATENCY_SLOTS, LONG_WAIT_SLOTS, OCTAVE_SLOTS, WAITERS
 
 
 def slots(size, counts):
@@ -102,6 +102,9 @@ PROBES = ProbeCounters(
     receive_latency_ns=800_000,
     deliveries_measured=70,
     delivery_latency_ns=700_000,
+    long_waits=slots(len(WAITERS) * LONG_WAIT_SLOTS, {0: 3, 20: 1}),
+    waiting_ns=(0, 0, 0, 0),
+    scanned_ns=5_000_000_000,
     input_keys=12,
     input_motions=34,
 )
@@ -314,6 +317,9 @@ NEW = replace(
         receive_latency_ns=100_000,
         deliveries_measured=5,
         delivery_latency_ns=200_000,
+        long_waits={1: 2, 0: 5, 10: 1},
+        waiting_ns={2: 400_000_000, 3: 9_000_000_000},
+        scanned_ns=1_000_000_000,
         input_keys=10,
         input_motions=50,
     ),

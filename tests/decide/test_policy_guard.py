@@ -46,7 +46,7 @@ GAME = Workload("game")
 
 def pressed(pressure):
     """A block of the guard in which nothing else was measured."""
-    return (None, None, pressure, None, None, None, None)
+    return (None, None, pressure, *(None,) * 6)
 
 
 def test_a_class_met_first_stays_on_eevdf_until_there_is_something_to_compare_with():
@@ -203,6 +203,37 @@ def test_ticks_beside_a_switch_are_not_evidence():
     assert run.state.guard.trial.block.since_ns in {3 * S, 6 * S, 9 * S}  # from dwell and settling on
     state = replace(run.state, pending=RUSTY)
     assert ask(state, CPU, 12, signals=BAD)[0].guard is state.guard
+
+
+def starving(run):
+    return replace(CALM, waited_us=1e6) if run.current == RUSTY else CALM
+
+
+def test_what_starves_is_taken_back_at_once_whatever_the_use_is():
+    run = Run()
+    while run.current != RUSTY:
+        run.tick(CPU, CALM)
+    switched_s = run.now_s
+    verdicts = [run.tick(None, starving(run)) for _ in range(5)]  # nobody knows the use, as it may be then
+    back = next(verdict for verdict in verdicts if verdict.switch_to is not None)
+    assert (back.switch_to, back.reason) == (EEVDF, Reason.REVERTED)
+    assert (
+        back.sentence == "scx_rusty starves the machine: a task that could run waited for 1.0 s or more: back to eevdf"
+    )
+    assert verdicts.index(back) + 1 == 2  # seconds: as soon as the switch has settled
+    assert switched_s + 5 >= run.now_s
+    (mark,) = run.bars.marks
+    assert (mark.workload, mark.scheduler, mark.cause) == (CPU, RUSTY, Cause.REVERTED)
+    assert run.tick(CPU, CALM).wanted != RUSTY
+
+
+def test_harm_is_not_looked_for_where_nobody_can_act():
+    for change in ({"permit": Permit(switch=False)}, {"shadow": True}, {"guard": GuardSettings(enabled=False)}):
+        run = Run(Setup(**change))
+        run.current = RUSTY
+        run.state = replace(run.state, running=RUSTY, workload=CPU)
+        for _ in range(10):
+            assert run.tick(CPU, starving(run)).switch_to is None
 
 
 def test_the_stated_bound_is_what_the_rests_give():

@@ -9,8 +9,8 @@ import pytest
 from calibration.trials.daily import ALIKE, ALPHA, MOST_COUNTED, SampleWindow, compare, evidence
 
 
-def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, runnable=None, switches=None):
-    medians = (queue_us, wakeup_us, pressure, timer_us, busy, runnable, switches)
+def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, wakeups=None, programs=None):
+    medians = (queue_us, wakeup_us, pressure, timer_us, busy, wakeups, None, None, programs)
     return SampleWindow(medians=medians)
 
 
@@ -26,14 +26,14 @@ def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=No
         ({}, {}, None),
         ({"timer_us": 1000, "busy": 0.5}, {"timer_us": 9000, "busy": 0.65}, None),
         ({"timer_us": 1000, "busy": 0.5}, {"timer_us": 9000, "busy": 0.59}, 1),
-        ({"wakeup_us": 1000, "runnable": 3.0}, {"wakeup_us": 9000, "runnable": 4.0}, None),
-        ({"wakeup_us": 1000, "runnable": 20.0}, {"wakeup_us": 9000, "runnable": 23.0}, 1),
-        ({"wakeup_us": 1000, "runnable": 3.0}, {"wakeup_us": 9000}, 1),
-        # the worse one switched far more often: the use changed, not the scheduler
-        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 9000, "switches": 90_000}, None),
-        ({"queue_us": 4000, "switches": 90_000}, {"queue_us": 9000, "switches": 1_000}, 1),
-        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 9000, "switches": 20_000}, 1),
-        ({"queue_us": 4000, "switches": 1_000}, {"queue_us": 4000, "switches": 90_000}, 0),
+        ({"wakeup_us": 1000, "programs": 3.0}, {"wakeup_us": 9000, "programs": 5.0}, None),
+        ({"wakeup_us": 1000, "programs": 20.0}, {"wakeup_us": 9000, "programs": 23.0}, 1),
+        ({"wakeup_us": 1000, "programs": 3.0}, {"wakeup_us": 9000}, 1),
+        # the worse one was asked for far more: the use changed, not the scheduler
+        ({"queue_us": 4000, "wakeups": 1_000}, {"queue_us": 9000, "wakeups": 9_000}, None),
+        ({"queue_us": 4000, "wakeups": 9_000}, {"queue_us": 9000, "wakeups": 1_000}, 1),
+        ({"queue_us": 4000, "wakeups": 1_000}, {"queue_us": 9000, "wakeups": 1_400}, 1),
+        ({"queue_us": 4000, "wakeups": 1_000}, {"queue_us": 4000, "wakeups": 9_000}, 0),
     ],
 )
 def test_which_was_better(one, other, outcome):

@@ -20,6 +20,7 @@ static struct asa_mark *mark_entry(u32 index);
 struct asa_stats rows[2];
 u64 test_ns, network_irq, clock_calls;
 u32 test_cpu, test_process;
+u32 test_waiter;
 bool futex;
 
 #define ASA_ROW() (&rows[test_cpu])
@@ -30,6 +31,7 @@ bool futex;
 #define ASA_IRQ_KIND(irq) ((irq) == network_irq ? ASA_IRQ_NETWORK : 0)
 #define ASA_NOW() (clock_calls++, test_ns)
 #define ASA_IN_FUTEX(prev) futex
+#define ASA_WAITER(next) test_waiter
 #include "probes.h"
 
 #define TASKS 64
@@ -47,7 +49,7 @@ static struct asa_mark *mark_entry(u32 index)
 }
 
 void wakeup(u32 pid, int is_new) { on_wakeup(pid, is_new); }
-void leave(u32 prev, u64 state, u32 next, u64 running) { on_switch(prev, state, next, running, 0); }
+void leave(u32 prev, u64 state, u32 next, u64 running) { on_switch(prev, state, next, running, 0, 0); }
 void latency(u64 ns) { asa_to_latency(rows[test_cpu].wakeup_latency_hist, ns, 1); }
 void octave(u64 ns) { asa_to_octave(rows[test_cpu].burst_hist, ns, 1); }
 void contention_begin(u64 lock, u32 flags, u32 pid) { on_contention_begin(lock, flags, pid); }

@@ -23,6 +23,7 @@ class Machine:
         self.cpu(0)
         self.process(0)
         self.futex(False)
+        self.waiter(0)
 
     def at(self, ns):
         ctypes.c_uint64.in_dll(self._library, "test_ns").value = ns
@@ -56,6 +57,9 @@ class Machine:
 
     def futex(self, inside):
         ctypes.c_bool.in_dll(self._library, "futex").value = inside
+
+    def waiter(self, who):
+        ctypes.c_uint32.in_dll(self._library, "test_waiter").value = who
 
     def network_irq(self, irq):
         ctypes.c_uint64.in_dll(self._library, "network_irq").value = irq

@@ -192,9 +192,12 @@ def test_what_it_fills_and_what_it_cannot():
         assert stats.backend is Ebpf.BCC
         assert stats.cpus == hooks.possible_cpus(SYS)
         unfilled = {field.name for field in layout.FIELDS} - stats.fields - {"input_keys", "input_motions"}
-        assert unfilled == {"run_queue_length_sum", "tcp_packets", "udp_packets"}
-        assert {"run queue length", "packets by protocol"} <= set(stats.lacking)
-        assert set(stats.lacking) <= {"run queue length", "packets by protocol", "input_event"}
+        assert unfilled == {
+            *("run_queue_length_sum", "tcp_packets", "udp_packets"),
+            *("long_waits", "waiting_ns", "scanned_ns"),
+        }
+        assert {"run queue length", "packets by protocol", "long waits"} <= set(stats.lacking)
+        assert set(stats.lacking) <= {"run queue length", "packets by protocol", "long waits", "input_event"}
     finally:
         stats.close()
 

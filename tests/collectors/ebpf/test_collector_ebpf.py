@@ -4,8 +4,11 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -272,3 +275,88 @@ def test_auto_tells_both_reasons_when_neither_serves(monkeypatch):
         EbpfCollector(PROC, SYS, Ebpf.AUTO).open()
     with pytest.raises(SourceError, match=r"^ebpf: no core today$"):
         EbpfCollector(PROC, SYS, Ebpf.CORE).open()
+
+
+HOG = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.setpriority(os.PRIO_PROCESS, 0, 0)
+os.sched_setscheduler(0, int(sys.argv[2]), os.sched_param(int(sys.argv[3])))
+until = time.monotonic() + 12
+while time.monotonic() < until:
+    pass
+"""
+SLACK_S = 6.0
+"""This host has other work, which waits for a CPU too."""
+
+
+@contextmanager
+def hogs(*settings):
+    """Tasks that would run for 12 s, on one CPU: (policy, priority) each."""
+    cpu = max(os.sched_getaffinity(0))
+    command = [sys.executable, "-S", "-c", HOG]
+    running = [subprocess.Popen([*command, str(cpu), *map(str, one)]) for one in settings]
+    try:
+        yield running
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+def waited_s(opened, number, enough_s, limit_s):
+    """The longest that one of WAITERS waits at a look, until it is enough."""
+    until, longest = time.monotonic() + limit_s, 0.0
+    while longest < enough_s and time.monotonic() < until:
+        time.sleep(0.1)
+        opened.stats._next_scan_ns = 0
+        read = opened.read()["probes"]
+        assert time.monotonic_ns() - read.scanned_ns < 10**9
+        longest = max(longest, read.waiting_ns[number] / 1e9)
+    return longest
+
+
+ORDINARY, KERNEL, REALTIME, HUMBLE = range(len(layout.WAITERS))
+
+
+def test_one_that_still_waits_behind_a_real_time_hog_is_seen(opened):
+    """The kernel leaves 5 % of a second to others (sched_rt_runtime_us, or its fair server)."""
+    with hogs((os.SCHED_OTHER, 0), (os.SCHED_FIFO, 1)):
+        assert waited_s(opened, ORDINARY, 0.5, 8) >= 0.5
+    slots = opened.read()["probes"].long_waits[: layout.LONG_WAIT_SLOTS]
+    assert sum(slots[2:]) > 0  # and when it came to the CPU: 500 ms or more
+
+
+def test_what_is_idle_by_its_own_wish_is_told_apart(opened):
+    with hogs((os.SCHED_OTHER, 0), (os.SCHED_IDLE, 0), (os.SCHED_IDLE, 0)):
+        assert waited_s(opened, HUMBLE, 0.5, 8) >= 0.5
+
+
+def test_a_stopped_task_waits_for_no_cpu(opened):
+    with hogs((os.SCHED_OTHER, 0)) as (only,):
+        time.sleep(0.3)
+        only.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        assert waited_s(opened, ORDINARY, SLACK_S, SLACK_S + 1) < SLACK_S < time.monotonic() - began
+
+
+def test_many_tasks_are_looked_at_less_often(opened, monkeypatch):
+    stats, looked = opened.stats, []
+    monkeypatch.setattr(stats._object, "iterate", looked.append)
+    monkeypatch.setattr(core.time, "thread_time_ns", iter(range(0, 10**12, 5_000_000)).__next__)  # 5 ms each
+    stats._next_scan_ns = 0
+    for _ in range(3):
+        stats.scan()
+    assert looked == ["waiting_tasks"]
+    assert stats._next_scan_ns - time.monotonic_ns() == pytest.approx(2.5e9, abs=5e8)  # 0.2 % of a core
+
+
+def test_an_iterator_that_fails_is_asked_no_more(opened, monkeypatch):
+    def fail(name):
+        raise SourceError(source="ebpf", reason=f"{name}: cannot be read: no")
+
+    monkeypatch.setattr(opened.stats._object, "iterate", fail)
+    opened.stats._next_scan_ns = 0
+    opened.read()
+    assert opened.stats.lacking["waiting_tasks"] == "waiting_tasks: cannot be read: no"
+    assert opened.read()["probes"].switches is not None

@@ -223,3 +223,42 @@ def test_a_lock_waited_for_in_an_interrupt_leaves_the_outer_wait_out(machine):
     machine.at(1_009_000)
     machine.contention_end(500, 0, 5)
     assert (machine["lock_contentions"], machine["lock_wait_ns"]) == (1, 300)
+
+
+def waiting_for(machine, pid, wait_ns, waiter=0):
+    """A task that was taken off the CPU comes back after so long."""
+    machine.waiter(waiter)
+    machine.at(10**12)
+    machine.leave(0, RUNS, pid, 1)
+    machine.leave(pid, RUNS, 0, 0)
+    machine.at(10**12 + wait_ns)
+    machine.leave(0, RUNS, pid, 1)
+
+
+@pytest.mark.parametrize("wait_ms", [125, 249, 250, 499, 500, 4000, 15_999, 16_000, 90_000])
+@pytest.mark.parametrize("waiter", range(len(layout.WAITERS)))
+def test_a_long_wait_is_told_by_who_waited(machine, wait_ms, waiter):
+    waiting_for(machine, 5, wait_ms * 1_000_000, waiter)
+    slot = slot_of(wait_ms * 1_000_000, layout.LONG_WAIT_STARTS_NS)
+    assert machine.filled("long_waits") == {waiter * layout.LONG_WAIT_SLOTS + slot: 1}
+    assert machine["requeue_latency_ns"] == wait_ms * 1_000_000
+
+
+@pytest.mark.parametrize(("wait_ns", "waiter"), [(124_999_999, 0), (10**9, len(layout.WAITERS))])
+def test_a_short_wait_and_one_of_nobody_knows_whom_are_none(machine, wait_ns, waiter):
+    waiting_for(machine, 5, wait_ns, waiter)
+    assert machine.filled("long_waits") == {}
+
+
+def test_a_long_sleep_is_no_wait(machine):
+    machine.leave(0, RUNS, 5, 1)
+    machine.leave(5, ASLEEP, 0, 0)
+    machine.at(10**10)
+    machine.wakeup(5, 0)
+    machine.leave(0, RUNS, 5, 1)
+    assert machine.filled("long_waits") == {}
+    machine.leave(5, STOPPED, 0, 0)  # SIGSTOP
+    machine.at(10**11)
+    machine.wakeup(5, 0)
+    machine.leave(0, RUNS, 5, 1)
+    assert machine.filled("long_waits") == {}

@@ -34,6 +34,9 @@ class Stats:
     fields: frozenset = ALL
     lacking: dict = field(default_factory=dict)
 
+    def scan(self):
+        pass
+
     def close(self):
         os.close(self.stats_fd)
 

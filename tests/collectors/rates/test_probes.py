@@ -83,6 +83,10 @@ EXPECTED = {
     "transmit_latency_mean_us": 2,
     "receive_latency_mean_us": 5,
     "delivery_latency_mean_us": 40,
+    "longest_wait_us": 500_000,  # slot 2 of the kernel's
+    "longest_kernel_wait_us": 500_000,
+    "longest_realtime_wait_us": 400_000,
+    "longest_humble_wait_us": 9e6,
     "input_keys_per_s": 5,
     "input_motions_per_s": 25,
 }
@@ -120,7 +124,15 @@ def test_a_counter_that_is_unknown_takes_just_what_is_made_of_it(counter):
         assert all(getattr(rates, name) is None for name in own)
 
 
-@pytest.mark.parametrize("counter", COUNTERS)
+def test_who_waits_still_counts_as_who_came_to_a_cpu():
+    rates = probed(replace(NEW.probes, waiting_ns=(700_000_000, 600_000_000, 0, 0)))
+    assert (rates.longest_wait_us, rates.longest_kernel_wait_us) == (700_000, 600_000)
+    assert (rates.longest_realtime_wait_us, rates.longest_humble_wait_us) == (0, 0)
+    stale = probed(replace(NEW.probes, waiting_ns=(700_000_000, 0, 0, 0), scanned_ns=PROBES.scanned_ns))
+    assert stale.longest_wait_us == 500_000  # nobody looked since: what was seen then has been told
+
+
+@pytest.mark.parametrize("counter", [name for name in COUNTERS if name != "waiting_ns"])
 def test_a_counter_that_went_back_takes_the_same(counter):
     value = getattr(PROBES, counter)
     back = (value[0] - 1, *getattr(NEW.probes, counter)[1:]) if isinstance(value, tuple) else value - 1
@@ -150,7 +162,7 @@ def test_nothing_happened():
     rates = probed(PROBES)
     for name in EXPECTED:
         value = getattr(rates, name)
-        if name.endswith("_per_s") or name == "block_in_flight":
+        if name.endswith("_per_s") or name == "block_in_flight" or name.startswith("longest_"):
             assert value == 0, name
         else:
             assert value is None, name  # of nothing there is no mean, share or percentile

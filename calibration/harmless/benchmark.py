@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The figures of harm, and how each is measured. Those of trials are taken over from what calibration.trials keeps."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from asa.core.errors import ModelError
+from calibration import kept
+from calibration.goals import Named
+from calibration.harmless.stretches import AFTER, taken_back
+from calibration.kept import Count
+from calibration.trials import benchmark as trials
+from calibration.trials.play import PAIR
+from calibration.trials.recorded import Use, journals, uses
+
+KEPT = Path(__file__).parents[1] / "results" / "harmless.json"
+STRETCHES = 200
+_BAD_TIMES = 4.0
+
+
+class HarmlessFigure(Named):
+    """The figures, each with its goal."""
+
+    FALSE_REVERT = (
+        "false_revert_pct",
+        "%",
+        f"of {STRETCHES} recorded stretches under one scheduler, with loads that swing, in which the guard reverts",
+        "<=",
+        1.0,
+    )
+    FOUND = "quadruple_wait_found_pct", "%", f"of such stretches with four times the wait, taken back in {AFTER} s"
+    NEAR = "quadruple_wait_near_pct", "%", "of these, taken back or handed to a pair of blocks"
+    TRIAL_FALSE = "trial_false_better_pct", "%", "of trials of one against itself that call it better", "<=", 1.0
+    TRIAL_FIND = "trial_pairs_to_find_10pct", "pairs", "until a gain of 10 % is called better, the median", "<=", 8.0
+
+
+def counts() -> Mapping[Named, Count]:
+    """How each figure is measured."""
+    return {
+        HarmlessFigure.FALSE_REVERT: lambda: reverted(1.0, near=False),
+        HarmlessFigure.FOUND: lambda: reverted(_BAD_TIMES, near=False),
+        HarmlessFigure.NEAR: lambda: reverted(_BAD_TIMES, near=True),
+        HarmlessFigure.TRIAL_FALSE: lambda: _of_trials(HarmlessFigure.TRIAL_FALSE),
+        HarmlessFigure.TRIAL_FIND: lambda: _of_trials(HarmlessFigure.TRIAL_FIND),
+    }
+
+
+@cache
+def _uses() -> Sequence[Use]:
+    return uses(journals(), PAIR)
+
+
+def reverted(times: float, *, near: bool) -> tuple[float, str]:
+    """The share of stretches in which the guard speaks, in per cent; and when."""
+    found = [taken_back(_uses()[number % len(_uses())], number, times=times, near=near) for number in range(STRETCHES)]
+    seconds = sorted(one[0] for one in found if one is not None)
+    when = f", after {seconds[len(seconds) // 2]} s (median)" if seconds else ""
+    return 100.0 * len(seconds) / len(found), f"{len(seconds)} of {len(found)} stretches of {len(_uses())} uses{when}"
+
+
+def _of_trials(name: HarmlessFigure) -> tuple[float, str]:
+    known = kept.read(trials.KEPT)
+    value = None if known is None else known.values.get(str(name))
+    if known is None or value is None:
+        raise ModelError(f"{trials.KEPT}: {name} is not kept; run `python -m calibration.trials --measure`")
+    return value, known.details.get(str(name), "")
