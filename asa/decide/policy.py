@@ -160,7 +160,7 @@ def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Polic
     """With the class in force, with who is out in this tick, and without a hold that has ended."""
     state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
-        state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns, by_hand=None)
+        state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns, by_hand=None, suspected=None)
     chosen = state.held.scheduler if state.held is not None else None
     barred_now = chosen is not None and bool(bar(chosen, setup.table.never))
     if state.held is not None and (state.held.over(now.wall_ns) or barred_now):
@@ -242,7 +242,11 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     previous = state.previous
     if previous is not None and not _may_serve(state, workload, previous, state.out, setup):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
-    return books, guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
+    worse = guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
+    near = guard.near(seen_now, workload=workload, scheduler=current, previous=previous)  # None beside a verdict
+    if near is not None and state.trial is None:
+        books = _with(books, replace(state, suspected=near.than))
+    return books, worse
 
 
 def _by_the_candidate(worse: Worse, before: Trial | None, state: PolicyState) -> bool:
@@ -295,7 +299,8 @@ def _take_back(books: Books, worse: Worse, now: Now, setup: PolicySetup) -> tupl
     count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
     others = tuple(one for one in state.reverts if one.workload != worse.workload)
     reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
-    state = replace(state, pending=back, reverts=reverts, barred=state.barred | {worse.scheduler}, trial=None)
+    state = replace(state, pending=back, reverts=reverts, barred=state.barred | {worse.scheduler})
+    state = replace(state, trial=None, suspected=None)
     sentence = f"{worse.sentence}: back to {back}"
     verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence)
     return replace(books, policy=state, bars=bars), verdict

@@ -28,6 +28,8 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
             # what takes turns in a trial was not chosen, and is nothing to go back to
             previous = event.old if event.old != new and state.trial is None else state.previous
             state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
+            if state.trial is None:
+                state = replace(state, suspected=None)
             return replace(books, policy=replace(state, costs=cooldown.note(state.costs, event)))
         case SwitchOutcome.FOREIGN:
             state = replace(state, pending=None, running=None)

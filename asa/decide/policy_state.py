@@ -131,6 +131,7 @@ class PolicyState:
     trial: Trial | None = None  # under way; or over, and its candidate has not gone yet
     upcoming: Upcoming | None = None
     by_hand: SchedulerName | None = None  # the user wants it tried now
+    suspected: SchedulerName | None = None  # the one in force may be worse than this one: a trial is to say
     stopped: bool = False  # the user wants the trial under way to end
     power: Power = field(default_factory=Power)
 

@@ -224,6 +224,11 @@ def _choice(books: Books, use: Workload, current: SchedulerName, setup: PolicySe
             return None
         known = learning.asked_of(lessons, use, current, by_hand)
         return Choice(candidate=by_hand, before=() if known is None else known.pairs)
+    near = state.suspected
+    if near is not None and near not in (current, *state.out) and learning.said(lessons, use, near) is not False:
+        known = learning.asked_of(lessons, use, current, near)
+        if (known is None or known.open) and table.allows(use, near, saver=False):
+            return Choice(candidate=near, before=() if known is None else known.pairs)
     offers = [
         offer
         for offer in table.offers(use, state.out)
@@ -318,7 +323,8 @@ def _concluded(books: Books, trial: Trial, now: Now, setup: PolicySetup) -> Book
         words=outcome.sentence,
         at_ns=now.wall_ns,
     )
-    state, bars = replace(state, by_hand=None, stopped=False), books.bars
+    suspected = None if not void and plan.candidate == state.suspected else state.suspected
+    state, bars = replace(state, by_hand=None, stopped=False, suspected=suspected), books.bars
     if outcome.verdict is Verdict.WORSE and plan.candidate != EEVDF:
         state = replace(state, barred=state.barred | {plan.candidate})
         bars = penalties.lower(

@@ -357,6 +357,21 @@ def test_who_may_not_serve_any_more_is_not_tried_any_more():
     assert life.tick().switch_to == EEVDF
 
 
+def test_where_a_verdict_of_the_guard_is_near_a_trial_decides_it(monkeypatch):
+    life = Life(account=Account()).run(30)
+    monkeypatch.setattr(guard, "near", lambda *_, **__: found_worse(RUSTY))
+    life.tick()
+    monkeypatch.undo()
+    assert (life.state.suspected, life.current) == (EEVDF, RUSTY)
+    life.books = replace(life.books, lessons=learning.charge(life.books.lessons, RICH))
+    plan = life.until(begun).trial.plan
+    assert (plan.candidate, plan.in_force) == (EEVDF, RUSTY)  # not scx_flash, whose turn it would be
+    life.poor().until(over)
+    assert life.state.suspected == (None if life.asked[CPU, RUSTY, EEVDF].verdict else EEVDF)
+    life.run(10, workload=DISK)
+    assert life.state.suspected is None
+
+
 def test_why_one_does_not_begin_is_told():
     assert "first 60 s" in Life().run(60, awake_s=3.0).state.upcoming.why_not
     assert Life().run(60, inhibited="a call is on").state.upcoming.why_not == "a call is on"
