@@ -32,7 +32,7 @@ FOUND_SHARE = 0.9
 """Of a load's own time: it takes the time around the system call, the kernel between two switches inside."""
 
 
-BCC_CANNOT = frozenset({"run_queue_length_sum", "tcp_packets", "udp_packets"})
+BCC_CANNOT = frozenset({"run_queue_length_sum", "tcp_packets", "udp_packets", "long_waits", "waiting_ns", "scanned_ns"})
 """Fields that only the kernel's own types could tell."""
 BY_RECORD_CANNOT = BCC_CANNOT | {"futex_waits", "futex_wait_ns"}
 """On kernels before 5.18."""
