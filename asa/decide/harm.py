@@ -17,6 +17,8 @@ WAITED_US = 500_000.0
 """So long nobody who can run waits on a laptop; the kernel's own scheduler comes round within tens of ms."""
 TIMES = 2.0
 """And so many times as long as the same class had to wait under EEVDF: some overloads are beyond any scheduler."""
+PLAIN_US = 2_000_000.0
+"""But so long it counts whatever was seen under EEVDF: one bad second there, at a start, must not excuse starvation."""
 LATE_US = 100_000.0
 LATE_S = 3.0
 """For so long in each tick 99 % of the timers come later."""
@@ -86,7 +88,7 @@ def _waited(alarm: Alarm, workload: Workload, signals: Signals, now_ns: int) -> 
     if waited_us is None or waited_us < WAITED_US or _realtime(signals):
         return ""
     usual_us, seen_ns = alarm.usual.get(workload, (0.0, now_ns))
-    if now_ns - seen_ns <= REFERENCE_S * 1e9 and waited_us < TIMES * usual_us:
+    if now_ns - seen_ns <= REFERENCE_S * 1e9 and waited_us < min(TIMES * usual_us, PLAIN_US):
         return ""
     who = "a thread of the kernel" if (signals.kernel_waited_us or 0.0) >= waited_us else "a task"
     return f"{who} that could run waited for {waited_us / 1e6:.1f} s or more"

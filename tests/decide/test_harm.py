@@ -55,6 +55,13 @@ def test_who_waits_as_long_under_eevdf_waits_for_no_scheduler_s_sake():
     assert machine.tick(step_s=REFERENCE_S + 10, waited_us=700_000.0) is not None
 
 
+def test_plain_starvation_is_excused_by_nothing_that_eevdf_once_did():
+    machine = Machine()
+    machine.tick(EEVDF, waited_us=2_800_000.0)
+    assert machine.tick(waited_us=1_900_000.0) is None
+    assert machine.tick(waited_us=2_000_000.0) is not None
+
+
 def test_real_time_threads_are_above_any_scheduler():
     assert Machine().tick(waited_us=9e5, realtime_cores=1.0) is None
     assert Machine().tick(waited_us=9e5, realtime_cores=0.1) is not None
