@@ -28,6 +28,16 @@ from asa.status import Status, Switched
 from scenarios.player import Moment, Phase, PhaseEvent, Stage, play_script
 
 SCRIPT = tuple(Workload(name) for name in ("idle", "cpu", "disk", "wakeup", "network", "spawn", "cpu+disk"))
+_BATCH, _FRAMES = ("scx_rusty", "eevdf"), ("scx_bpfland", "scx_flash", "eevdf")
+SERVED = {
+    "idle": ("eevdf",),
+    **dict.fromkeys(("game", "office", "web", "watch", "call", "frames", "wakeup"), _FRAMES),
+    **dict.fromkeys(("archive", "blender", "video", "llm", "cpu"), _BATCH),
+    **dict.fromkeys(("kernel", "spawn"), ("scx_simple", "scx_rusty", "eevdf")),
+    **dict.fromkeys(("audio", "network", "cpu+disk"), ("scx_flash", "scx_bpfland", "eevdf")),
+    "disk": ("scx_cosmos", "eevdf"),
+}
+"""Of each class, best first, for `scenarios.planted`: every phase wants another scheduler. Nobody measured it."""
 _PHASE_MIN_S = 14.0  # more than the voting window, so that a phase cannot end on its forerunner's class
 _PHASE_LIMIT_TICKS = 45  # the agent's, not seconds: it may miss some on a busy machine
 _SCRIPT_LIMIT_S = 240.0  # after this every phase takes no longer than it must

@@ -21,6 +21,7 @@ from asa.core.sample import CpuCounters, RawSample, SchedExtState
 from asa.daemon import Agent
 from asa.decide.table import Entry, MappingTable
 from asa.pipeline import Setup
+from scenarios.planted import evidence
 
 A, B = Workload("a"), Workload("b")
 ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two")
@@ -109,7 +110,7 @@ class Machine:
 
 
 def table(*ranking):
-    entries = tuple(Entry(scheduler=name, why=".") for name in ranking)
+    entries = tuple(Entry(scheduler=name, why=".", evidence=evidence()) for name in ranking)
     return MappingTable(path="t", machine="m", provenance="p", rankings={A: entries, B: entries})
 
 

@@ -19,6 +19,7 @@ from asa.core.decision import (
 from asa.core.sample import CpuCounters, PressureCounters, RawSample, SchedExtState
 from asa.decide.table import Entry, MappingTable
 from asa.pipeline import Setup, State, step
+from scenarios.planted import evidence
 
 A, B, C, IDLE = Workload("a"), Workload("b"), Workload("c"), Workload("idle")
 CLASSES = (A, B, C, IDLE)
@@ -58,7 +59,7 @@ class Machine:
                 machine="m",
                 provenance="p",
                 rankings={
-                    name: tuple(Entry(scheduler=scheduler, why=".") for scheduler in ranking)
+                    name: tuple(Entry(scheduler=scheduler, why=".", evidence=evidence()) for scheduler in ranking)
                     for name, ranking in RANKINGS.items()
                 },
             ),

@@ -27,6 +27,8 @@ from asa.pipeline import Setup, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
 from models.runtime import Ensemble
+from scenarios import planted
+from scenarios.demo import SERVED
 
 S, HOUR = 10**9, 3600
 DAY = 24 * HOUR
@@ -39,7 +41,7 @@ def made_setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Setup(
         classifier=Ensemble.load(paths.base_model()),
-        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        table=planted.into(table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()), SERVED),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,

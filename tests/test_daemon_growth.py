@@ -20,6 +20,8 @@ from asa.pipeline import Setup
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
 from models.runtime import Ensemble
+from scenarios import planted
+from scenarios.demo import SERVED
 
 SETTLED, MEASURED = 481, 1441  # ticks: the loop has just tidied up
 MOST_BLOCKS = 100  # one for each tick would be a thousand
@@ -109,7 +111,7 @@ def made_setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     return Setup(
         classifier=Ensemble.load(paths.base_model()),
-        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        table=planted.into(table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()), SERVED),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
@@ -154,7 +156,7 @@ def test_ticks_leave_no_memory_behind(samples, tmp_path):
     finally:
         gc.enable()
         status.close()
-    assert agent.counts.switches == 1
+    assert agent.counts.switches == 1, (agent.counts, machine.ticks)
     assert agent.state.books.policy.guard.trial is not None
     assert gc.get_freeze_count() == 0
     assert blocks[MEASURED] - blocks[SETTLED] < MOST_BLOCKS

@@ -27,6 +27,7 @@ from asa.decide.table import Entry
 from asa.journal import Journal
 from asa.pipeline import Setup, State, step
 from models.runtime import Ensemble
+from scenarios import planted
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
 
@@ -34,9 +35,10 @@ RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journ
 @pytest.fixture(scope="module")
 def setup():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
+    shipped = table.load(paths.mapping_tables() / "default.yaml", portfolio.modes())
     return Setup(
         classifier=Ensemble.load(paths.base_model()),
-        table=table.load(paths.mapping_tables() / "default.yaml", portfolio.modes()),
+        table=planted.into(shipped, dict.fromkeys(("wakeup", "cpu"), ("scx_bpfland", "scx_p2dq", "eevdf"))),
         voting=Voting(),
         policy=PolicySettings(),
         name_of_ops=portfolio.name_of_ops,
@@ -156,7 +158,7 @@ HEAVY = Workload("regime:heavy-waking")
 
 
 def test_a_table_that_ranks_a_regime_switches_for_it(setup, session):
-    entries = (Entry(scheduler="scx_flash", why="mine"),)
+    entries = (Entry(scheduler="scx_flash", why="mine", evidence=planted.evidence()),)
     ranked = replace(setup.table, rankings={**setup.table.rankings, HEAVY: entries})
     decisions = play(replace(setup, classifier=Estranged(0), table=ranked), session)
     assert decisions[-1].workload == decisions[-1].vote.regime == HEAVY

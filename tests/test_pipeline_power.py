@@ -9,6 +9,7 @@ from pipeline_machine import ONE, STANDING_BY, THREE, A, B, Machine, S
 from asa.core.decision import EEVDF, Reason, SchedulerName
 from asa.decide.policy import Revert
 from asa.decide.table import Entry
+from scenarios.planted import evidence
 
 FRUGAL = SchedulerName("scx_two:powersave")
 
@@ -16,7 +17,7 @@ FRUGAL = SchedulerName("scx_two:powersave")
 def laptop():
     """A machine whose table has an entry for battery saver, for class A alone."""
     machine = Machine()
-    frugal = Entry(scheduler="scx_two", mode="powersave", why=".", efficient=True)
+    frugal = Entry(scheduler="scx_two", mode="powersave", why=".", efficient=True, evidence=evidence())
     table = machine.setup.table
     table = replace(table, rankings=table.rankings | {A: (*table.rankings[A], frugal)})
     machine.setup = replace(machine.setup, table=table)

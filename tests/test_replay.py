@@ -29,6 +29,7 @@ from asa.journal import Journal, SessionHeader, Told
 from asa.pipeline import Setup, State, step
 from asa.replay import replay, usual_delays
 from asa.report.reading import ticks
+from scenarios.planted import evidence
 
 A, B, IDLE = CLASSES = (Workload("a"), Workload("b"), Workload("idle"))
 ONE, TWO = SchedulerName("scx_one"), SchedulerName("scx_two:fast")
@@ -55,7 +56,9 @@ class Script:
 def made_setup(workloads, **changes):
     def ranking(names):
         parts = [name.partition(":") for name in names]
-        return tuple(Entry(scheduler=name, mode=mode or "default", why=".") for name, _, mode in parts)
+        return tuple(
+            Entry(scheduler=name, mode=mode or "default", why=".", evidence=evidence()) for name, _, mode in parts
+        )
 
     values = {
         "classifier": Script(list(workloads)),
@@ -320,7 +323,10 @@ def test_a_table_that_ranks_a_regime_switches_for_it_in_a_replay(tmp_path):
     script = [A] * 20 + [None] * 60
     path = Recorder(tmp_path / "j", script).record()
     table = made_setup(script).table
-    ranked = replace(table, rankings={**table.rankings, MIXED: (Entry(scheduler="scx_two", mode="fast", why="."),)})
+    ranked = replace(
+        table,
+        rankings={**table.rankings, MIXED: (Entry(scheduler="scx_two", mode="fast", why=".", evidence=evidence()),)},
+    )
     found = again(path, script, table=ranked)
     assert [order.scheduler for order in found.added] == [TWO]
     assert found.first[0].replayed.workload == MIXED

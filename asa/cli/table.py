@@ -171,7 +171,16 @@ def _class(found: "MappingTable", name: "Workload") -> dict[str, object]:
     from asa import wire
 
     source, listed, ranking = found.source(name)
-    rows = [{**wire.plain(entry), "name": entry.name, "stale": source.aged(entry)} for entry in ranking]
+    rows = [
+        {
+            **wire.plain(entry),
+            "name": entry.name,
+            "ground": source.ground(entry),
+            "choosable": source.choosable(entry),
+            "stale": source.aged(entry),
+        }
+        for entry in ranking
+    ]
     return {"table": source.path, "listed": listed, "ranking": rows}
 
 
@@ -209,6 +218,8 @@ def _rankings(found: "MappingTable", names: "Sequence[Workload]") -> "Iterator[s
             saver = "; for battery saver" if entry.efficient else ""
             old = f"; stale: {aged}" if (aged := source.aged(entry)) else ""
             yield f"{place:>3}  {entry.name:<22} {_figures(entry):<32} {_line(f'{entry.why}{saver}{old}')}"
+            if ground := source.grounds(entry):
+                yield f"{'':<5}{_line(ground)}"
 
 
 def _line(words: str) -> str:

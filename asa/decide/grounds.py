@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What an entry of a mapping table rests on, and what may therefore be done with it. Pure; reads no file.
 
-A file says of an entry that it was measured, that somebody published it, or nothing, which is an opinion. Where it was
-measured follows from the machine at the table's head, never from a word in the file: so no table that travels calls
-itself measured here. What was measured here may be chosen, and what was measured on a like machine where its interval
-leaves out no difference. All else may only be tried (`asa.decide.trial`), in the order of `ORDER`.
+A file says of an entry that it was measured, that the lab's figures speak for it, that somebody published it, or
+nothing, which is an opinion. Where it was measured follows from the machine at the table's head, never from a word in
+the file: so no table that travels calls itself measured here. What was measured here may be chosen, and what was
+measured on a like machine where its interval leaves out no difference. All else may only be tried
+(`asa.decide.trial`), in the order of `ORDER`.
 """
 
 import math
@@ -31,7 +32,7 @@ class Ground(StrEnum):
     LIKE = "measured on a like machine"
     ELSEWHERE = "measured on another machine"
     PUBLISHED = "published"
-    LAB = "measured in the lab"  # in an emulated guest, which this machine is none of
+    LAB = "measured in the lab"  # in an emulated guest; of such a table, where this machine is none
     OPINION = "opinion"
 
 
@@ -47,7 +48,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     it does not say them itself.
     """
 
-    ground: Literal["measured", "published", "opinion"]
+    ground: Literal["measured", "lab", "published", "opinion"]
     effect: float | None = None
     low: float | None = None
     high: float | None = None
@@ -55,7 +56,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     than: str = str(EEVDF)
     runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None  # or pairs, of a trial
     source: _Text | None = None  # where it can be read, or the command that measured it
-    machine: _Text | None = None  # of what was published
+    machine: _Text | None = None  # of what was published, or of the lab
     kernel: _Text | None = None  # release
     version: str | None = None  # of the scheduler
 
@@ -82,7 +83,7 @@ def of(evidence: Evidence | None, measured: Ground) -> Ground:
     """The ground of an entry, in a table whose measured entries are `measured`. No evidence is an opinion."""
     if evidence is None or evidence.ground == "opinion":
         return Ground.OPINION
-    return Ground.PUBLISHED if evidence.ground == "published" else measured
+    return {"lab": Ground.LAB, "published": Ground.PUBLISHED}.get(evidence.ground, measured)
 
 
 def choosable(evidence: Evidence | None, ground: Ground) -> bool:
@@ -100,7 +101,8 @@ def words(evidence: Evidence | None, ground: Ground) -> str:
         return str(ground)
     told = [_effect(evidence)] if evidence.effect is not None else []
     if evidence.runs is not None:
-        told.append(f"{evidence.runs} {'pair' if evidence.of == 'wait' else 'run'}{'s' if evidence.runs > 1 else ''}")
+        what = "pair" if evidence.ground == "measured" and evidence.of == "wait" else "run"
+        told.append(f"{evidence.runs} {what}{'s' if evidence.runs > 1 else ''}")
     told += [text for text in (evidence.machine, evidence.source) if text is not None]
     return f"{ground}: {', '.join(told)}" if told else str(ground)
 
@@ -110,10 +112,10 @@ def faults(evidence: Evidence, *, head: bool) -> Iterator[tuple[str, object, str
 
     Who claims a measurement has to say where it can be looked up.
     """
-    if evidence.ground == "published":
+    if evidence.ground in ("lab", "published"):
         for key in ("source", "machine", "runs"):
             if getattr(evidence, key) is None:
-                yield key, None, "where it is published, on which machine and in how many runs: source, machine, runs"
+                yield key, None, "where it can be read, on which machine and in how many runs: source, machine, runs"
     elif evidence.ground == "measured":
         if not head and (evidence.source is None or evidence.kernel is None):
             key = "source" if evidence.source is None else "kernel"

@@ -11,7 +11,8 @@ An entry may say `efficient: true`. While the battery is to be saved these alone
 EEVDF: nobody who costs more energy comes before it. Otherwise the word means nothing, and the ranking is as written; an
 entry that is for battery saver alone stands after `eevdf`, which is always to be had.
 
-An entry says what it rests on (`asa.decide.grounds`), which tells who may be chosen and who may only be tried.
+An entry says what it rests on (`asa.decide.grounds`). Who may be chosen is asked in order, and EEVDF serves where
+nobody may. All others may only be tried, which a trial does (`asa.decide.trial`).
 
 A figure grows old when the kernel or the scheduler that it was measured with is another one now. Such an entry still
 serves; it is named in `stale`.
@@ -167,15 +168,15 @@ class MappingTable:
         saver: bool = False,
         proved: Sequence[SchedulerName] = (),
     ) -> SchedulerName | None:
-        """First scheduler of the class's ranking that is not set aside; None for a class that is not ranked.
+        """First scheduler of the ranking that may be chosen and is not set aside; None for a class that is not ranked.
 
         Without one the kernel's own scheduler serves, which cannot fail. `saver`: the battery is to be saved. `proved`
         are those that a trial here found better than what would be chosen without it, the best first.
         """
-        ranking = self.ranking(workload)
+        table, _, ranking = self.source(workload)
         if not ranking:
             return None
-        ranked = tuple(entry.name for entry in ranking if entry.efficient or not saver)
+        ranked = tuple(entry.name for entry in ranking if (entry.efficient or not saver) and table.choosable(entry))
         names = ranked if saver else (*proved, *ranked)
         return next((name for name in names if name not in set_aside and not self._is_out(name)), EEVDF)
 
@@ -238,10 +239,15 @@ class MappingTable:
     def told(self, entry: Entry, of: str = "") -> str:
         """Why an entry of this table stands where it does, what it rests on, and that it is stale, if so."""
         stale = f" (stale: {why})" if (why := self.aged(entry)) else ""
-        if entry.evidence is None:
-            return f"{entry.why}{of}{stale}"
+        ground = self.grounds(entry)
+        return f"{entry.why}{of}{stale}{f'; {ground}' if ground else ''}"
+
+    def grounds(self, entry: Entry) -> str:
+        """What an entry of this table rests on, and whether it may only be tried; "" of EEVDF, which needs nothing."""
+        if entry.name == EEVDF and entry.evidence is None:
+            return ""
         only = "" if self.choosable(entry) else "; may only be tried"
-        return f"{entry.why}{of}{stale}; {grounds.words(entry.evidence, self.ground(entry))}{only}"
+        return f"{grounds.words(entry.evidence, self.ground(entry))}{only}"
 
     def _never(self, name: SchedulerName) -> str:
         if bar(name, self.never):

@@ -39,7 +39,7 @@ class RecognitionFigure(Named):
     BY_SCHEDULER = (
         "accuracy_by_scheduler_pct",
         "%",
-        "the same; classes that the mapping table serves alike count as one",
+        "the same; classes that ask for one scheduler (served.yaml) count as one",
     )
     RANDOM = "accuracy_random_rows_28_pct", "%", "a third of the rows at random: what flatters"
     TUNED = "accuracy_tuned_28_pct", "%", "after fine-tuning with two sessions a label of what was held out", ">=", 99.5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What recognition is learnt from and judged by: packed recordings, and the scheduler that a table has first."""
+"""What recognition is learnt from and judged by: packed recordings, and which classes ask for the same scheduler."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -64,10 +64,14 @@ def of_kinds(directory: Path, *, other: bool = False) -> Dataset:
     return dataset.assemble([*known, *none] if other else known, least_sessions=1)
 
 
-def served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-    """The scheduler that a table has first for each class, or why there is none."""
+SERVED = Path(__file__).with_name("served.yaml")
+"""A scheduler for each class, for the cost of a wrong class alone. The shipped table stays on EEVDF for nearly all."""
 
-    where = path or paths.mapping_tables() / "default.yaml"
+
+def served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
+    """The scheduler that a table (None: `SERVED`) has first for each class, or why there is none."""
+
+    where = path or SERVED
     try:
         modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
         mapping = table.load(where, modes)
@@ -80,7 +84,7 @@ def served(path: Path | None, classes: Sequence[str]) -> tuple[Mapping[str, str]
 
 
 def with_served(data: Dataset) -> Dataset:
-    """With the scheduler that the shipped table has first for each class. Raises AsaError when it cannot be read."""
+    """With the scheduler that `SERVED` has for each class. Raises AsaError when it cannot be read."""
     found, why = served(None, data.classes)
     if found is None:
         raise AsaError(why)

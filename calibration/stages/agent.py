@@ -8,7 +8,6 @@ names go to `calibration.controllers`. With a folder for recordings every trial 
 trained from. Blocks; for offline work.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import config, files, paths, status, wire
+from asa import config, paths, status, wire
 from asa.act.forcing import Check, Forcing
 from asa.act.kernel import sched_ext_state, scheduler_in_force
 from asa.act.portfolio import Portfolio
@@ -37,6 +36,7 @@ from calibration.stages.ranking import LIVE, SHADOW
 from calibration.stages.record import Recording
 from models import versions
 from models.runtime import Ensemble
+from scenarios import planted
 from scenarios.runner import Windows
 from scenarios.runner_plan import Trial
 
@@ -223,15 +223,8 @@ class Stages:
 
 
 def write_table(path: Path, name: SchedulerName, classes: Sequence[str]) -> None:
-    """A table that names one scheduler for every class, as a whole."""
-    entry = {"scheduler": name.bare, "mode": name.mode, "why": "what this trial is of"}
-    body = {
-        "version": 1,
-        "machine": {"name": "any"},
-        "provenance": "of a trial",
-        "classes": {one: [entry] for one in classes},
-    }
-    files.replace(path, json.dumps(body).encode())  # JSON is YAML
+    """A table that names one scheduler for every class, as a whole. Raises AsaError."""
+    planted.write(path, {key: [planted.entry(name, why="what this trial is of")] for key in classes})
 
 
 def shadowed(journal: Journal, scheduler: str) -> Shadowed:

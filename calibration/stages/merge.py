@@ -15,7 +15,8 @@ from calibration.paired import LEVEL
 from calibration.stages.ranking import NOISE_FIRST, SCORE_FLOOR, Cells, Expected, Ranked, fit, rounded
 
 _SURE = 1e-3  # EEVDF is what gains are above: its own is 0
-_Z = 1.96  # standard errors from the middle of a 95 % interval to its end
+NORMAL_95 = 1.96
+"""Standard errors from the middle of a 95 % interval to its end."""
 _SEEN = 5e-4  # of a score, where it is written with three digits
 _LATER = re.compile("; beside later runs of others [0-9.]+$")
 
@@ -70,7 +71,7 @@ def _error(entry: Entry) -> float:
         return entry.error
     half = _half(entry)
     if half is not None:
-        return max(_SURE, half / _Z)
+        return max(_SURE, half / NORMAL_95)
     return NOISE_FIRST / math.sqrt(entry.runs or 1)
 
 

@@ -15,12 +15,12 @@ import msgspec
 from asa import wire
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import fingerprint
-from asa.decide.table import Cost, Entry, Machine, MappingTable, Measured, TableFile
+from asa.decide.table import Cost, Entry, Evidence, Machine, MappingTable, Measured, TableFile
 from calibration.scenarios.scores import Played, scores
 from calibration.stages.agent import SHADOWED, Shadowed
 from calibration.stages.best_arm import Verdict
 from calibration.stages.campaign import Belief
-from calibration.stages.merge import gains, merged
+from calibration.stages.merge import NORMAL_95, gains, merged
 from calibration.stages.ranking import SHADOW, Ranked, cells, rank, spread, to_classes, wider
 from scenarios.catalogue import IDLE
 from scenarios.conditions import Conditions, of_old
@@ -216,6 +216,26 @@ def felt(played: Sequence[Played]) -> list[Felt]:
     return [Felt(scheduler=name, blocks=len(all_), mean=statistics.fmean(all_)) for name, all_ in sorted(found.items())]
 
 
+def evident(ranking: Sequence[Entry]) -> list[Entry]:
+    """With what each figure is evidence of: the lead over EEVDF, and its 95 % interval. Without one, an opinion."""
+    base = next((entry.score for entry in ranking if entry.name == EEVDF), None)
+
+    def told(entry: Entry) -> Entry:
+        if entry.name == EEVDF or base is None or entry.score is None or entry.error is None:
+            return msgspec.structs.replace(entry, evidence=None)
+        lead, half = entry.score - base, NORMAL_95 * entry.error
+        found = Evidence(
+            ground="measured",
+            effect=round(lead, 4),
+            low=round(lead - half, 4),
+            high=round(min(1.0, lead + half), 4),
+            runs=entry.runs,
+        )
+        return msgspec.structs.replace(entry, evidence=found)
+
+    return [told(entry) for entry in ranking]
+
+
 def unlearnt(verdicts: Mapping[Workload, Verdict], unplayed: Iterable[Workload]) -> list[str]:
     """What stage 3 did not have the time to learn, a line each."""
     lines = [
@@ -248,7 +268,7 @@ def _file(
             "where `why` says so." + ("" if old is None else _earlier(old, measured))
         ),
         costs={} if old is None else dict(old.costs),
-        classes=merged,
+        classes={label: evident(ranking) for label, ranking in merged.items()},
     )
 
 

@@ -15,6 +15,7 @@ from asa.config import Settings, SwitchSettings
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.table import Entry, MappingTable
 from asa.heed import Heed
+from scenarios.planted import evidence
 
 USER = "user.slice/user-1000.slice/user@1000.service"
 
@@ -87,7 +88,7 @@ class Setup:
 def test_nobody_is_chosen_who_lifts_a_limit_while_it_is_in_force(group):
     entries = Portfolio.load(paths.manifest(), Path("/nonexistent")).entries()
     names = (("scx_lavd", "powersave"), ("scx_flash", "default"), ("scx_rusty", "default"))
-    ranking = tuple(Entry(scheduler=name, mode=mode, why="w") for name, mode in names)
+    ranking = tuple(Entry(scheduler=name, mode=mode, why="w", evidence=evidence()) for name, mode in names)
     table = MappingTable(path="t", machine="m", provenance="p", rankings={Workload("cpu"): ranking})
     said = []
     sys = group("system.slice/a.service")

@@ -22,6 +22,7 @@ from asa.decide.policy import PolicyState
 from asa.decide.policy_state import Now, Seen
 from asa.decide.signals import Signals
 from asa.decide.table import Entry, MappingTable
+from scenarios.planted import evidence
 
 S = 1_000_000_000
 CPU, DISK, IDLE = Workload("cpu"), Workload("disk"), Workload("idle")
@@ -32,8 +33,11 @@ TABLE = MappingTable(
     provenance="test",
     rankings={
         IDLE: (Entry(scheduler="eevdf", why="."),),
-        CPU: (Entry(scheduler="scx_rusty", why="."), Entry(scheduler="scx_flash", why=".")),
-        DISK: (Entry(scheduler="scx_simple", why="."),),
+        CPU: (
+            Entry(scheduler="scx_rusty", why=".", evidence=evidence()),
+            Entry(scheduler="scx_flash", why=".", evidence=evidence()),
+        ),
+        DISK: (Entry(scheduler="scx_simple", why=".", evidence=evidence()),),
     },
 )
 

@@ -15,6 +15,7 @@ from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState, Revert
 from asa.decide.table import Entry
 from asa.decide.tablefile import Cost
+from scenarios.planted import evidence
 
 COSTS = {RUSTY: Cost(switch_ms=50.0, overhead_pct=1.0, runs=5), EEVDF: Cost(switch_ms=4.0, overhead_pct=0.0, runs=5)}
 
@@ -22,8 +23,8 @@ COSTS = {RUSTY: Cost(switch_ms=50.0, overhead_pct=1.0, runs=5), EEVDF: Cost(swit
 def measured(rusty=0.80, eevdf=0.78, costs=COSTS):
     """Of the class `cpu`; scores of None are a prior's."""
     ranking = (
-        Entry(scheduler="scx_rusty", why=".", score=rusty),
-        Entry(scheduler="scx_flash", why="."),
+        Entry(scheduler="scx_rusty", why=".", score=rusty, evidence=evidence()),
+        Entry(scheduler="scx_flash", why=".", evidence=evidence()),
         Entry(scheduler="eevdf", why=".", score=eevdf),
     )
     return replace(TABLE, rankings=TABLE.rankings | {CPU: ranking}, costs=costs)
@@ -93,7 +94,7 @@ def test_too_little_known_is_silence(table):
 
 
 def test_a_mode_is_weighed_by_its_own_score_and_its_schedulers_cost():
-    fast = Entry(scheduler="scx_rusty", mode="fast", why=".", score=0.9)
+    fast = Entry(scheduler="scx_rusty", mode="fast", why=".", score=0.9, evidence=evidence())
     table = measured()
     table = replace(table, rankings=table.rankings | {CPU: (fast, *table.rankings[CPU])})
     found = weigh(table, wanted=fast.name)
@@ -161,7 +162,7 @@ def test_what_a_class_keeps_to_after_a_revert_is_not_weighed():
 
 
 def test_battery_saver_is_not_weighed():
-    frugal = Entry(scheduler="scx_flash", mode="powersave", why=".", efficient=True, score=0.1)
+    frugal = Entry(scheduler="scx_flash", mode="powersave", why=".", efficient=True, score=0.1, evidence=evidence())
     table = measured(costs={frugal.name: Cost(switch_ms=1e6, runs=1)})
     table = replace(table, rankings=table.rankings | {CPU: (*table.rankings[CPU], frugal)})
     state = replace(policy.powered(settled(), True, None), running=RUSTY)

@@ -46,6 +46,7 @@ from asa.decide.learning import Lessons
 from asa.decide.penalties import Bars, Cause
 from asa.decide.policy import PolicyState, Revert
 from asa.decide.table import Entry
+from scenarios.planted import evidence
 
 
 def test_dwell_comes_before_a_switch():
@@ -326,7 +327,10 @@ def test_a_regime_without_an_entry_changes_nothing():
 
 
 def test_a_regime_with_an_entry_works_as_a_class():
-    table = replace(SETUP.table, rankings={**SETUP.table.rankings, HEAVY: (Entry(scheduler="scx_flash", why="."),)})
+    table = replace(
+        SETUP.table,
+        rankings={**SETUP.table.rankings, HEAVY: (Entry(scheduler="scx_flash", why=".", evidence=evidence()),)},
+    )
     ranked = replace(SETUP, table=table)
     state, verdict = ask(settled(), UNKNOWN, 20.0, setup=ranked)
     assert (state.workload, verdict.reason, verdict.wanted) == (HEAVY, Reason.DWELL, FLASH)
@@ -340,7 +344,10 @@ def test_a_regime_with_an_entry_works_as_a_class():
 
 
 def test_what_was_learnt_of_a_regime_comes_before_its_table():
-    entries = (Entry(scheduler="scx_flash", why="."), Entry(scheduler="scx_rusty", why="."))
+    entries = (
+        Entry(scheduler="scx_flash", why=".", evidence=evidence()),
+        Entry(scheduler="scx_rusty", why=".", evidence=evidence()),
+    )
     ranked = replace(SETUP, table=replace(SETUP.table, rankings={HEAVY: entries}))
     state, _ = ask(settled(), UNKNOWN, 20.0, setup=ranked)
     lessons = Lessons(better={HEAVY: {FLASH: RUSTY}})
@@ -349,7 +356,10 @@ def test_what_was_learnt_of_a_regime_comes_before_its_table():
 
 
 def test_what_failed_or_was_worse_is_out_of_a_regime_too():
-    entries = (Entry(scheduler="scx_flash", why="."), Entry(scheduler="scx_rusty", why="."))
+    entries = (
+        Entry(scheduler="scx_flash", why=".", evidence=evidence()),
+        Entry(scheduler="scx_rusty", why=".", evidence=evidence()),
+    )
     ranked = replace(SETUP, table=replace(SETUP.table, rankings={HEAVY: entries}))
     lower = {"version": "", "wall_ns": WALL_NS, "why": "worse"}
     bars = penalties.lower(Bars(), workload=HEAVY, scheduler=FLASH, **lower)

@@ -40,6 +40,7 @@ from asa.decide.penalties import Bars, Cause, barred, lower
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, first_choice
 from asa.decide.signals import Signals
 from asa.decide.table import Entry
+from scenarios.planted import evidence
 
 GAME = Workload("game")
 
@@ -130,7 +131,10 @@ def test_a_class_met_under_another_scheduler_is_measured_there_first():
 
 
 def test_a_class_is_measured_first_once_and_never_for_eevdf():
-    rankings = {DISK: (Entry(scheduler="scx_flash", why="."),), GAME: (Entry(scheduler="scx_simple", why="."),)}
+    rankings = {
+        DISK: (Entry(scheduler="scx_flash", why=".", evidence=evidence()),),
+        GAME: (Entry(scheduler="scx_simple", why=".", evidence=evidence()),),
+    }
     run = Run(Setup(table=replace(TABLE, rankings=TABLE.rankings | rankings)))
     waited = Counter()
     for workload in (CPU, DISK, GAME, CPU, GAME, DISK, CPU, IDLE) * 2:
@@ -168,7 +172,13 @@ def test_after_a_revert_the_class_rests_and_then_the_next_one_is_tried():
 
 
 def test_the_second_revert_within_a_rest_ends_on_eevdf():
-    run = Run(Setup(table=replace(TABLE, rankings=TABLE.rankings | {DISK: (Entry(scheduler="scx_flash", why="."),)})))
+    run = Run(
+        Setup(
+            table=replace(
+                TABLE, rankings=TABLE.rankings | {DISK: (Entry(scheduler="scx_flash", why=".", evidence=evidence()),)}
+            )
+        )
+    )
     for _ in range(80):  # flash serves the disk, and cpu without having been measured on eevdf
         run.tick(DISK, CALM)
     assert run.current == FLASH

@@ -25,6 +25,7 @@ from asa.config import SwitchSettings
 from asa.core.decision import SchedulerName, SwitchOutcome
 from asa.status import read as read_status
 from models.runtime import Ensemble
+from scenarios import planted
 
 SYS = Path("/sys")
 LIMIT_S = 90.0  # emulated, on a shared host
@@ -169,13 +170,7 @@ class AgentProcess:
     def __init__(self, folder, ranking, served=None, **settings):
         self.classes = Ensemble.load(paths.base_model()).classes
         rankings = dict.fromkeys(self.classes, ranking) | (served or {})
-        table = {
-            "version": 1,
-            "machine": {"name": "test"},
-            "provenance": "test",
-            "classes": {name: [{"scheduler": one, "why": "test"} for one in ranks] for name, ranks in rankings.items()},
-        }
-        (folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
+        planted.write(folder / "table.yaml", rankings)
         whole = {
             "table": str(folder / "table.yaml"),
             "voting": {"threshold": 0.01, "open_world": False},

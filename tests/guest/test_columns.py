@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Controllers as columns of a run, in a guest: the real agent, scx_loader's rule, a drawn scheduler."""
 
-import json
 import time
 
 import pytest
@@ -12,6 +11,7 @@ from asa.core.decision import SchedulerName
 from calibration.controllers import loader as controllers_loader
 from calibration.controllers.columns import Controllers, Given
 from models.runtime import Ensemble
+from scenarios import planted
 
 
 @pytest.fixture(autouse=True)
@@ -24,16 +24,7 @@ def before_and_after():
 def controllers(tmp_path):
     classes = Ensemble.load(paths.base_model()).classes
     table = tmp_path / "table.yaml"
-    table.write_text(
-        json.dumps(
-            {
-                "version": 1,
-                "machine": {"name": "test"},
-                "provenance": "test",
-                "classes": {name: [{"scheduler": "scx_simple", "why": "test"}] for name in classes},
-            }
-        )
-    )
+    planted.write(table, {key: ["scx_simple"] for key in classes})
     voting = {"threshold": 0.01, "open_world": False}
     settings = {"guard": {"baseline_s": 0}, "voting": voting, "policy": {"cooldown_s": 0, "dwell_s": 0}}
     given = Given(table=str(table), settings=settings, among=("scx_simple",))

@@ -21,9 +21,10 @@ from waiting import until
 from asa import paths
 from asa.core import kinds
 from asa.core.errors import JournalError
+from asa.decide import tablefile
 from asa.journal import Journal
 from models.runtime import Ensemble
-from scenarios import workloads
+from scenarios import planted, workloads
 from scenarios.lab.box import installed as box_asa
 from scenarios.lab.box.machine import Box, end
 
@@ -35,9 +36,7 @@ APP, TEXT = "org.asa.Notes", "to the kernel\n"
 
 def settings(classes):
     """What nobody waits for is served by a scheduler, whatever it is taken for; a person in front must not switch."""
-    kernel, other = ({"scheduler": name, "why": "test"} for name in ("eevdf", SCHEDULER))
-    served = {name: [other, kernel] if behind(name) else [kernel] for name in classes}
-    table = {"version": 1, "machine": {"name": "a desktop"}, "provenance": "test", "classes": served}
+    served = {name: [SCHEDULER, "eevdf"] if behind(name) else ["eevdf"] for name in classes}
     whole = {
         "table": "/home/ada/.config/asa/table.yaml",
         "voting": {"open_world": False},  # which use an emulated desktop looks like is judged elsewhere
@@ -45,7 +44,7 @@ def settings(classes):
         "standby": {"count": 0},
         "switch": {"attach_limit_s": LIMIT_S},
     }
-    return json.dumps(table), json.dumps(whole)  # JSON is YAML
+    return tablefile.text(planted.table(served)), json.dumps(whole)  # JSON is YAML
 
 
 def behind(name):

@@ -21,14 +21,13 @@ from agents import (
     eventually,
     other_portfolio,
     pid_of,
-    portfolio_of_host,
 )
 
 from asa import paths
 from asa.act.kernel import sched_ext_state
-from asa.decide.table import load
 from asa.status import read as read_status
 from models.runtime import Ensemble
+from scenarios import planted
 
 ACPI = SYS / "firmware/acpi"
 POWER = SYS / "power"
@@ -62,10 +61,8 @@ def classes():
 
 def table_of(folder, *entries):
     """A table that has these for every class."""
-    ranking = [{"why": "test"} | entry for entry in entries]
-    whole = {"version": 1, "machine": {"name": "test"}, "provenance": "test"}
     path = folder / "power.yaml"
-    path.write_text(json.dumps(whole | {"classes": dict.fromkeys(classes(), ranking)}))
+    planted.write(path, dict.fromkeys(classes(), entries))
     return str(path)
 
 
@@ -85,17 +82,9 @@ def ready(now):
     return [one.scheduler for one in now.standbys if one.ready]
 
 
-def for_battery_saver():
-    """What the lab's own table names for it."""
-    portfolio = portfolio_of_host()
-    known = {str(name): tuple(portfolio.entry(name).modes) for name in portfolio.names()}
-    table = load(paths.mapping_tables() / "lab.yaml", known)
-    (entry,) = {entry for ranking in table.rankings.values() for entry in ranking if entry.efficient}
-    return {"scheduler": entry.scheduler, "mode": entry.mode, "efficient": True}
-
-
 def test_battery_saver_is_followed_both_ways(tmp_path, profile):
-    table = table_of(tmp_path, {"scheduler": "scx_simple"}, {"scheduler": "eevdf"}, for_battery_saver())
+    saving = planted.entry("scx_bpfland:powersave", efficient=True)
+    table = table_of(tmp_path, "scx_simple", "eevdf", saving)
     with agent(tmp_path, "scx_simple", table=table) as running:
         assert "battery saver" not in told(running, scheduler="scx_simple", reason="served").sentence
         profile.write_text("low-power\n")

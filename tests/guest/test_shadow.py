@@ -21,6 +21,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.core.decision import SchedulerName
 from models.runtime import Ensemble
+from scenarios import planted
 
 SYS = Path("/sys")
 ROTA = ["scx_simple", "scx_flash", "scx_bpfland", "scx_rusty", "scx_p2dq"]
@@ -52,14 +53,9 @@ class Shadow:
         return [sys.executable, "-m", "asa.cli", *words]
 
     def write_table(self, scheduler):
-        served = [{"scheduler": scheduler, "why": "test"}]
-        table = {
-            "version": 1,
-            "machine": {"name": "test"},
-            "provenance": "test",
-            "classes": dict.fromkeys(Ensemble.load(paths.base_model()).classes, served),
-        }
-        (self.folder / "table.yaml").write_text(json.dumps(table))  # JSON is YAML
+        planted.write(
+            self.folder / "table.yaml", {key: [scheduler] for key in Ensemble.load(paths.base_model()).classes}
+        )
 
     def want(self, scheduler):
         self.write_table(scheduler)

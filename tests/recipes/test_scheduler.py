@@ -37,7 +37,7 @@ print(json.dumps({
     "read": settings.acceptable("devices/system/cpu/cpu3/power/made_up_knob", "1"),
     "held": settings.acceptable("devices/system/cpu/cpu3/power/made_up_knob", "2"),
     "doubtful": sorted(settings.doubtful()),
-    "web": mapping.wanted("web", ()),
+    "web": [(str(one.name), str(one.ground)) for one in mapping.offers("web")],
 }))
 """
 
@@ -53,7 +53,9 @@ def tree(tmp_path_factory):
     trigger = "interest-noawait /usr/bin/scx_cosmos\n"
     copy.change("packaging/debian/asa.triggers", trigger, trigger + trigger.replace("cosmos", "made"))
     copy.change(
-        "mapping_tables/default.yaml", "  web:\n", "  web:\n    - {scheduler: scx_made, mode: loud, why: made up}\n"
+        "mapping_tables/default.yaml",
+        "  web: *launch\n",
+        "  web:\n    - *own\n    - {scheduler: scx_made, mode: loud, why: made up}\n",
     )
     return copy
 
@@ -87,7 +89,7 @@ def test_it_is_listed_and_its_hash_recorded(tree, host):
 
 def test_agent_and_undo_know_it(tree):
     found = json.loads(tree.run("-c", KNOWN))
-    assert (found["ops"], found["web"]) == ("scx_made", "scx_made:loud")
+    assert (found["ops"], found["web"][1]) == ("scx_made", ["scx_made:loud", "opinion"])
     assert (found["read"], found["held"]) == (True, False)
     assert {"made_up_knob", "no_turbo", "pm_qos_resume_latency_us"} <= set(found["doubtful"])
 

@@ -121,11 +121,12 @@ def _in_lab(arguments: argparse.Namespace, *, setup_s: float) -> int:
 def _stage(seed: int, *, owner: int) -> int:
     import tempfile
 
-    from asa import host, paths, wire
+    from asa import paths, wire
     from asa.act.portfolio import Portfolio
     from asa.clock import SystemClock
     from asa.decide import table
-    from scenarios.demo import Demonstration, Event
+    from scenarios import planted
+    from scenarios.demo import SERVED, Demonstration, Event
     from scenarios.player import find_stage
 
     def emit(event: Event) -> None:
@@ -134,11 +135,11 @@ def _stage(seed: int, *, owner: int) -> int:
 
     places = paths.default()
     portfolio = Portfolio.load(paths.manifest(), places.schedulers)
-    # one of the shipped: a table that this machine's owner measured would make another demonstration of it
-    chosen = table.choose(paths.mapping_tables(), host.facts())
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as settings:
-        settings.write(_settings(owner, chosen))
-        settings.flush()
+    # planted: a fresh installation stays on the kernel's own, which would be a demonstration of nothing
+    with tempfile.TemporaryDirectory(prefix="asa-demo-") as folder:
+        chosen, settings = Path(folder) / "table.yaml", Path(folder) / "asa.yaml"
+        planted.write(chosen, SERVED)
+        settings.write_text(_settings(owner, chosen))
         Demonstration(
             stage=find_stage(cache=places.cache),
             portfolio=portfolio,
@@ -146,7 +147,7 @@ def _stage(seed: int, *, owner: int) -> int:
             clock=SystemClock(),
             emit=emit,
             run=places.run,
-        ).play(seed=seed, settings=Path(settings.name))
+        ).play(seed=seed, settings=settings)
     return 0
 
 

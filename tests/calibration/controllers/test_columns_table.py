@@ -22,7 +22,7 @@ installed, told, settings = map(Path, sys.argv[1:])
 table._everybodys = lambda: installed
 modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
 mapping = table.for_this_machine(modes, config.load(settings, required=True).table)
-told.write_text(json.dumps({name: [entry.scheduler for entry in mapping.ranking(name)] for name in ("web", "cpu")}))
+told.write_text(json.dumps({name: [entry.scheduler for entry in mapping.ranking(name)] for name in ("web", "spawn")}))
 sys.exit(3)
 """
 
@@ -36,7 +36,7 @@ def write(path, scheduler):
 
 @pytest.fixture
 def rankings(tmp_path):
-    """Of web and cpu, in an agent that is given a job on a host whose installed ASA has a table of its own."""
+    """Of web and spawn, in an agent that is given a job on a host whose installed ASA has a table of its own."""
     script, told = tmp_path / "agent.py", tmp_path / "told"
     script.write_text(AGENT)
     installed = write(tmp_path / "installed.yaml", "scx_rusty")
@@ -50,30 +50,30 @@ def rankings(tmp_path):
         ):
             pass
         found = json.loads(told.read_text())
-        return found["web"], found["cpu"]
+        return found["web"], found["spawn"]
 
     return of
 
 
 def test_a_given_table_has_the_shipped_ones_behind_it(rankings, tmp_path):
-    web, cpu = rankings(Job(table=write(tmp_path / "given.yaml", "scx_simple")))
+    web, spawn = rankings(Job(table=write(tmp_path / "given.yaml", "scx_simple")))
     assert web == ["scx_simple"]
-    assert len(cpu) > 1
+    assert len(spawn) > 1
 
 
 def test_without_one_the_shipped_ones_serve_and_not_the_hosts(rankings):
-    web, cpu = rankings(Job())
+    web, spawn = rankings(Job())
     assert web != ["scx_rusty"]
     assert len(web) > 1
-    assert len(cpu) > 1
+    assert len(spawn) > 1
 
 
 def test_one_that_the_settings_name_stands_alone_unless_another_is_given(rankings, tmp_path):
     named = {"table": write(tmp_path / "named.yaml", "scx_flash")}
     assert rankings(Job(settings=named)) == (["scx_flash"], [])
-    web, cpu = rankings(Job(settings=named, table=write(tmp_path / "given.yaml", "scx_simple")))
+    web, spawn = rankings(Job(settings=named, table=write(tmp_path / "given.yaml", "scx_simple")))
     assert web == ["scx_simple"]
-    assert len(cpu) > 1
+    assert len(spawn) > 1
 
 
 def test_one_that_is_not_there_fails_the_trial(tmp_path):

@@ -2,6 +2,7 @@
 """The lab's order of schedulers beside a published one: tau as by hand, its interval, and who is likelier wrong."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from calibration.scale.samples import Found, Mode, Turn, write
 from scenarios.conditions import Conditions
 
 MS = 1_000_000
+SHARE = 0.011  # figures in the tables are rounded to a hundredth
 NAMES = ("eevdf", "scx_a", "scx_b", "scx_c")
 TEXT = """
 version: 1
@@ -181,3 +183,35 @@ def test_the_command_compares_what_is_kept(tmp_path, capsys):
     assert [(line["name"], line["value"]) for line in lines] == [("outside_tau", 1.0), ("outside_rows", 1.0)]
     assert "G1" in page_path.read_text()
     assert Path(page_path.with_suffix(".svg")).is_file()
+
+
+def saved(metric, own, other):
+    """The share of the metric's time that is saved."""
+    return 1.0 - own / other if metric else 1.0 - other / own
+
+
+@pytest.mark.parametrize("name", ["default.yaml", "lab.yaml"])
+def test_what_a_shipped_table_calls_published_is_published(name):
+    rows = {row.id: row for row in evidence.read(paths.mapping_tables() / table.EVIDENCE).rows}
+    scale = (Path(__file__).parents[3] / "docs/scale.prom").read_text()
+    told = 0
+    for ranking in table.read(paths.mapping_tables() / name).classes.values():
+        for entry in ranking:
+            found = entry.evidence
+            if found is None:
+                continue
+            told += 1
+            if found.ground == "published":
+                row = rows[found.source.removeprefix("evidence.yaml ")]
+                assert (row.runs, f"{row.machine.cpu}, {row.machine.cpus} CPUs") == (found.runs, found.machine)
+                figures = row.at[0].figures
+                share = saved(row.metric.more_is_better, figures["eevdf"], figures[entry.scheduler])
+            else:
+                metric = found.source.removeprefix("docs/scale.md, ")
+                own, other = (
+                    float(re.search(rf'{metric}_\w+{{scheduler="{one}",cpus="8",guest="8 CPUs"}} (\S+)', scale)[1])
+                    for one in ("eevdf", entry.scheduler)
+                )
+                share = saved(metric == "throughput", own, other)
+            assert abs(share - found.effect) < SHARE, (entry, share)
+    assert told >= 10

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Columns with the agent at work: what it is started with, when it is heard, what it cost, what is recorded of it."""
 
-import json
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from asa import paths, status
 from asa.clock import SystemClock
@@ -104,7 +104,7 @@ def agents(monkeypatch):
         started.append(one)
 
         def check():
-            one["tables"].append(json.loads(Path(job.settings["table"]).read_text())["classes"])
+            one["tables"].append(yaml.safe_load(Path(job.settings["table"]).read_text())["classes"])
             if not one["alive"]:
                 raise SchedulerError(scheduler="agent", reason="ended with code 1")
 
@@ -224,7 +224,7 @@ def test_other_names_are_schedulers_and_have_versions(places, tmp_path, agents):
 
 def test_a_table_of_a_mode_names_scheduler_and_mode(tmp_path):
     write_table(tmp_path / "table.yaml", SchedulerName("scx_lavd:powersave"), ["web", "idle"])
-    (entry,) = json.loads((tmp_path / "table.yaml").read_text())["classes"]["web"]
+    (entry,) = yaml.safe_load((tmp_path / "table.yaml").read_text())["classes"]["web"]
     assert (entry["scheduler"], entry["mode"]) == ("scx_lavd", "powersave")
 
 

@@ -31,14 +31,14 @@ MEASURED = Measured(
 )
 
 
-def mapping(classes=None, *, prior="", measured=MEASURED, rest=None):
+def mapping(classes=None, *, elsewhere="", measured=MEASURED, rest=None):
     return MappingTable(
         path="table.yaml",
         machine="toy",
         provenance="test",
         rankings={Workload(name): tuple(ranking) for name, ranking in (classes or {}).items()},
         measured=measured,
-        prior=prior,
+        elsewhere=elsewhere,
         rest=rest,
     )
 
@@ -312,7 +312,7 @@ def test_refining_weighs_new_runs_against_old_ones(tmp_path):
     assert "3 runs before" in kept["scx_b"].why
     assert [one.name for one in found.classes["game"]] == ["scx_c", EEVDF]
     elsewhere = msgspec.structs.replace(before, machine=msgspec.structs.replace(MACHINE, cpus=64))
-    other = mapping(old, prior="other")
+    other = mapping(old, elsewhere="other")
     fresh = stages_table.refined(trials(), elsewhere, other, MACHINE, MEASURED, begun=elsewhere)
     assert [one.name for one in fresh.classes["web+archive"]] == ["scx_a", EEVDF, "scx_b"]
     assert "game" not in fresh.classes
@@ -325,7 +325,7 @@ def test_what_was_not_played_here_stays_in_the_order_of_the_table_that_goes(tmp_
         "web": [entry("scx_b", 0.9, runs=8), entry("eevdf", 0.8, runs=8)],
         "web+video": [entry("scx_c", 0.9, low=0.8, high=1.0, runs=2), entry("eevdf", 0.8, runs=2)],
     }
-    prior = mapping(old, prior="other", rest=mapping({"archive": [entry("scx_c")]}, prior="shipped"))
+    prior = mapping(old, elsewhere="other", rest=mapping({"archive": [entry("scx_c")]}, elsewhere="shipped"))
 
     def refined(**more):
         found = stages_table.refined(trials(), None, prior, MACHINE, MEASURED, begun=None, **more)
@@ -336,7 +336,7 @@ def test_what_was_not_played_here_stays_in_the_order_of_the_table_that_goes(tmp_
     assert [(one.name, one.score, one.runs) for one in found["web"]] == [("scx_b", None, None), (EEVDF, None, None)]
     assert found["web+video"][0].why == "not played here: test"
     assert [one.name for one in found["idle"]] == [EEVDF]
-    again = mapping(found, prior="other")
+    again = mapping(found, elsewhere="other")
     other = stages_table.refined(trials(), None, again, MACHINE, MEASURED, begun=None, carries=True)
     assert other.classes["web+video"][0].why == "not played here: test"
     assert refined().keys() == {"idle", "web+archive"}  # the first table stays behind this one
@@ -344,7 +344,7 @@ def test_what_was_not_played_here_stays_in_the_order_of_the_table_that_goes(tmp_
 
 def test_beliefs_take_figures_of_the_class_and_the_order_of_any():
     classes = {"web+archive": [entry("scx_b", 0.8, low=0.78, high=0.82, runs=5), entry("eevdf", 0.7, runs=5)]}
-    rest = mapping({"office": [entry("scx_c"), entry("scx_a")]}, measured=None, prior="none")
+    rest = mapping({"office": [entry("scx_c"), entry("scx_a")]}, measured=None, elsewhere="none")
     names = ("eevdf", "scx_a", "scx_b", "scx_c")
     own = stages_table.beliefs(["web+archive", "office+video"], mapping(classes, rest=rest), names)
     assert own["web+archive"].names == ("scx_b", "eevdf", "scx_a", "scx_c")
@@ -353,7 +353,7 @@ def test_beliefs_take_figures_of_the_class_and_the_order_of_any():
     assert error == pytest.approx(0.02 / 1.96, rel=0.01)
     assert own["office+video"].names == ("scx_c", "eevdf", "scx_a", "scx_b")
     assert own["office+video"].gains == {}
-    other = stages_table.beliefs(["web+archive"], mapping(classes, prior="another machine"), names)
+    other = stages_table.beliefs(["web+archive"], mapping(classes, elsewhere="another machine"), names)
     assert other["web+archive"].gains["scx_b"][1] > stages_table.TRANSFER
     updated = dataclasses.replace(mapping(classes), stale={"scx_b": "measured with scx_b 1.0, here is 1.1"})
     aged = stages_table.beliefs(["web+archive"], updated, names)
