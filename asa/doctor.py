@@ -17,7 +17,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
 from asa.bus import Bus, BusError
 from asa.clock import SystemClock
-from asa.core.decision import SchedulerName, SwitchOutcome
+from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome
 from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.core.sample import RawSample
 from asa.decide import hints, learning, table
@@ -196,6 +196,8 @@ def _table(mapping: table.MappingTable) -> Finding:
     text = f"{mapping.path} ({mapping.machine})"
     if mapping.elsewhere:
         text = f"{text}; {mapping.elsewhere}"
+    chosen = sum(mapping.wanted(name, ()) != EEVDF for name in mapping.rankings)
+    text = f"{text}; {chosen} of {len(mapping.rankings)} classes may have another one than {EEVDF} by what was measured"
     path = Path(mapping.path)
     shipped = path.parent == paths.mapping_tables()
     if os.geteuid() == 0 and not shipped and (why := table.unsafe(path)):  # others' agents may do what they like

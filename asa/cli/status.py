@@ -79,6 +79,7 @@ def _lines(found: "Status") -> list[str]:
         f"workload   {seen(found)} ({found.confidence:.0%})",
         f"scheduler  {in_force}; wanted {found.wanted or 'none'}",
         f"why        {found.sentence}",
+        *(f"rests on   {place.learned or place.why}" for place in found.ranking if place.scheduler == found.wanted),
         f"so far     {found.ticks} ticks ({found.overruns} late), {found.switches} switches, {found.failures} failures",
         f"timing     the latest tick began {found.worst_late_ms:.1f} ms after it was due",
         f"table      {found.table}{f' ({found.table_elsewhere})' if found.table_elsewhere else ''}",

@@ -418,6 +418,13 @@ def test_status_shows_how_it_switches_and_who_stands_by(agent, capsys):
     assert "standby" not in said
 
 
+def test_status_says_what_the_wanted_scheduler_rests_on(agent, capsys):
+    agent(explained(time.time_ns()))
+    asked(status_command)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("rests on")] == ["rests on   third"]
+
+
 def test_a_status_of_an_older_agent_can_be_explained(places, agent, capsys):
     body = msgspec.json.decode(wire.json_bytes(explained(0)))
     new = ("way", "way_reason", "standbys", "barred", "ranking", "keeps_to", "guard", "guard_blocks", "lately")
