@@ -373,3 +373,17 @@ def test_what_was_not_learnt_is_said_in_words():
         "not played: audio+disk",
     ]
     assert stages_table.unlearnt({}, []) == []
+
+
+def test_a_lead_over_eevdf_and_its_interval_are_the_evidence():
+    ranking = [
+        entry("scx_a", score=0.9, error=0.01, runs=6),
+        entry("scx_b", score=0.8, runs=1),
+        entry("eevdf", score=0.85, runs=6),
+        entry("scx_c"),
+    ]
+    sure, once, own, unplayed = stages_table.evident(ranking)
+    told = sure.evidence
+    assert (told.ground, told.effect, told.low, told.high, told.runs) == ("measured", 0.05, 0.0304, 0.0696, 6)
+    assert (once.evidence, own.evidence, unplayed.evidence) == (None, None, None)
+    assert stages_table.evident([sure, unplayed])[0].evidence is None  # nothing to be above

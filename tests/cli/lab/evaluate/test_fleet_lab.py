@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from calibration.fleet.figures.goals import FleetFigure
+from scenarios import planted
+from scenarios.lab import machines
 
 
 def asa(*words):
@@ -22,9 +24,7 @@ def asa(*words):
 def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     fleet, page = tmp_path / "fleet", tmp_path / "evaluation.md"
     # as calibration writes one: of the classes that it has played alone
-    table = {"version": 2, "machine": {"name": "vm125"}, "provenance": "a test"}
-    table["classes"] = {"web+archive": [{"scheduler": "scx_simple", "why": "measured"}]}
-    (tmp_path / "table.yaml").write_text(json.dumps(table))
+    planted.write(tmp_path / "table.yaml", {"web+archive": ["scx_simple"]}, machines.load("vm125").facts)
     words = ("--machine", "vm125", "--scenario", "web+archive", "--scheduler", "eevdf,scx_simple,agent")
     times = ("--seconds", "4", "--warm-up", "8", "--table", tmp_path / "table.yaml")
     asa("lab", "fleet", "run", "--out", fleet, *words, *times)
