@@ -250,7 +250,7 @@ lock: ## pin all dependencies again, with hashes
 clean: ## forget the virtual environment (caches stay)
 	rm -rf $(VENV) run.json
 
-SEED := 0
+recordings: SEED := 0
 recordings: setup ## record the simple loads anew, from seed SEED, here and in the lab, into build/recordings (an hour; nothing else may run)
 	@mkdir -p build/recordings
 	$(ASA) lab record --campaign --sessions 4 --for 20 --seed $(SEED) --journal build/host.journal --pack build/recordings/host.journal.xz

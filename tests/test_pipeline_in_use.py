@@ -10,7 +10,7 @@ from pipeline_machine import ONE, STANDING_BY, THREE, TWO, A, B, C, Machine, S
 from asa.config import PolicySettings
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, Permit, Reason, SchedulerName, SwitchOutcome
 from asa.decide.books import Books
-from asa.pipeline import State, step
+from asa.pipeline import State
 
 
 def test_what_the_guard_takes_back_is_remembered_as_a_bar():
@@ -23,16 +23,6 @@ def test_what_the_guard_takes_back_is_remembered_as_a_bar():
     again = Machine()  # after a restart
     again.state = State(books=Books(bars=machine.state.books.bars))
     assert ONE not in {decision.switch_to for decision in again.run(60, A)}
-
-
-def test_the_guard_sees_the_switches_of_one_cpu():
-    machine = Machine()
-    machine.run(2, A)
-    last = machine.state.sample
-    cpu = replace(last.cpu, cores=tuple((core, last.cpu.total) for core in range(4)), context_switches=6000)
-    sample = replace(last, monotonic_ns=last.monotonic_ns + S, wall_ns=last.wall_ns + S, cpu=cpu)
-    assert step(machine.setup, machine.state, sample).signals.switches == 1500.0
-    assert step(machine.setup, machine.state, replace(sample, cpu=None)).signals.switches is None
 
 
 def test_standbys_follow_what_the_machine_is_used_for():
