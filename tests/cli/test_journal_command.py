@@ -36,6 +36,8 @@ from asa.pipeline import Setup, State, step
 from collectors.rates import Rates
 from models import artefact, versions
 from models.runtime import Ensemble
+from scenarios import planted
+from scenarios.demo import SERVED
 
 RECORDINGS = sorted((paths.base_model().parents[1] / "recordings").glob("*.journal.xz"))
 S = 10**9
@@ -52,9 +54,10 @@ def asa(*words):
 
 @pytest.fixture(autouse=True)
 def of_nobody(monkeypatch, tmp_path):
-    """This machine's own settings and journal are no part of these tests."""
+    """This machine's own settings and journal are no part of these tests; its table switches."""
     places = replace(paths.default(), state=tmp_path / "state", config=tmp_path / "none.yaml")
     monkeypatch.setattr(paths, "default", lambda: places)
+    planted.write(places.state / table.NAME, SERVED)
 
 
 @pytest.fixture(scope="module")
