@@ -149,7 +149,7 @@ class Agent:
         self.meter.lap(Part.STEP)
         decision = self.state.decision
         assert decision is not None  # noqa: S101  # step always decides
-        if decision.trial:
+        if decision.trial and decision.switch_to is None:  # else the order's sentence has it
             self.say(decision.trial)
         if self.switcher is not None:
             if decision.switch_to is not None:

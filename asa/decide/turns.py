@@ -97,8 +97,7 @@ def next_up(books: Books, use: Workload, seen: Seen, now: Now, setup: PolicySetu
     choice = _choice(books, use, current, setup)
     if choice is None:
         return None
-    age_s = (now.monotonic_ns - state.since_ns) / 1e9
-    stay_s = learning.stay_s(books.lessons, use, age_s=age_s, dwell_s=setup.policy.dwell_s)
+    stay_s = _stay_s(books, use, now, setup)
     upcoming = Upcoming(
         use=use,
         in_force=current,
@@ -256,18 +255,25 @@ def _why_not(upcoming: Upcoming, books: Books, seen: Seen, now: Now, setup: Poli
     state, around = books.policy, seen.around
     if upcoming.block_s is None:
         return f"a switch takes longer than {_FIRST_SWITCH_S:g} s here, or nobody knows how long"
-    revert = state.revert_of(upcoming.use)
+    revert, use = state.revert_of(upcoming.use), upcoming.use
+    short = not upcoming.by_hand and _stay_s(books, use, now, setup) < 2.0 * upcoming.block_s
     checks = (
         (state.power.saver, "battery saver is on"),
         (bool(around.inhibited), around.inhibited),
         (around.awake_s < FRESH_S, f"the first {FRESH_S:.0f} s after start or resume are not over"),
         (revert is not None and revert.rests(now.monotonic_ns, setup), "a switch was taken back lately"),
-        (now.monotonic_ns - state.since_ns < setup.policy.dwell_s * 1e9, f"{upcoming.use} has only begun"),
+        (now.monotonic_ns - state.since_ns < setup.policy.dwell_s * 1e9, f"{use} has only begun"),
+        (short, f"{use} is not expected to stay for a pair of turns"),
         (not measured(seen.signals), "nothing is measured here"),
     )
     if (why := next((words for applies, words in checks if applies), "")) or upcoming.by_hand:
         return why
     return _refused(books, now, setup, upcoming.block_s)
+
+
+def _stay_s(books: Books, use: Workload, now: Now, setup: PolicySetup) -> float:
+    age_s = (now.monotonic_ns - books.policy.since_ns) / 1e9
+    return learning.stay_s(books.lessons, use, age_s=age_s, dwell_s=setup.policy.dwell_s)
 
 
 def _asks(upcoming: Upcoming, books: Books, setup: PolicySetup) -> bool:

@@ -375,6 +375,7 @@ def test_where_a_verdict_of_the_guard_is_near_a_trial_decides_it(monkeypatch):
 def test_why_one_does_not_begin_is_told():
     assert "first 60 s" in Life().run(60, awake_s=3.0).state.upcoming.why_not
     assert Life().run(60, inhibited="a call is on").state.upcoming.why_not == "a call is on"
+    assert Life().run(30).state.upcoming.why_not == "cpu is not expected to stay for a pair of turns"
     assert "3 s are left of 20 s" in Life(account=Account()).why_not()
     life = Life()
     life.loaded = {RUSTY}
