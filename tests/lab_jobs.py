@@ -62,7 +62,7 @@ TOGETHER = (
     ("undo", "watch", "loader", "bench_run"),
 )
 # What waits for the kernel or for a scheduler, and takes no more of the host's time there.
-BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run"})
+BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run", "trials"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,8 @@ def switched(switcher, name):
 class AgentProcess:
     """`asa run` as a user starts it; `ranking` serves every class, `served` gives class -> ranking where it has one."""
 
+    program = ("-m", "asa.cli")
+
     def __init__(self, folder, ranking, served=None, **settings):
         self.classes = Ensemble.load(paths.base_model()).classes
         rankings = dict.fromkeys(self.classes, ranking) | (served or {})
@@ -181,7 +183,7 @@ class AgentProcess:
         }
         self.config = folder / "asa.yaml"
         self.config.write_text(json.dumps(whole | settings))
-        words = [sys.executable, "-m", "asa.cli", "run", "--json", "--config", str(self.config)]
+        words = [sys.executable, *self.program, "run", "--json", "--config", str(self.config)]
         self.output = folder / "agent.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
