@@ -110,8 +110,12 @@ def judges(data: Dataset) -> Array:
 
 
 def fewer(data: Dataset, split: Split, count: int) -> Split | None:
-    """The same with so many programs a kind to learn from; None where some kind has fewer."""
-    found = programs.by_kind(data, split.learnt)
+    """The same with so many programs a kind to learn from; None where some kind has fewer.
+
+    Simple loads, classes of one program that none is kept away of, are learnt from as they are.
+    """
+    everything = programs.by_kind(data, split.learnt | split.test)
+    found = {name: there for name, there in programs.by_kind(data, split.learnt).items() if len(everything[name]) > 1}
     if not found or min(map(len, found.values())) < count:
         return None
     more = {name for names in found.values() for name in names[count:]}

@@ -145,6 +145,21 @@ def test_fewer_programs_are_learnt_from_and_the_same_ticks_judge(data: Dataset):
     assert uses.fewer(data, part, 2) is None
 
 
+def test_a_load_of_one_program_does_not_end_the_curve(data: Dataset):
+    one_disk = dict.fromkeys(("disk-0", "disk-1"), "disk")
+    sessions = []
+    for one in data.sessions:
+        named = {one_disk.get(name, name): "" for name in programs_of(one)}
+        sessions.append(dataclasses.replace(one, parameters=wire.json_text(named)))
+    single = dataclasses.replace(data, sessions=tuple(sessions))
+    everything = np.ones(len(data.y), dtype=bool)
+    part = dataclasses.replace(programs.splits(single, everything)[0], learnt=everything)
+    assert len(programs.by_kind(single, everything)["disk"]) == 1
+    found = uses.fewer(single, part, 2)
+    assert found is not None
+    assert programs.by_kind(single, found.learnt)["disk"] == ("disk",)
+
+
 def test_what_can_be_measured_is_and_the_rest_has_a_reason(data: Dataset):
     bench = bench_of(data)
     counts = bench.counts()
