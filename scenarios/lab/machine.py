@@ -152,6 +152,10 @@ def plan(
     if not _under_kvm(emulator, clock):
         command.append("--disable-kvm")
     command += [word for option in append for word in ("--kopt", option)]
+    if clock is not Clock.PARALLEL and not _under_kvm(emulator, clock):
+        # khugepaged (nice 19) needs seconds of an emulated CPU, and a scheduler may give it milliseconds of them: who
+        # waits for RCU then waits for it (docs/lab.md)
+        command += ["--kopt", "transparent_hugepage=never"]
     if clock is Clock.PARALLEL:
         # the boot-time check would find the quantum between two CPUs, and drop the TSC
         command += ["--kopt", "tsc=reliable"]
