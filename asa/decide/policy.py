@@ -243,10 +243,10 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     if previous is not None and not _may_serve(state, workload, previous, state.out, setup):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
     worse = guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
-    near = guard.near(seen_now, workload=workload, scheduler=current, previous=previous)  # None beside a verdict
-    if near is not None and state.trial is None:
-        books = _with(books, replace(state, suspected=near.than))
-    return books, worse
+    if worse is not None or state.trial is not None:
+        return books, worse
+    near = guard.near(seen_now, workload=workload, scheduler=current, previous=previous)
+    return books if near is None else _with(books, replace(state, suspected=near.than)), None
 
 
 def _by_the_candidate(worse: Worse, before: Trial | None, state: PolicyState) -> bool:
