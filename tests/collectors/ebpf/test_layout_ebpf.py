@@ -72,6 +72,9 @@ def test_programs_are_those_of_the_source():
     text = next(path for path in SOURCES if path.name == "probes.bpf.c").read_text()
     named = re.findall(r'^SEC\("(?:tp_btf|kprobe)/(\w+)"\)\nint \1\(', text, re.MULTILINE)
     named += re.findall(r"^COUNTED\((\w+), \w+\)", text, re.MULTILINE)
+    iterators = re.findall(r'^SEC\("iter/\w+"\)\nint (\w+)\(', text, re.MULTILINE)
+    assert set(iterators) == layout.ITERATORS
+    named += iterators
     assert sorted(named) == sorted(layout.PROGRAMS)
 
 
