@@ -2,13 +2,14 @@
 """Who plays the tasks of a fleet in tests: no guest, a line in a log for each, and a result for each trial."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
 from calibration.fleet.task import Played
 from scenarios.runner_plan import Outcome, Result
 
-LOG, SLOW_S = "ASA_TEST_LOG", "ASA_TEST_SLOW_S"
+LOG, SLOW_S, HELD = "ASA_TEST_LOG", "ASA_TEST_SLOW_S", "ASA_TEST_HELD"
 
 
 def play(task):
@@ -18,6 +19,18 @@ def play(task):
     results = tuple(result(trial) for trial in task.trials)
     _say(f"end {os.getpid()} {task.name}")
     return Played(task=task.name, machine=task.machine.name, host="here", results=results)
+
+
+def keeping(task, *, keep):
+    """As `fleet_task.play` on this host; what is begun after ASA_TEST_HELD tasks says so and never ends."""
+    if len(said(Path(os.environ[LOG]), "end")) >= int(os.environ[HELD]):
+        _say(f"begin {os.getpid()} {task.name}")
+        _say(f"held {os.getpid()} {task.name}")
+        threading.Event().wait()
+    played = play(task)
+    for one in played.results:
+        keep(one)
+    return played
 
 
 def result(trial, outcome=Outcome.DONE):
