@@ -177,7 +177,7 @@ class AgentProcess:
             "table": str(folder / "table.yaml"),
             "voting": {"threshold": 0.01, "open_world": False},
             "policy": {"cooldown_s": 0, "dwell_s": 0, "learn": "off"},
-            "guard": {"baseline_s": 0},
+            "guard": {"enabled": False},  # an emulated guest that stands still for seconds looks starved
             "quarantine": {"backoff_s": 3600.0},  # the guest may take as long as the 30 s of old
             "switch": {"attach_limit_s": LIMIT_S, "trusted_owners": [OWNER]} | settings.pop("switch", {}),
         }

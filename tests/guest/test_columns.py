@@ -26,7 +26,7 @@ def controllers(tmp_path):
     table = tmp_path / "table.yaml"
     planted.write(table, {key: ["scx_simple"] for key in classes})
     voting = {"threshold": 0.01, "open_world": False}
-    settings = {"guard": {"baseline_s": 0}, "voting": voting, "policy": {"cooldown_s": 0, "dwell_s": 0}}
+    settings = {"guard": {"enabled": False}, "voting": voting, "policy": {"cooldown_s": 0, "dwell_s": 0}}
     given = Given(table=str(table), settings=settings, among=("scx_simple",))
     return Controllers(paths.default(), given, tmp_path / "scratch", [OWNER])
 

@@ -55,9 +55,6 @@ def second_cpu():
     SECOND_CPU.write_text("1")
 
 
-UNGUARDED = {"guard": {"enabled": False}}  # an emulated guest that stands still for seconds looks starved
-
-
 def classes():
     return Ensemble.load(paths.base_model()).classes
 
@@ -88,7 +85,7 @@ def ready(now):
 def test_battery_saver_is_followed_both_ways(tmp_path, profile):
     saving = planted.entry("scx_bpfland:powersave", efficient=True)
     table = table_of(tmp_path, "scx_simple", "eevdf", saving)
-    with agent(tmp_path, "scx_simple", table=table, **UNGUARDED) as running:
+    with agent(tmp_path, "scx_simple", table=table) as running:
         assert "battery saver" not in told(running, scheduler="scx_simple", reason="served").sentence
         profile.write_text("low-power\n")
         now = told(running, scheduler="scx_bpfland:powersave", reason="served")
@@ -117,7 +114,7 @@ def stays_in_force(running):
 
 def test_a_processor_that_goes_under_the_agent_and_comes_back(tmp_path, second_cpu):
     served = served_by_one_with_another_standing_by()
-    with agent(tmp_path, served=served, **UNGUARDED) as running:
+    with agent(tmp_path, served=served) as running:
         running.until_said("eevdf -> scx_simple in")
         waiting = stays_in_force(running)
         for word in ("0", "1"):
@@ -140,7 +137,7 @@ def freeze():
 
 def test_tasks_are_frozen_and_thawed_under_a_scheduler_and_a_standby(tmp_path):
     served = served_by_one_with_another_standing_by()
-    with agent(tmp_path, served=served, **UNGUARDED) as running:
+    with agent(tmp_path, served=served) as running:
         running.until_said("eevdf -> scx_simple in")
         waiting = stays_in_force(running)
         for _ in range(2):
@@ -161,7 +158,7 @@ def test_one_that_the_kernel_refuses_after_an_update_is_set_aside(tmp_path, monk
     wrapped.write_text(f'#!/bin/sh\nexec {real} --btf-custom-path {other} "$@"\n')
     wrapped.chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(other_portfolio(tmp_path, scx_bpfland=wrapped)))
-    with agent(tmp_path, "scx_bpfland", "scx_simple", **UNGUARDED) as running:
+    with agent(tmp_path, "scx_bpfland", "scx_simple") as running:
         now = told(running, scheduler="scx_simple")
         assert now.set_aside == ["scx_bpfland"]
         refused = next(one for one in now.lately if one.new == "scx_bpfland")
