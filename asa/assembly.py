@@ -301,8 +301,7 @@ def _setup(
     *,
     shadow: bool,
 ) -> Setup:
-    # What failed or was slow on one kernel or machine may do well on the next.
-    release, cpu = os.uname().release, host.cpu_model()
+    release = os.uname().release
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
     mapping = replace(mapping, never=portfolio.never)
@@ -322,7 +321,7 @@ def _setup(
         standby=settings.standby,
         shadow=shadow,
         kernel=release,
-        versions={name: f"{record.sha256} on {release}, {cpu}" for name, record in portfolio.records().items()},
+        versions=portfolio.versions(release, host.cpu_model()),
     )
 
 

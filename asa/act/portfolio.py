@@ -254,6 +254,13 @@ class Portfolio:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(path=str(path), key="", value=str(error), allowed=allowed) from error
 
+    def versions(self, kernel: str, cpu: str) -> dict[str, str]:
+        """What each installed file is known by on this kernel and CPU. Raises InputError.
+
+        What failed, was slow or was found on one kernel or machine may be otherwise on the next.
+        """
+        return {str(name): f"{one.sha256} on {kernel}, {cpu}" for name, one in self.records().items()}
+
     def write_records(self, records: dict[SchedulerName, Record]) -> None:
         """Replace the record as a whole: a reader sees the old one or the new one."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ Commands: TypeAlias = (
 )
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "the agent": ("run", "status", "monitor", "explain"),
+    "the agent": ("run", "status", "monitor", "explain", "proof"),
     "steering": ("hold", "switch", "resume", "trial", "teach", "machine"),
     "records": ("journal", "report"),
     "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),

@@ -2,17 +2,21 @@
 """`asa report`: a journal as one HTML page: timelines, times, latencies around switches, costs, verdicts, failures."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
+    from asa.decide.proof import Proof
+    from asa.paths import Places
 
 _PAGE = Path("report.html")
 _WORDS = """\
 Makes one HTML page of a journal. For each session it shows a timeline of classes and schedulers, switches
 with their reasons, the time of each, latencies before and after a switch, what switching and the agent cost,
-what the guard took back, and failures. The page needs no scripts and nothing from the network.
+what the guard took back, failures, and what `asa proof` says. The page needs no scripts and nothing from
+the network.
 """
 _MORE = """\
 examples:
@@ -38,17 +42,19 @@ def register(commands: "Commands") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page, or print its figures, or both. The journal stays as it is."""
-    from asa import wire
+    from asa import paths, wire
     from asa.cli import outfile
-    from asa.cli.journal import chosen
+    from asa.cli.journal import JOURNAL, chosen
     from asa.report import words
     from asa.report.gathering import gather
     from asa.report.page import page
     from asa.report.reading import opened
 
     path = chosen(arguments.journal)
+    places = paths.default()
+    mine = path == places.state / JOURNAL
     with opened(path) as journal:
-        found = gather(journal, str(path))
+        found = gather(journal, str(path), proof=_proof(places) if mine else None)
     out: Path | None = arguments.out or (None if arguments.json else _PAGE)
     if out is not None:
         with outfile.whole(out, path) as part:
@@ -64,3 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
         print(f"{out}: {', '.join(counts)}")
     return 0
+
+
+def _proof(places: "Places") -> "Proof | None":
+    # a report on what happened is not given up for a file that it does not need
+    from asa.core.errors import AsaError
+    from asa.report.proof import of_host
+
+    try:
+        return of_host(places)
+    except AsaError as error:
+        print(f"asa: {error}; the report has what the newest session began with", file=sys.stderr)
+        return None

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from asa.cli.main import Commands
-    from asa.core.decision import Workload
+    from asa.core.decision import SchedulerName, Workload
+    from asa.decide.learning import Lessons
     from asa.decide.table import Entry, MappingTable, TableFile
+    from asa.decide.trial_budget import Asked
     from asa.yamlfile import Fault
 
 _short = reprlib.Repr()
@@ -22,6 +24,9 @@ _TEXT = """\
 The mapping table ranks schedulers for each class, best first. This machine's own table comes from calibration
 or from `import`. Behind it stand the shipped table of the nearest machine and the default table, for classes
 that it does not rank. A table that the settings name stands alone.
+
+What trials found here stands beside the table (learning.json). `show` shows both: who was found better is asked
+first. It outlives another table, and is asked again when the kernel or a scheduler is another one.
 """
 _MORE = """\
 exit status:
@@ -83,9 +88,9 @@ class _Desk:
 
         self.places = paths.default()
         settings = config.load(self.places.config)
-        portfolio = Portfolio.of_host(settings.switch, self.places.schedulers)
-        self.known = portfolio.modes()
-        self.present = table.Present.of(portfolio)
+        self._portfolio = Portfolio.of_host(settings.switch, self.places.schedulers)
+        self.known = self._portfolio.modes()
+        self.present = table.Present.of(self._portfolio)
         self.here = host.facts(self.places.proc, self.places.sys)
         self.named = settings.table
         self._settings = settings
@@ -108,6 +113,20 @@ class _Desk:
 
         return Path(self.named) if self.named is not None else table.candidates(self.places, self.here)[0]
 
+    def lessons(self) -> "Lessons":
+        """What trials found here, of the kernel and the files of today; none of it counts where learning is off."""
+        from asa import host
+        from asa.config import Learn
+        from asa.decide import learning
+        from asa.decide.trial_budget import Stand
+
+        if self._settings.policy.learn is Learn.OFF:
+            return learning.NOTHING
+        kept = learning.load(self.places.state / learning.LEARNING)
+        kernel = self.present.kernel
+        versions = self._portfolio.versions(kernel, host.cpu_model(self.places.proc))
+        return learning.begin(kept, Stand(kernel=kernel, versions=versions))
+
     def at(self, path: Path) -> "MappingTable":
         """A file as it would serve here in the place of this machine's own. Raises InputError."""
         from asa import paths
@@ -125,32 +144,36 @@ def _show(arguments: argparse.Namespace) -> int:
     from asa import wire
     from asa.core.decision import Workload
     from asa.core.errors import InputError
-    from asa.decide import table
+    from asa.decide import learning, table
 
     desk = _Desk()
     found = desk.in_use() if arguments.table is None else desk.at(arguments.table)
-    asked = [Workload(name) for name in arguments.classes] or _listed(found)
+    lessons = desk.lessons() if arguments.table is None else learning.NOTHING
+    asked = [Workload(name) for name in arguments.classes] or _listed(found, lessons)
     for name in asked:
         if not found.ranking(name):
             raise InputError(path=found.path, key="classes", value=name, allowed=", ".join(_listed(found)))
     file = table.read(Path(found.path))
     if arguments.json:
-        classes = {name: _class(found, name) for name in asked}
+        classes = {name: _class(found, name, lessons) for name in asked}
         head = {"path": found.path, "elsewhere": found.elsewhere, "stale": found.stale, "behind": _behind(found)}
         body = {**head, "file": msgspec.structs.replace(file, classes={}), "classes": classes}
         print(wire.json_text(body))
         return 0
-    print("\n".join((*_head(found, file), *_rankings(found, asked))))
+    print("\n".join((*_head(found, file), *_rankings(found, asked, lessons))))
     return 0
 
 
-def _listed(found: "MappingTable") -> "list[Workload]":
-    """Of the table and of all behind it, the first one's classes first."""
+def _listed(found: "MappingTable", lessons: "Lessons | None" = None) -> "list[Workload]":
+    """Of the table and of all behind it, the first one's classes first; then what was tried besides."""
+    from asa.core import kinds
+
     names = dict.fromkeys(found.rankings)
     while found.rest is not None:
         found = found.rest
         names |= dict.fromkeys(found.rankings)
-    return list(names)
+    tried = () if lessons is None else dict.fromkeys(one.use for one in lessons.kept.asked)
+    return [*names, *(use for use in tried if not any(kinds.same(use, name) for name in names))]
 
 
 def _once(names: "Iterable[Workload]") -> "list[Workload]":
@@ -167,7 +190,20 @@ def _behind(found: "MappingTable") -> list[str]:
     return [] if found.rest is None else [found.rest.path, *_behind(found.rest)]
 
 
-def _class(found: "MappingTable", name: "Workload") -> dict[str, object]:
+def _tried(found: "MappingTable", name: "Workload", lessons: "Lessons") -> "dict[SchedulerName, tuple[Asked, ...]]":
+    """The class's schedulers in the order in which they are asked, each with what trials found of it here."""
+    from asa.core import kinds
+    from asa.decide import learning
+
+    _, _, ranking = found.source(name)
+    names = dict.fromkeys(entry.name for entry in ranking)
+    mine = [one for one in lessons.kept.asked if kinds.same(one.use, name)]
+    for use in dict.fromkeys(one.use for one in mine):
+        names = learning.order(lessons, use, names, lambda one: found.allows(name, one, saver=False))
+    return {one: tuple(asked for asked in mine if asked.candidate == one) for one in names}
+
+
+def _class(found: "MappingTable", name: "Workload", lessons: "Lessons") -> dict[str, object]:
     from asa import wire
 
     source, listed, ranking = found.source(name)
@@ -181,7 +217,15 @@ def _class(found: "MappingTable", name: "Workload") -> dict[str, object]:
         }
         for entry in ranking
     ]
-    return {"table": source.path, "listed": listed, "ranking": rows}
+    order = _tried(found, name, lessons)
+    here = {one: [_answer(asked) for asked in tried] for one, tried in order.items() if tried}
+    return {"table": source.path, "listed": listed, "ranking": rows, "order": list(order), "measured_here": here}
+
+
+def _answer(asked: "Asked") -> dict[str, object]:
+    from asa import wire
+
+    return {"verdict": asked.verdict, "serves": asked.serves, "evidence": wire.plain(asked.evidence)}
 
 
 def _head(found: "MappingTable", file: "TableFile") -> "Iterator[str]":
@@ -209,17 +253,23 @@ def _head(found: "MappingTable", file: "TableFile") -> "Iterator[str]":
         yield f"stale       {name}: {_line(why)}"
 
 
-def _rankings(found: "MappingTable", names: "Sequence[Workload]") -> "Iterator[str]":
+def _rankings(found: "MappingTable", names: "Sequence[Workload]", lessons: "Lessons") -> "Iterator[str]":
     for name in names:
         source, listed, ranking = found.source(name)
         part = f" as {listed}" if listed != name else ""
         yield f"\n{_line(name)}{part}{f' by {source.path}' if source is not found else ''}"
-        for place, entry in enumerate(ranking, 1):
+        entries = {entry.name: entry for entry in ranking}
+        for place, (scheduler, tried) in enumerate(_tried(found, name, lessons).items(), 1):
+            if (entry := entries.get(scheduler)) is None:
+                yield f"{place:>3}  {scheduler:<22} {'':<32} tried by hand"
+                yield from (f"{'':<5}{_line(asked.measured)}" for asked in tried)
+                continue
             saver = "; for battery saver" if entry.efficient else ""
             old = f"; stale: {aged}" if (aged := source.aged(entry)) else ""
             yield f"{place:>3}  {entry.name:<22} {_figures(entry):<32} {_line(f'{entry.why}{saver}{old}')}"
             if ground := source.grounds(entry):
                 yield f"{'':<5}{_line(ground)}"
+            yield from (f"{'':<5}{_line(asked.measured)}" for asked in tried)
 
 
 def _line(words: str) -> str:

@@ -100,6 +100,11 @@ def names_of(label: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((label, "+".join(kinds), *(["+".join(papers)] if all(papers) else []))))
 
 
+def same(one: str, other: str) -> bool:
+    """Do two labels mean the same use?"""
+    return one in names_of(other)
+
+
 def among(label: str, classes: Collection[str]) -> str:
     """What these classes call this use; the label itself where they do not have it."""
     return next((name for name in names_of(label) if name in classes), label)

@@ -16,9 +16,8 @@ import msgspec
 
 from asa.config import Learn
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent
-from asa.decide import grounds, learning, penalties, trial_budget
+from asa.decide import learning, penalties, trial_budget
 from asa.decide.books import Books
-from asa.decide.grounds import Ground
 from asa.decide.guard import LOOKS, GuardState
 from asa.decide.learning import Lessons
 from asa.decide.penalties import Cause
@@ -240,22 +239,16 @@ def _trial_blocks(state: PolicyState) -> int | None:
 def _moved(
     reasons: dict[SchedulerName, str], state: PolicyState, lessons: Lessons, setup: PolicySetup
 ) -> dict[SchedulerName, str]:
-    """The ranking in its learned order: who was better in a trial stands right before. Name -> the proof."""
-    order, workload = dict.fromkeys(reasons, ""), state.workload
+    """The ranking in its learned order. Name -> the proof."""
+    workload = state.workload
     if workload is None or setup.policy.learn is Learn.OFF:
-        return order
-    for worse, up in lessons.better.get(workload, {}).items():
-        if worse not in order or (up in order and list(order).index(up) < list(order).index(worse)):
-            continue
-        if not setup.table.allows(workload, up, saver=state.power.saver):
-            continue
-        asked = learning.asked_of(lessons, workload, worse, up)
-        assert asked is not None  # noqa: S101  # else nothing were proved
-        order[up] = f"{grounds.words(asked.evidence, Ground.HERE)}, {asked.verdict}"
-        names = [name for name in order if name != up]
-        names.insert(names.index(worse), up)
-        order = {name: order[name] for name in names}
-    return order
+        return dict.fromkeys(reasons, "")
+
+    def may(name: SchedulerName) -> bool:
+        return setup.table.allows(workload, name, saver=state.power.saver)
+
+    order = learning.order(lessons, workload, tuple(reasons), may)
+    return {name: "" if asked is None else asked.measured for name, asked in order.items()}
 
 
 def _keeps_to(state: PolicyState, now_ns: int, setup: PolicySetup) -> str:

@@ -104,6 +104,8 @@ def words(evidence: Evidence | None, ground: Ground) -> str:
         what = "pair" if evidence.ground == "measured" and evidence.of == "wait" else "run"
         told.append(f"{evidence.runs} {what}{'s' if evidence.runs > 1 else ''}")
     told += [text for text in (evidence.machine, evidence.source) if text is not None]
+    told += [f"kernel {evidence.kernel}"] if evidence.kernel is not None else []
+    told += [f"version {evidence.version}"] if evidence.version is not None else []
     return f"{ground}: {', '.join(told)}" if told else str(ground)
 
 

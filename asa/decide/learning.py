@@ -5,7 +5,7 @@ Pure but `load`, `save`. What a trial came to says who serves a use from then on
 the two schedulers is another one. The reasons: docs/trials.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -139,6 +139,24 @@ def proved(lessons: Lessons, use: Workload, first: SchedulerName) -> tuple[Sched
     return tuple(reversed(found))
 
 
+def order(
+    lessons: Lessons, use: Workload, names: Iterable[SchedulerName], may: Callable[[SchedulerName], bool]
+) -> dict[SchedulerName, Asked | None]:
+    """Schedulers of a use, as a table ranks them, in the order of what was found here: who was better stands before.
+
+    Each with what says so, None of those that stand where the table has them. `may`: one that may serve the use.
+    """
+    found: dict[SchedulerName, Asked | None] = dict.fromkeys(names)
+    for worse, up in lessons.better.get(use, {}).items():
+        if worse not in found or (up in found and list(found).index(up) < list(found).index(worse)) or not may(up):
+            continue
+        found[up] = asked_of(lessons, use, worse, up)
+        ordered = [name for name in found if name != up]
+        ordered.insert(ordered.index(worse), up)
+        found = {name: found[name] for name in ordered}
+    return found
+
+
 def stay_s(lessons: Lessons, workload: Workload, *, age_s: float, dwell_s: float) -> float:
     """How long a class that has stood for `age_s` is expected to stay, in s.
 
@@ -180,7 +198,9 @@ def note(lessons: Lessons, tick: Tick, setup: PolicySetup) -> Lessons:
     tried = trial is not None and trial.last.in_force == trial.plan.candidate
     old = lessons.kept.account
     account = trial_budget.watched(old, Limits(learn=setup.policy.learn), tick.elapsed_s, tried=tried)
-    return lessons if account is old else charge(lessons, account)
+    if account is old:
+        return lessons
+    return charge(lessons, account if old.watched_s else replace(account, since_ns=tick.now.wall_ns))
 
 
 def obey(lessons: Lessons, order: Order) -> Lessons:

@@ -15,6 +15,7 @@ from msgspec import Meta
 from asa.config import Learn
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
+from asa.decide import grounds
 from asa.decide.grounds import ORDER, Evidence, Ground
 from asa.decide.trial_pairs import Effect, Pair, Verdict
 from asa.decide.trial_signs import MOST_PAIRS
@@ -26,6 +27,7 @@ SAVED_S = 160.0
 """The most that is saved up: eight blocks of 20 s."""
 PAIR_SWITCHES = 3
 """The most that a pair takes: to its first block, to its second one, and back."""
+_HASH_SHOWN = 12  # digits of a file's hash, with which a version begins
 MOST_BROKEN = 2
 """After so many a candidate is not tried again: it may take the machine with it."""
 
@@ -53,6 +55,7 @@ class Account:
     tried_s: float = 0.0  # of these, under a candidate
     credit_s: float = 0.0
     switched_ns: tuple[int, ...] = ()  # CLOCK_REALTIME, of the last hour: it outlives the agent
+    since_ns: int | None = None  # CLOCK_REALTIME, of the first watched second; None: of before, or of a file of before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +90,17 @@ class Asked:
         return self.candidate if self.verdict is Verdict.BETTER or alike_own else None
 
     def holds(self, stand: "Stand") -> bool:
-        """Is it of the kernel and the files that are there now? What is unknown is no other one."""
-        now = (stand.kernel, stand.version(self.in_force), stand.version(self.candidate))
-        then = (self.kernel, *self.versions)
-        return all(not one or not other or one == other for one, other in zip(now, then, strict=True))
+        """Is it of the kernel and the files that are there now?"""
+        return not self.aged(stand)
+
+    def aged(self, stand: "Stand") -> str:
+        """Why it is of another time or machine, for people; "": it is not. What is unknown is no other one."""
+        if _other(self.kernel, stand.kernel):
+            return f"found on kernel {self.kernel}, this is {stand.kernel}"
+        for name, then in zip((self.in_force, self.candidate), self.versions, strict=True):
+            if _other(then, stand.version(name)):
+                return f"found with another file of {name.bare}, or on another machine"
+        return ""
 
     @property
     def evidence(self) -> Evidence | None:
@@ -108,8 +118,13 @@ class Asked:
             runs=self.count,
             source="asa trial",
             kernel=self.kernel or None,
-            version=self.versions[1] or None,
+            version=self.versions[1][:_HASH_SHOWN] or None,
         )
+
+    @property
+    def measured(self) -> str:
+        """What was found, on what ground, for people."""
+        return f"{grounds.words(self.evidence, Ground.HERE)}, {self.verdict or 'not known yet'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +219,7 @@ def following(
 def lately(account: Account, now_ns: int) -> tuple[int, ...]:
     """Those of the last hour. What lies ahead was made while the clock was wrong."""
     return tuple(at_ns for at_ns in account.switched_ns if 0 <= now_ns - at_ns < HOUR_NS)
+
+
+def _other(then: str, now: str) -> bool:
+    return bool(then) and bool(now) and then != now

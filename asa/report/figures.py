@@ -6,6 +6,8 @@ Times are CLOCK_REALTIME ns, durations seconds of running ticks. None is unknown
 
 import msgspec
 
+from asa.decide.proof import Proof
+
 NOT_RECOGNISED = "not recognised"
 NOT_JUDGED = "not judged"
 NO_SCHED_EXT = "no sched_ext"
@@ -173,4 +175,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[Tried, ...] = ()  # that ended, the newest
     trial_count: int = 0
     refused: tuple[Refused, ...] = ()  # the most frequent first
+    proof: Proof | None = None  # what was found on the machine; None: nothing is known of it
     regimes: dict[str, float] = {}  # of the time in which nobody knew the use: what the machine did

@@ -15,6 +15,7 @@ from math import ceil
 import asa
 from asa.core.decision import EEVDF, Decision, Reason, SwitchEvent, SwitchOutcome
 from asa.core.sample import RawSample
+from asa.decide.proof import Proof
 from asa.journal import Costs, Journal, SessionHeader
 from asa.journal import Session as Stored
 from asa.report import figures
@@ -32,6 +33,7 @@ from asa.report.figures import (
 )
 from asa.report.latency import After, Growth, Snapshot, Windows, broken, snapshot
 from asa.report.markup import plain
+from asa.report.proof import of_session
 from asa.report.reading import Tick, late, ticks
 from asa.report.strip import Strip
 
@@ -75,8 +77,11 @@ class _All:
     switches: dict[tuple[str, str], tuple["array[float]", "array[float]", "array[float]"]] = field(default_factory=dict)
 
 
-def gather(journal: Journal, name: str, session: int | None = None) -> Report:
-    """The report on all sessions of a journal, or on one. Raises JournalError for one that cannot be read."""
+def gather(journal: Journal, name: str, session: int | None = None, proof: Proof | None = None) -> Report:
+    """The report on all sessions of a journal, or on one. Raises JournalError for one that cannot be read.
+
+    `proof` is what is known of the machine; None: what the newest of these sessions began with.
+    """
     stored = [one for one in journal.sessions() if session in (None, one.number)]
     sums, costs, found = _All(), _Costs(), deque[figures.Session](maxlen=MOST_SESSIONS)
     total_ticks = 0
@@ -111,6 +116,7 @@ def gather(journal: Journal, name: str, session: int | None = None) -> Report:
         trials=tuple(sums.trials_kept),
         trial_count=sums.trials,
         refused=_refused(sums),
+        proof=proof or (of_session(stored[-1].header) if stored else None),
     )
 
 

@@ -22,6 +22,7 @@ from asa.report.figures import (
 )
 from asa.report.latency import WINDOW_S
 from asa.report.markup import Markup, element, joined
+from asa.report.proof import part
 from asa.report.tables import cell, changes, moved, section, table, time_cell, value, words_cell
 
 _FAILURES = frozenset({"refused", "failed", "lost"})
@@ -55,6 +56,7 @@ def page(found: Report) -> str:
         "body",
         element("h1", title),
         _top(found),
+        Markup() if found.proof is None else part(found.proof),
         _timelines(found, names),
         _times(found, names),
         _pairs(found),

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import pytest
 from standin import asa, host_in
+from tried_here import tried
 
 from asa import paths
-from asa.decide import table
+from asa.core.decision import SchedulerName, Workload
+from asa.decide import learning, table
+from asa.decide.learning import LEARNING, Learning
+from asa.decide.trial_pairs import Verdict
 from models.runtime import Ensemble
 
 CPUINFO = "processor : 0\nmodel name : Test CPU\n"
@@ -271,3 +275,41 @@ def test_what_is_exported_can_be_imported(own, tmp_path, capsys):
     assert json.loads(asa(capsys, "table", "export", "--json")[1])["machine"]["name"] == "here"
     assert asa(capsys, "table", "import", str(out))[0] == 0
     assert table.read(own) == table.read(out)
+
+
+FOUND = {"kernel": "6.18.7", "versions": ("", f"{'ab' * 32} on 6.18.7, Test CPU")}
+
+
+def test_what_trials_found_stands_beside_the_table(host, own, capsys):
+    web = tried(SchedulerName("scx_flash"), use=Workload("browse"), in_force=SchedulerName("scx_lavd"), kernel="6.18.7")
+    second = tried(SchedulerName("scx_lavd"), Verdict.ALIKE, use=Workload("web"), **FOUND)
+    learning.save(host.places.state / LEARNING, Learning(asked=(web, second)))
+    shown = asa(capsys, "table", "show", "web")[1].partition("\n\n")[2]
+    measured = (
+        "measured here: +20 % of the wait saved against scx_lavd (+10 % to +30 %), 9 pairs, asa trial, kernel 6.18.7"
+    )
+    lines = shown.splitlines()
+    assert lines[1].split() == ["1", "scx_flash", "tried", "by", "hand"]
+    assert lines[2] == f"     {measured}, better"
+    assert lines[3].split()[:2] == ["2", "scx_lavd"]
+    assert lines[4].startswith("     measured here: +0.110 score against eevdf")
+    assert lines[5].endswith("version abababababab, alike")
+    found = json.loads(asa(capsys, "table", "show", "web", "--json")[1])["classes"]["web"]
+    assert found["order"] == ["scx_flash", "scx_lavd", "eevdf"]
+    (one,) = found["measured_here"]["scx_flash"]
+    assert (one["verdict"], one["serves"], one["evidence"]["kernel"]) == ("better", "scx_flash", "6.18.7")
+    assert "by hand" not in asa(capsys, "table", "show", "web", "--table", str(own))[1]  # a file, as it is written
+
+
+def test_what_trials_found_outlives_another_table_and_is_gone_with_another_kernel(host, own, capsys):
+    one = tried(SchedulerName("scx_flash"), use=Workload("web"), in_force=SchedulerName("scx_lavd"), kernel="6.18.7")
+    learning.save(host.places.state / LEARNING, Learning(asked=(one,)))
+    copy = host.places.state / "new.yaml"
+    copy.write_text(OWN)
+    assert asa(capsys, "table", "import", str(copy))[0] == 0
+    assert "measured here: +20 % of the wait saved" in asa(capsys, "table", "show", "web")[1]
+    learning.save(host.places.state / LEARNING, Learning(asked=(replace(one, kernel="6.17.0"),)))
+    assert "of the wait saved" not in asa(capsys, "table", "show", "web")[1]
+    host.places.config.write_text("policy: {learn: off}\n")
+    learning.save(host.places.state / LEARNING, Learning(asked=(one,)))
+    assert "of the wait saved" not in asa(capsys, "table", "show", "web")[1]

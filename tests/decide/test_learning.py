@@ -135,7 +135,10 @@ def ticked(lessons, setup=SETUP, elapsed_s=1.0, **changes):
 
 
 def test_time_in_which_something_might_be_tried_earns_some():
-    assert ticked(learning.NOTHING).kept.account == Account(watched_s=1.0, credit_s=0.05)
+    began_ns = now(10_000).wall_ns
+    assert ticked(learning.NOTHING).kept.account == Account(watched_s=1.0, credit_s=0.05, since_ns=began_ns)
+    before = begin(Learning(account=Account(watched_s=9.0)), ANY)  # of a file of before: nobody noted it
+    assert ticked(before).kept.account.since_ns is None
     for setup in (
         Setup(permit=Permit(switch=False)),
         Setup(shadow=True),

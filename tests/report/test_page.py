@@ -10,8 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 from journals import Machine, header
+from tried_here import tried
 
-from asa.core.decision import EEVDF, ExitKind, Reason, SchedulerExit, SwitchOutcome, Vote, Workload
+from asa import wire
+from asa.core.decision import EEVDF, ExitKind, Reason, SchedulerExit, SchedulerName, SwitchOutcome, Vote, Workload
+from asa.decide.learning import Learning
+from asa.decide.trial_budget import Account
 from asa.journal import Journal
 from asa.report import words
 from asa.report.gathering import gather
@@ -276,3 +280,29 @@ def unfiltered(kind, line, above, size):
         paeth = min((left, up, corner), key=lambda value: abs(guess - value))
         out[at] = (out[at] + (0, left, up, (left + up) // 2, paeth)[kind]) & 255
     return bytes(out)
+
+
+def test_the_page_says_what_is_better_on_the_machine(tmp_path):
+    kept = Learning(asked=(tried(SchedulerName("scx_flash"), words=EVIL),), account=Account(watched_s=3600.0))
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        journal.begin(header(learning=wire.json_text(kept)))
+        Machine(journal).tick("cpu")
+        found = gather(journal, "j")
+    assert found.proof is not None
+    assert found.proof.sentence == "better: for 1 of 1 use another scheduler is better here"
+    document = parsed(page(found))
+    assert "".join(document.find(".//p[@id='proof-sentence']").itertext()) == found.proof.sentence
+    (row,) = document.findall(".//table[@id='proof-uses']/tbody/tr")
+    texts = ["".join(part.itertext()) for part in row]
+    assert texts[:3] == ["cpu", "better", "scx_flash"]
+    assert "saves +20% of the wait (+10% to +30%), 9 pairs" in texts[3]
+
+
+@pytest.mark.parametrize("body", ["", "{", '{"version": 77}'])
+def test_a_journal_that_says_nothing_of_it_has_no_such_part(tmp_path, body):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        journal.begin(header(learning=body))
+        Machine(journal).tick("cpu")
+        found = gather(journal, "j")
+    assert found.proof is None
+    assert parsed(page(found)).find(".//section[@id='proof']") is None
