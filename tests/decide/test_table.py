@@ -22,7 +22,7 @@ KNOWN = {"eevdf": ("default",), "scx_lavd": ("default", "performance"), "scx_fla
 _HOST = Portfolio.load(paths.manifest(), Path("/nonexistent"))
 ALL = {str(name): tuple(_HOST.entry(name).modes) for name in _HOST.names()}
 SURE = "evidence: {ground: measured, effect: 0.1, runs: 2, source: t, kernel: k}"
-SAID = "; measured here: +0.100 score against eevdf (interval unknown), 2 runs, t"
+SAID = "; measured here: +0.100 score against eevdf (interval unknown), 2 runs, t, kernel k"
 GOOD = f"""
 version: 1
 machine: {{name: test}}
