@@ -12,8 +12,9 @@ from asa import config, wire
 from asa.cli.lab import demo
 from asa.cli.lab.demo_view import View
 from asa.cli.main import COMMANDS, parser
+from asa.core.decision import Decision, Reason, SchedulerName, Vote
 from asa.core.errors import AsaError
-from asa.status import Status, Switched
+from asa.status import Status, Switched, Waiting
 from scenarios import demo as demos
 from scenarios.demo import Event, PhaseReport, last_switch
 
@@ -152,10 +153,12 @@ def switched(at_ns, outcome="confirmed", **changes):
     return Switched(**values | changes)
 
 
-def agent(*lately):
+def agent(*lately, way="gated", standbys=()):
     blank = {str: "", int: 0, float: 0.0, list[str]: []}
     required = [field for field in msgspec.structs.fields(Status) if field.required]
-    return Status(**{field.name: blank.get(field.type, {}) for field in required}, lately=lately)
+    return Status(
+        **{field.name: blank.get(field.type, {}) for field in required}, lately=lately, way=way, standbys=standbys
+    )
 
 
 def test_a_phases_switch_is_its_last_that_was_made():
@@ -172,19 +175,60 @@ def test_how_a_switch_was_made_is_shown(tmp_path, capsys):
     assert [("standby" in row, " 7.5 " in row) for row in rows] == [(True, True), (False, False)]
 
 
-def test_the_stages_settings(tmp_path):
-    (tmp_path / "asa.yaml").write_text(demo._settings(1000, Path("/a b/lab.yaml")))
+@pytest.mark.parametrize("emulated", [True, False])
+def test_the_stages_settings(tmp_path, emulated):
+    (tmp_path / "asa.yaml").write_text(demo._settings(1000, Path("/a b/lab.yaml"), emulated=emulated))
     settings = config.load(tmp_path / "asa.yaml", required=True)
+    assert settings.guard.enabled is not emulated
     assert settings.guard.baseline_s == 0.0
-    assert not settings.voting.open_world
+    assert settings.voting.open_world is not emulated
+    assert settings.policy.learn is config.Learn.OFF
     assert settings.table == "/a b/lab.yaml"
     assert settings.switch.trusted_owners == (1000,)
 
 
-def test_the_command_for_the_guest_is_one_that_asa_has():
-    words = [*demo._DEMO[demo._DEMO.index("asa.cli") + 1 :], "--stage", "0", "--seed", "3"]
-    assert parser("lab", "demo").parse_args(words).seed == 3
+@pytest.mark.parametrize("emulated", [True, False])
+def test_the_command_for_the_guest_is_one_that_asa_has(emulated):
+    words = [*demo._DEMO[demo._DEMO.index("asa.cli") + 1 :], *demo._half(0, 3, emulated=emulated)]
+    told = parser("lab", "demo").parse_args(words)
+    assert (told.stage, told.seed, told.emulated) == (0, 3, emulated)
     assert words[0] in COMMANDS
+
+
+def decision(reason=Reason.SERVED, standbys=()):
+    return Decision(
+        monotonic_ns=0,
+        probabilities=None,
+        vote=Vote(workload=None, confidence=0.0),
+        workload=None,
+        wanted=None,
+        current=None,
+        switch_to=None,
+        reason=reason,
+        sentence="",
+        standbys=standbys,
+    )
+
+
+def test_a_phase_has_its_time_unless_a_switch_is_under_way():
+    assert not demos.late(44, decision())
+    assert demos.late(45, decision())
+    assert demos.late(45, None)
+    assert not demos.late(200, decision(Reason.BUSY))
+
+
+def test_the_first_phase_waits_for_what_the_agent_loads():
+    chosen = decision(standbys=(SchedulerName("scx_rusty"), SchedulerName("scx_flash")))
+    loading, ready = (
+        [Waiting(scheduler=name, ready=told, memory_bytes=0, since_ns=0) for name in chosen.standbys]
+        for told in (False, True)
+    )
+    assert not demos.loaded(None, agent())
+    assert not demos.loaded(chosen, None)
+    assert not demos.loaded(decision(), agent())  # it has not chosen yet
+    assert not demos.loaded(chosen, agent(standbys=(ready[0], loading[1])))
+    assert demos.loaded(chosen, agent(standbys=tuple(ready)))
+    assert demos.loaded(decision(), agent(way="plain"))
 
 
 def test_the_watchdogs_evictions_are_read_from_the_kernels_log(tmp_path):
