@@ -53,13 +53,19 @@ class Agreement:
 
     @property
     def suspect(self) -> str:
-        """Which side is likelier wrong, "" where they agree: one run, or a fault that is known, is a weak witness."""
+        """Which side is likelier wrong, "" where they agree: one run, or a fault that is known, is a weak witness.
+
+        Neither where the draws of the lab's plays hold an agreement, too. What the lab lacks beside it is said.
+        """
         if self.tau is None or self.tau >= AGREES:
             return ""
-        if self.low is not None and self.high is not None and self.low < 0.0 < self.high:
-            return "neither: the lab's own plays turn the order round"
+        if self.high is not None and self.high >= AGREES:
+            return "neither: the lab's plays are too few to tell"
         weak = self.row.trust is Trust.LOW or self.row.runs == 1
-        return f"outside: {self.row.doubt}" if weak else "lab: it has no caches, and its load is not theirs"
+        told = f"outside: {self.row.doubt}" if weak else "lab: it has no caches, and its load is not theirs"
+        return (
+            told if self.lab_cpus >= self.at.cpus else f"{told}; its {self.at.cpus} CPUs are {self.lab_cpus} in the lab"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import stats
@@ -123,11 +125,15 @@ def test_orders_that_agree_and_orders_that_do_not(published):
     opposite = found(jobs=((200, 202), (100, 102), (300, 302), (400, 402)))
     (other,) = agreement.compare(published, [opposite])
     assert other.tau == -1.0
-    assert other.suspect == "outside: once each"
+    assert other.suspect == "outside: once each; its 172 CPUs are 16 in the lab"
     noisy = found(jobs=((200, 300), (201, 301), (202, 302), (203, 303)))
     (unsure,) = agreement.compare(published, [noisy])
-    assert unsure.low < 0.0 < unsure.high
+    assert unsure.high >= agreement.AGREES > unsure.tau
     assert unsure.suspect.startswith("neither")
+    sure = replace(other, tau=0.0, low=-0.1, high=0.1)  # around 0, but no draw of it agrees
+    assert sure.suspect == other.suspect
+    alike = replace(sure, at=msgspec.structs.replace(sure.at, cpus=16))
+    assert alike.suspect == "outside: once each"
     level = found(jobs=((200, 200),) * 4)
     (none,) = agreement.compare(published, [level])
     assert none.tau is None
