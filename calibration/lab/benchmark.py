@@ -164,7 +164,8 @@ class Bench:
         found = speed.evictions(sorted(folder.glob("run-*.json")))
         if found.untold:
             raise AsaError(f"{', '.join(found.untold)}: the guest's kernel log was not read")
-        return float(len(found.schedulers)), ", ".join(found.schedulers) or f"{found.runs} demonstrations"
+        played = f"{found.runs} demonstrations, {found.good} of which ended with 0"
+        return float(len(found.schedulers)), ", ".join([played, *found.schedulers])
 
 
 def mean(metric: Metric, played: Found) -> float:

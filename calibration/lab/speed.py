@@ -30,6 +30,7 @@ from scenarios.runner_plan import Trial
 _IDLE_S, _BUSY_S = 60.0, 5.0  # guest seconds: idle ones cost the host next to nothing
 _BOOT_LIMIT_S, _STEP_LIMIT_S = 60.0, 900.0
 _DEMO_LIMIT_S = 2_400.0
+_FIRST_SEED = 201  # held out: no recording that the model learns from has one of these
 _TRIAL_LIMIT_S = 1_800.0
 _LOOK_S = 0.02
 # One hog a CPU, pinned: a step is its name, its hogs and its seconds. The host stamps what is printed.
@@ -75,11 +76,13 @@ class Evictions:
     runs: int  # that tell
     untold: tuple[str, ...]  # files of runs that do not: of before it was kept, or the kernel's log was not read
     schedulers: tuple[str, ...]  # each as often as it was evicted
+    good: int  # runs that ended with 0
 
 
 class _Demo(msgspec.Struct, frozen=True):
     # what is wanted of a run.json
     stalled: tuple[str, ...] | None = None
+    good: bool = False
 
 
 def boots(lab: guest.Lab, *, out: Path, cpus: int, clock: Clock, count: int = 5) -> tuple[float, ...]:
@@ -189,16 +192,17 @@ def read_steps(stamps: Sequence[tuple[float, str]], began_s: float, booted_s: fl
 
 
 def demos(folder: Path, count: int, tell: Callable[[str], None]) -> None:
-    """Play the demonstration in the lab, with seeds from 1 on, until `folder` has so many records, `run-N.json`.
+    """Play the demonstration in the lab, with seeds held out, until `folder` has so many records, `run-SEED.json`.
 
     What is there is kept. Raises AsaError for one that left no record.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in range(1, count + 1):
+    for number in range(count):
+        seed = _FIRST_SEED + number
         record = folder / f"run-{seed}.json"
         if record.exists():
             continue
-        tell(f"demonstration {seed} of {count}")
+        tell(f"demonstration {number + 1} of {count}")
         command = [sys.executable, "-P", "-m", "asa.cli", "lab", "demo", "--lab", "--seed", str(seed)]
         command += ["--out", str(record)]
         try:
@@ -213,19 +217,23 @@ def demos(folder: Path, count: int, tell: Callable[[str], None]) -> None:
 def evictions(records: Sequence[Path]) -> Evictions:
     """What the kernel's watchdog took out in runs of the demonstration. Raises AsaError for a damaged record."""
     told: list[tuple[str, ...]] = []
+    good = 0
     untold: list[str] = []
     for path in records:
         try:
-            stalled = wire.from_json(path.read_text(encoding="utf-8"), _Demo).stalled
+            demo = wire.from_json(path.read_text(encoding="utf-8"), _Demo)
         except OSError as error:
             raise AsaError(f"{path}: {error.strerror}; name kept records of `asa lab demo`") from error
         except msgspec.DecodeError as error:
             raise AsaError(f"{path}: {error}; it is no record of `asa lab demo`, remove it") from error
-        if stalled is None:
+        if demo.stalled is None:
             untold.append(path.name)
         else:
-            told.append(stalled)
-    return Evictions(runs=len(told), untold=tuple(untold), schedulers=tuple(name for one in told for name in one))
+            told.append(demo.stalled)
+            good += demo.good
+    return Evictions(
+        runs=len(told), untold=tuple(untold), schedulers=tuple(name for one in told for name in one), good=good
+    )
 
 
 def _children_s() -> float:

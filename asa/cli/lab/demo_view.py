@@ -104,12 +104,17 @@ class View:
         self._console.print(_summary_table(self._reports))
         for figure in figures:
             print(json.dumps(figure))
+        # run_s is shown, not judged: a slow host is not a wrong agent
+        judged = ("phases", "phases_recognised", "phases_on_wanted_scheduler")
+        good = all(figure["ok"] for figure in figures if figure["name"] in judged)
+        good = good and exit_code == 0 and self._left == "disabled"
         record = {
             "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **facts,
             "sched_ext_left": self._left,
             "stalled": None if self._stalled is None else list(self._stalled),
             "exit_code": exit_code,
+            "good": good,
             "figures": figures,
             "phases": wire.plain(self._reports),
             "timeline": [
@@ -122,10 +127,7 @@ class View:
         except OSError as error:
             raise AsaError(f"{out}: the record cannot be written: {error.strerror}; name another by --out") from error
         self._console.print(f"the whole record is in {out}")
-        # run_s is shown, not judged: a slow host is not a wrong agent
-        judged = ("phases", "phases_recognised", "phases_on_wanted_scheduler")
-        good = all(figure["ok"] for figure in figures if figure["name"] in judged)
-        return 0 if good and exit_code == 0 and self._left == "disabled" else 1
+        return 0 if good else 1
 
     def _longest_gap(self) -> list[dict[str, object]]:
         """Between two events of the stage, by its own clock, and what passed meanwhile by the host's."""

@@ -58,9 +58,14 @@ def kept(folder, number, **record):
 
 
 def test_evictions_are_counted_over_runs_that_tell(tmp_path):
-    records = [kept(tmp_path, 1, stalled=[]), kept(tmp_path, 2, stalled=["flash", "flash"]), kept(tmp_path, 3)]
+    records = [
+        kept(tmp_path, 1, stalled=[], good=True),
+        kept(tmp_path, 2, stalled=["flash", "flash"]),
+        kept(tmp_path, 3),
+    ]
     found = speed.evictions(records)
     assert (found.runs, found.untold, found.schedulers) == (2, ("run-3.json",), ("flash", "flash"))
+    assert found.good == 1
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -80,9 +85,9 @@ def test_runs_that_are_kept_are_not_played_again(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(speed.subprocess, "run", play)
-    kept(tmp_path, 2, stalled=[])
+    kept(tmp_path, 202, stalled=[])
     speed.demos(tmp_path, 3, lambda _line: None)
-    assert played == ["1", "3"]
+    assert played == ["201", "203"]
 
 
 def test_a_run_without_a_record_says_what_it_said(tmp_path, monkeypatch):

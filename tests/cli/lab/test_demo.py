@@ -75,6 +75,7 @@ def test_all_right(tmp_path, capsys):
     record = json.loads((tmp_path / "run.json").read_text())
     assert [phase["workload"] for phase in record["phases"]] == list(PHASES)
     assert record["sched_ext_left"] == "disabled"
+    assert record["good"] is True
 
 
 def test_a_gap_of_the_stage_stands_beside_the_hosts_time(tmp_path, capsys):
@@ -108,6 +109,7 @@ def test_four_of_five_will_do(tmp_path, capsys):
 )
 def test_what_is_not_good_enough(tmp_path, case):
     assert judge(tmp_path, **case) == 1
+    assert json.loads((tmp_path / "run.json").read_text())["good"] is False
     assert (tmp_path / "run.json").exists()
 
 
