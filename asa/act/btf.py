@@ -2,9 +2,11 @@
 """Whether the kernel's type information (BTF) is such that a sched_ext scheduler can load by it.
 
 Each scheduler has libbpf read /sys/kernel/btf/vmlinux, and fails when that is damaged, or newer than its libbpf. This
-reads the same bytes and checks what libbpf checks (btf_parse_hdr, btf_parse_type_sec, btf_sanity_check). Loads nothing.
+reads the same bytes and checks what libbpf checks (btf_parse_hdr, btf_parse_type_sec, btf_sanity_check), and whether
+the functions that schedulers call look as they are called. Loads nothing.
 """
 
+import re
 import sys
 from array import array
 from pathlib import Path
@@ -14,6 +16,7 @@ _MAGIC = 0xEB9F
 _VERSION = 1
 _NEEDED = (b"task_struct", b"sched_ext_ops", b"bpf_struct_ops_sched_ext_ops")  # struct_ops' types of sched_ext
 _REBUILD = "install another build of this kernel, or another kernel: its BTF was made with an unfit pahole or damaged"
+_IMPLICIT = "boot another kernel, or another build of it: updates of the schedulers do not help"
 _NEWER = "update the schedulers (their libbpf is older than this kernel), or boot an older kernel"
 # kind -> words after struct btf_type: fixed, and for each of the vlen entries
 _KINDS: dict[int, tuple[int, int]] = {
@@ -40,6 +43,12 @@ _KINDS: dict[int, tuple[int, int]] = {
 _REFERS = frozenset({2, 8, 9, 10, 11, 12, 13, 14, 17, 18})  # the third word is a type
 _NAMES_FIRST = frozenset({4, 5, 6, 13, 19})  # entries begin with a name
 _TYPES_SECOND = frozenset({4, 5, 13})  # and go on with a type
+_POINTER, _STRUCT, _CONST, _FUNCTION, _PROTOTYPE = 2, 4, 10, 12, 13
+_CALLED = re.compile(rb"(?<=\0)scx_bpf_\w+(?=\0)")
+# The verifier fills in an argument (KF_IMPLICIT_ARGS, Linux 7.0). The kernel's build gives a function that takes it
+# a second name, NAME_impl, and takes the argument from NAME. Where it has not done so, no scheduler's call fits.
+_TWIN = b"_impl"
+_FILLED_IN, _FILLED_IN_TYPE = b"aux", b"bpf_prog_aux"
 
 
 class Unfit(Exception):  # noqa: N818  # a finding, which nobody raises further
@@ -63,7 +72,8 @@ def fault(path: Path, *, sched_ext: bool = True) -> tuple[str, str]:
         return f"cannot be read: {(error.strerror or '').lower()}", "boot a kernel with CONFIG_DEBUG_INFO_BTF=y"
     try:
         types, strings = _sections(data)
-        _check_types(types, len(strings))
+        words = array("I", types.tobytes())
+        _check_calls(words, _check_types(words, len(strings)), strings)
         lacking = [name.decode() for name in _NEEDED if b"\0" + name + b"\0" not in strings]
         if sched_ext and lacking:
             raise Unfit(f"does not name {', '.join(lacking)}")
@@ -104,12 +114,14 @@ def _sections(data: bytes) -> tuple[memoryview, bytes]:
     return types, strings
 
 
-def _check_types(section: memoryview, string_bytes: int) -> None:
-    words = array("I", section.tobytes())
+def _check_types(words: "array[int]", string_bytes: int) -> "array[int]":
+    """Where each type begins, by its number."""
+    begins = array("I", [0])
     end, at, count = len(words), 0, 0
     largest = where = 0  # type that is referred to, and by which
     while at < end:
         count += 1
+        begins.append(at)
         if at + 3 > end:
             raise Unfit(f"type [{count}] is cut short")
         name, info, third = words[at], words[at + 1], words[at + 2]
@@ -134,3 +146,41 @@ def _check_types(section: memoryview, string_bytes: int) -> None:
             largest, where = refers, count
     if largest > count:
         raise Unfit(f"type [{where}] refers to [{largest}], of {count}")
+    return begins
+
+
+def _check_calls(words: "array[int]", begins: "array[int]", strings: bytes) -> None:
+    names = {found.start(): found[0] for found in _CALLED.finditer(strings)}
+    called = {
+        names[words[at]]: words[at + 2]  # its prototype
+        for at in begins[1:]
+        if words[at + 1] >> 24 & 0x1F == _FUNCTION and words[at] in names
+    }
+    shown = [
+        name.decode()
+        for name, prototype in called.items()
+        if not name.endswith(_TWIN) and name + _TWIN not in called and _filled_in(words, begins, strings, prototype)
+    ]
+    if shown:
+        more = f" and {len(shown) - 1} more show" if len(shown) > 1 else " shows"
+        text = f"{shown[0]}{more} callers an argument that the kernel alone fills in (KF_IMPLICIT_ARGS)"
+        raise Unfit(text, _IMPLICIT)
+
+
+def _filled_in(words: "array[int]", begins: "array[int]", strings: bytes, prototype: int) -> bool:
+    # whether the last argument is the one that the verifier fills in
+    at = begins[prototype]
+    entries = words[at + 1] & 0xFFFF
+    if not entries or words[at + 1] >> 24 & 0x1F != _PROTOTYPE:
+        return False
+    last = at + 3 + 2 * (entries - 1)
+    if _text(strings, words[last]) != _FILLED_IN:
+        return False
+    pointed, seen = words[last + 1], 0
+    while (kind := words[begins[pointed] + 1] >> 24 & 0x1F) in (_POINTER, _CONST) and pointed and seen < 4:
+        pointed, seen = words[begins[pointed] + 2], seen + 1
+    return kind == _STRUCT and _text(strings, words[begins[pointed]]) == _FILLED_IN_TYPE
+
+
+def _text(strings: bytes, at: int) -> bytes:
+    return strings[at : strings.index(b"\0", at)]
