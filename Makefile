@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -98,6 +98,12 @@ bench-harmless: setup ## harm that the agent does: what the guard takes back wro
 
 figures-harmless: $(VENV)/.done ## what `make bench-harmless` kept, a JSON line a figure
 	@python -m calibration.harmless
+
+bench-users: $(VENV)/.done ## where the users are: doctor's first sentence, faults that others' users reported, into calibration/results/users.json (minutes)
+	@python -m calibration.users --measure
+
+figures-users: $(VENV)/.done ## what `make bench-users` kept, a JSON line a figure
+	@python -m calibration.users
 
 bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, builds, boots, ten demonstrations, into calibration/results/lab.json (an hour; nothing else may run)
 	@python -m calibration.lab --measure

@@ -4,19 +4,20 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Self
 
 from asa import config, host, paths, status
 from asa.act import btf, limits, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
-from asa.bus import Bus, BusError
+from asa.bus import BUS, Bus, BusError
 from asa.clock import SystemClock
+from asa.core import helper_api
 from asa.core.decision import EEVDF, SchedulerName, SwitchOutcome
 from asa.core.errors import AsaError, InputError, SchedulerError
 from asa.core.sample import RawSample
@@ -24,6 +25,7 @@ from asa.decide import hints, learning, table
 from asa.decide.learning import LEARNING
 from asa.decide.trial_pairs import Verdict
 from asa.model import in_use
+from asa.verdict import Finding, Level
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
 from collectors.ebpf.layout import PROGRAMS, lost_without
@@ -52,48 +54,51 @@ _REMEDIES = {  # of optional sources
 }
 
 
-class Level(StrEnum):
-    """How a finding came out."""
-
-    OK = "ok"
-    MISSING = "missing"
-    WARNING = "warning"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One examined thing. `needed`: the agent cannot switch without it."""
+class Around:
+    """What is asked of the system itself, not of its files; tests pass their own."""
 
-    subject: str
-    level: Level
-    text: str
-    remedy: str = ""
-    needed: bool = False
+    uid: int
+    helper: bool  # the root helper answers on the bus, or is started when somebody calls it
+    units: Mapping[str, str]  # ActiveState of rivals' units
+    release: str  # the kernel's
+    gate: Callable[[Path], str]  # why switching by the gate is impossible, "" where it works
+
+    @classmethod
+    def here(cls) -> Self:
+        """This system."""
+        return cls(
+            uid=os.geteuid(),
+            helper=_helper_there(),
+            units=rivals.unit_states(),
+            release=os.uname().release,
+            gate=unusable,
+        )
 
 
-def examine(places: paths.Places) -> list[Finding]:
-    """All findings, the needed ones first."""
-    states = rivals.unit_states()
-    findings = [*_kernel(places), _privilege(), *_switching(places, states)]
+def examine(places: paths.Places, around: Around | None = None) -> list[Finding]:
+    """All findings, the needed ones first; `verdict.of` says what they come to."""
+    around = around or Around.here()
+    findings = [*_kernel(places, around.release), _privilege(around), *_switching(places, around)]
     findings.extend(_inputs(places))
     findings.extend(_sources(places))
     findings.extend(_tools())
-    findings.extend(_rivals(places, states))
+    findings.extend(_rivals(places, around.units))
     findings.extend(_starts(places))
     return findings
 
 
-def _kernel(places: paths.Places) -> Iterator[Finding]:
+def _kernel(places: paths.Places, release: str) -> Iterator[Finding]:
     state = sched_ext_state(places.sys)
     if state is not None:
         text = f"{state.state}, {state.ops or 'eevdf'} in force"
         yield Finding(subject="sched_ext", level=Level.OK, text=text, needed=True)
     else:
-        option = host.kernel_option("CONFIG_SCHED_CLASS_EXT")
+        option = host.kernel_option("CONFIG_SCHED_CLASS_EXT", release=release)
         said = {None: "its configuration is not in /boot", "n": "CONFIG_SCHED_CLASS_EXT is not set"}.get(option, "")
-        text = f"kernel {os.uname().release} has no {places.sys}/kernel/sched_ext{'; ' + said if said else ''}"
+        text = f"kernel {release} has no {places.sys}/kernel/sched_ext{'; ' + said if said else ''}"
         yield Finding(subject="sched_ext", level=Level.MISSING, text=text, remedy=f"boot {_KERNEL}", needed=True)
-    options = (Path(f"/boot/config-{os.uname().release}"), places.proc / "config.gz")
+    options = (Path(f"/boot/config-{release}"), places.proc / "config.gz")
     if not any(path.exists() for path in options):
         yield Finding(
             subject="kernel options",
@@ -137,25 +142,44 @@ def _refused(places: paths.Places) -> Iterator[Finding]:
             yield Finding(subject=f"load of {name}", level=Level.WARNING, text=text)
 
 
-def _privilege() -> Finding:
-    if os.geteuid() == 0:
+def _privilege(around: Around) -> Finding:
+    if around.uid == 0:
         return Finding(subject="root", level=Level.OK, text="running as root", needed=True)
-    text = f"running as user {os.geteuid()}; the agent can only observe"
-    return Finding(subject="root", level=Level.MISSING, text=text, remedy="sudo asa run", needed=True)
+    if around.helper:
+        text = f"running as user {around.uid}; the root helper ({helper_api.BUS_NAME}) switches for it"
+        return Finding(subject="root", level=Level.OK, text=text, needed=True)
+    text = f"user {around.uid} is not root, and no root helper ({helper_api.BUS_NAME}) is installed"
+    remedy = "install ASA (docs/install.md), or: sudo asa run"
+    return Finding(subject="root", level=Level.MISSING, text=text, remedy=remedy, needed=True)
 
 
-def _switching(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
+def _helper_there() -> bool:
+    try:
+        bus = Bus.system()
+    except BusError:
+        return False
+    try:
+        (startable,) = bus.ask(*BUS, "ListActivatableNames", "", ())
+        (owned,) = bus.ask(*BUS, "NameHasOwner", "s", (helper_api.BUS_NAME,))
+        return owned is True or helper_api.BUS_NAME in startable
+    except (BusError, ValueError, TypeError):  # what answers is no bus as we know it
+        return False
+    finally:
+        bus.close()
+
+
+def _switching(places: paths.Places, around: Around) -> Iterator[Finding]:
     # tried in a folder of its own: the agent's run folder may be somebody else's, and nothing is to change
-    if os.geteuid() != 0 or sched_ext_state(places.sys) is None:
+    if around.uid != 0 or sched_ext_state(places.sys) is None:
         return  # what is lacking has been said
     wanted = _switch_settings(places)
-    if rivals.by_loader(wanted.backend, states):
+    if rivals.by_loader(wanted.backend, around.units):
         text = f"through scx_loader, as switch.backend says ({wanted.backend}): stop, then start, confirmed by sysfs"
         yield Finding(subject="switching", level=Level.OK, text=text)
         return
     with TemporaryDirectory(prefix="asa-doctor-") as folder:
         off = wanted.gate is config.Gate.OFF
-        why = "switch.gate is off in the settings" if off else unusable(Path(folder))
+        why = "switch.gate is off in the settings" if off else around.gate(Path(folder))
     if not why:
         text = "by the gate: the next scheduler loads beside the one in force, and others can stand by"
         yield Finding(subject="switching", level=Level.OK, text=text)
@@ -189,7 +213,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         yield from _schedulers(portfolio)
         yield from _limits(places, portfolio)
     except AsaError as error:
-        yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="correct that file", needed=True)
+        yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="correct that file", vital=True)
 
 
 def _table(mapping: table.MappingTable) -> Finding:
@@ -252,7 +276,7 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
         else:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
     if not usable:
-        text = "none is installed beside the kernel's own"
+        text = "no scheduler is installed beside the kernel's own"
         remedy = "asa schedulers install"
         yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True)
 

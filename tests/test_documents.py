@@ -70,3 +70,14 @@ def test_the_benchmarks_page_lists_the_programs_of_a_kind(kind):
 def test_the_benchmarks_page_lists_what_is_of_no_kind():
     names = ", ".join(f"`{one.name}`" for one in catalogue.situations())
     assert names in " ".join((ROOT / "docs/benchmark.md").read_text().split())
+
+
+def test_installing_lists_what_other_distributions_need():
+    rows = [
+        line.split("|")[1:-1] for line in (ROOT / "docs/install.md").read_text().splitlines() if line.startswith("|")
+    ]
+    head = next(row for row in rows if row[0].strip() == "for")
+    assert [cell.strip().split()[0] for cell in head[1:]] == ["Debian", "Arch", "Fedora", "NixOS"]
+    needed = rows[rows.index(head) + 2 :]
+    clang = next(row for row in needed if "eBPF" in row[0])
+    assert all("clang" in cell for cell in clang[1:])

@@ -11,12 +11,13 @@ _MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
 
 _TEXT = """\
 Checks the kernel, the rights, the schedulers, the probes, the desktop and the settings. It says what is
-there, what is missing, and how to get it. It changes nothing.
+there, what is missing, and how to get it. The first line says what all of it comes to. It changes nothing.
 """
 _MORE = """\
 exit status:
   0  the agent can switch schedulers here
   1  it can only observe
+  3  it will not work
 
 examples:
   sudo asa doctor
@@ -36,16 +37,18 @@ def register(commands: "Commands") -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings. Exit code 0 when the agent can switch here, 1 when it can only observe."""
-    from asa import paths, wire
-    from asa.doctor import Level, examine
+    """Print what the findings come to, and the findings. Exit code: `Verdict.exit_code`."""
+    from asa import paths, verdict, wire
+    from asa.doctor import examine
 
     findings = examine(paths.default())
+    found = verdict.of(findings)
     if arguments.json:
-        print(wire.json_text(findings))
-    else:
-        for finding in findings:
-            print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")
-            if finding.remedy:
-                print(f"       -> {finding.remedy}")
-    return 1 if any(finding.needed and finding.level is Level.MISSING for finding in findings) else 0
+        print(wire.json_text({"verdict": found.fitness, "sentence": found.sentence, "findings": findings}))
+        return found.exit_code
+    print(found.sentence)
+    for finding in findings:
+        print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")
+        if finding.remedy:
+            print(f"       -> {finding.remedy}")
+    return found.exit_code

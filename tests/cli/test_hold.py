@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from standin import asa, host_in
 
 from asa.cli.hold import duration_s
+from asa.cli.main import main
 
 SERVING = {"mode": "switching", "scheduler": "scx_flash", "wanted": "scx_flash", "sentence": "scx_flash serves web"}
 
@@ -78,6 +79,14 @@ def test_one_that_does_not_do_it(host, capsys, monkeypatch):
     monkeypatch.setattr("asa.requests._LIMIT_S", 0.3)
     host.agent("keeps", **SERVING)
     assert asa(capsys, "hold", "30m") == (1, "not on hold: switching\n", "")
+
+
+def test_the_help_names_the_form_of_a_time(capsys):
+    with pytest.raises(SystemExit):
+        main(["hold", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "such as 90s, 30m or 1h30m" in said
+    assert "Keeps the scheduler in force" in said
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_the_package_works_and_goes_without_a_trace(box, package):
     before = look(box.path)
     box.run(["dpkg", "--install", file], timeout_s=300, check=True)
     assert box.run(["asa", "--version"], user="eve", check=True).stdout.startswith("asa ")
-    findings = json.loads(box.run(["asa", "doctor", "--json"]).stdout)
+    findings = json.loads(box.run(["asa", "doctor", "--json"]).stdout)["findings"]
     assert {one["subject"]: one["level"] for one in findings}["model"] == "ok"
     refused = box.run([str(ASA), "install"], timeout_s=300)
     assert refused.stderr == "asa: the Debian package asa is installed; use apt to upgrade or remove it\n"

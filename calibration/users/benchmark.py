@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The figures of where the users are, and how each is measured."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from calibration.goals import Named
+from calibration.kept import Count
+from calibration.users import faults, hosts
+
+KEPT = Path(__file__).parents[1] / "results" / "users.json"
+
+
+class UsersFigure(Named):
+    """The figures, each with its goal."""
+
+    SENTENCE = (
+        "doctor_first_sentence_ok",
+        "%",
+        "of fabricated hosts on which `asa doctor` begins with the right sentence",
+        ">=",
+        100.0,
+    )
+    FAULTS = "faults_mended", "faults", "that others' users reported, whose tests pass", ">=", 21.0
+
+
+def counts() -> Mapping[Named, Count]:
+    """How each figure is measured."""
+    return {UsersFigure.SENTENCE: _sentences, UsersFigure.FAULTS: _faults}
+
+
+def _sentences() -> tuple[float, str]:
+    every = hosts.hosts()
+    wrong = []
+    for host in every:
+        with TemporaryDirectory(prefix="asa-host-") as folder:
+            if not hosts.is_right(host, hosts.judged(host, Path(folder))):
+                wrong.append(host.name)
+    words = f"; wrong on: {', '.join(wrong)}" if wrong else ""
+    return 100.0 * (len(every) - len(wrong)) / len(every), f"{len(every)} hosts{words}"
+
+
+def _faults() -> tuple[float, str]:
+    every = faults.faults()
+    left = list(faults.mended(every, faults.failed(every)))
+    open_ = [str(one.number) for one in every if one not in left]
+    words = f"; not mended: {', '.join(open_)}" if open_ else ""
+    return float(len(left)), f"of {len(every)}, by {sum(len(one.tests) for one in every)} tests{words}"
