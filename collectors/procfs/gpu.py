@@ -10,7 +10,8 @@ A GPU that is suspended is left alone: its clients' counters stand still, and so
 (drivers/gpu/drm/xe/xe_drm_client.c, xe_pm_runtime_get).
 
 Some GPUs are used through files of their own (/dev/nvidia0, /dev/kfd), whose drivers tell nothing there. While a
-process holds such a file and nothing that tells, all is unknown: a 0 would say that nobody uses the GPU.
+process holds such a file and nothing that tells, all is unknown: a 0 would say that nobody uses the GPU. Of NVIDIA's
+the driver's library tells (collectors.procfs.nvml), asked while a process holds one of its files.
 
 Busy time and CPU time are counters that begin at 0 with this collector, so that clients and processes which come and go
 neither add what they used before nor take away what they used.
@@ -28,14 +29,16 @@ from asa import procstat
 from asa.core.errors import SourceError
 from asa.core.sample import GpuCounters
 from collectors.procfs.drm import DrmClient, parse_fdinfo
+from collectors.procfs.nvml import NvidiaUse, Nvml
 from collectors.procfs.reader import KernelFile, bounded, counters, garbled, reason_of
 
 _SOURCE = "gpu"
 _DEVICES = "/dev/dri/"
 # device files by which a GPU is used beside DRM; their drivers tell nothing of a client's use in fdinfo
 _BLIND = re.compile(r"/dev/(nvidia.*|kfd|dxg|mali\d+|kgsl-.*|pvrsrv.*|nvhost-.*|nvmap|nvgpu/.*|galcore)")
-_UNTOLD = "/"  # for such a file, in place of a node's name
+_UNTOLD, _NVIDIA = "/", "/nvidia"  # for such a file, and for one of NVIDIA's, in place of a node's name
 _NODE = re.compile(r"(card|renderD)\d+")  # in /sys/class/drm, beside their connectors (card0-eDP-1)
+_NVIDIAS = "NVIDIA GPU"  # among what is lacking
 _LIST_EVERY_NS = 4_000_000_000
 _YOUNG = 64  # listings; a process is looked at in its 1st, 2nd, 4th, 8th ...: most open the GPU soon, or never
 _OLD_A_LISTING = 4
@@ -127,7 +130,13 @@ class GpuCollector:
 
     name = _SOURCE
 
-    def __init__(self, proc: Path, sys: Path, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        proc: Path,
+        sys: Path,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        nvml: Nvml | None = None,
+    ) -> None:
         self.lacking: dict[str, str] = {}
         self._proc = proc
         self._sys = sys
@@ -140,7 +149,9 @@ class GpuCollector:
         self._holders: dict[int, _Holder] = {}
         self._clients: dict[tuple[bytes, int], _Client] = {}
         self._unread: dict[int, str] = {}  # holders with a client that was suspended when they were looked at -> node
-        self._blind: set[int] = set()  # processes that use a GPU of which no driver tells
+        self._blind: dict[int, bool] = {}  # processes that use a GPU of which no DRM driver tells -> it is NVIDIA's
+        self._nvidia: set[int] = set()  # processes that hold a file of NVIDIA's
+        self._nvml = Nvml(sys) if nvml is None else nvml
         self._suspended: dict[str, bool] = {}  # node -> in this tick
         self._busy_ns: int | None = None
         self._cpu_ns = 0
@@ -154,7 +165,7 @@ class GpuCollector:
             names = []
         except OSError as error:  # a /sys that is closed to this user
             raise SourceError(source=_SOURCE, reason=f"{folder}: {reason_of(error)}") from error
-        if not any(_NODE.fullmatch(name) for name in names):
+        if not any(_NODE.fullmatch(name) for name in names) and not (self._sys / "module/nvidia").is_dir():
             raise SourceError(source=_SOURCE, reason=f"no GPU with a DRM driver ({folder} names no card)")
         self._suspended.clear()
         self._look(self._monotonic_ns(), _LINKS_AT_OPEN)
@@ -184,14 +195,17 @@ class GpuCollector:
                 self._busy_ns = (self._busy_ns or 0) + client.growth_ns(found, now_ns)
             if found.memory_bytes is not None:
                 memory = (memory or 0) + found.memory_bytes
-        bounded(_SOURCE, "fdinfo", engine_ns=self._busy_ns or 0, memory_bytes=memory or 0, cpu_ns=self._cpu_ns)
-        if self._blind:  # what one uses that nobody tells of is unknown, and so is the sum
+        busy_ns, holders = self._busy_ns, set(self._holders)
+        use = self._of_nvidia(now_ns)
+        if use is not None:
+            busy_ns = (busy_ns or 0) + use.busy_ns
+            holders |= use.pids
+            memory = memory if use.memory_bytes is None else (memory or 0) + use.memory_bytes
+        bounded(_SOURCE, "fdinfo", engine_ns=busy_ns or 0, memory_bytes=memory or 0, cpu_ns=self._cpu_ns)
+        if not all(nvidia and use is not None for nvidia in self._blind.values()):
+            # what one uses that nobody tells of is unknown, and so is the sum
             return {"gpu": GpuCounters(processes=None, engine_ns=None, memory_bytes=None, cpu_ns=None)}
-        return {
-            "gpu": GpuCounters(
-                processes=len(self._holders), engine_ns=self._busy_ns, memory_bytes=memory, cpu_ns=self._cpu_ns
-            )
-        }
+        return {"gpu": GpuCounters(processes=len(holders), engine_ns=busy_ns, memory_bytes=memory, cpu_ns=self._cpu_ns)}
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -204,7 +218,21 @@ class GpuCollector:
         self._queue.clear()
         self._unread.clear()
         self._blind.clear()
+        self._nvidia.clear()
+        self._nvml.rest()
         self._listed_ns = None
+
+    def _of_nvidia(self, now_ns: int) -> NvidiaUse | None:
+        # None as well where none was ever used: the busy time of one that is let go stays in the sum
+        if self._nvidia:
+            use = self._nvml.read(now_ns)
+            if use is None:
+                self.lacking[_NVIDIAS] = self._nvml.reason
+            else:
+                self.lacking.pop(_NVIDIAS, None)
+            return use
+        self._nvml.rest()
+        return self._nvml.before
 
     def _ask(self, client: _Client) -> DrmClient | None:
         if self._is_suspended(client.node):
@@ -251,12 +279,12 @@ class GpuCollector:
         pids = {int(name) for name in names if name.isdecimal() and len(name) < 10}
         ages = self._ages
         self._ages = {pid: ages.get(pid, 0) + 1 for pid in pids}
-        for pid in (self._holders.keys() | self._blind) - pids:
+        for pid in (self._holders.keys() | self._blind.keys() | self._nvidia) - pids:
             self._let_go(pid)
         young = [pid for pid, age in self._ages.items() if age <= _YOUNG and age & (age - 1) == 0]
         old, self._old_next = _next_few(pids, self._old_next, _OLD_A_LISTING)
         holders, self._holder_next = _next_few(
-            self._holders.keys() | self._blind, self._holder_next, _HOLDERS_A_LISTING
+            self._holders.keys() | self._blind.keys(), self._holder_next, _HOLDERS_A_LISTING
         )
         queued = [pid for pid in self._queue if pid in pids]
         self._queue = deque(dict.fromkeys(queued + young + holders + old))
@@ -271,8 +299,9 @@ class GpuCollector:
             self._let_go(pid)
             return 1
         nodes = {number: _node_behind(f"{folder}/{number}") for number in numbers}
-        held = {number: node for number, node in nodes.items() if node is not None and node != _UNTOLD}
-        if not held:
+        untold = {_UNTOLD, _NVIDIA}.intersection(nodes.values())
+        held = {number: node for number, node in nodes.items() if node is not None and node not in untold}
+        if not held and _NVIDIA not in untold:
             self._let_go(pid)
         elif pid not in self._holders:
             self._holders[pid] = _Holder(self._stat_of(pid))
@@ -282,10 +311,12 @@ class GpuCollector:
                 self._unread[pid] = node
             else:
                 told |= self._meet(pid, number, node, now_ns)
-        if _UNTOLD in nodes.values() and not told:
-            self._blind.add(pid)
-        else:
-            self._blind.discard(pid)
+        self._blind.pop(pid, None)
+        self._nvidia.discard(pid)
+        if untold and not told:
+            self._blind[pid] = _UNTOLD not in untold
+        if _NVIDIA in untold:
+            self._nvidia.add(pid)
         return len(numbers) + 1
 
     def _stat_of(self, pid: int) -> KernelFile | None:
@@ -298,7 +329,8 @@ class GpuCollector:
 
     def _let_go(self, pid: int) -> None:
         self._unread.pop(pid, None)
-        self._blind.discard(pid)
+        self._blind.pop(pid, None)
+        self._nvidia.discard(pid)
         holder = self._holders.pop(pid, None)
         if holder is not None:
             holder.close()
@@ -346,7 +378,9 @@ def _node_behind(link: str) -> str | None:
     except OSError:
         return None  # closed meanwhile
     if not target.startswith(_DEVICES):
-        return _UNTOLD if target.startswith("/dev/") and _BLIND.fullmatch(target) else None
+        if not target.startswith("/dev/") or not _BLIND.fullmatch(target):
+            return None
+        return _NVIDIA if target.startswith("/dev/nvidia") else _UNTOLD
     name = target[len(_DEVICES) :]
     return name if _NODE.fullmatch(name) else ""
 

@@ -7,6 +7,7 @@ from gpu_tree import I915, XE
 
 from asa.core.sample import GpuCounters
 from collectors.procfs.gpu import GpuCollector
+from collectors.procfs.nvml import Nvml
 
 KIB = 1 << 10
 S = 1_000_000_000
@@ -30,7 +31,14 @@ class Bench:
     def __init__(self, root):
         self.tree = gpu_tree.grow(root)
         self.now_ns = 100 * S
-        self.gpu = GpuCollector(self.tree.proc, self.tree.sys, lambda: self.now_ns)
+        self.nvml = None  # a stand-in for NVIDIA's library, or none is there
+        nvml = Nvml(self.tree.sys, self._library)
+        self.gpu = GpuCollector(self.tree.proc, self.tree.sys, lambda: self.now_ns, nvml)
+
+    def _library(self, name):
+        if self.nvml is None:
+            raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+        return self.nvml
 
     def read(self, after_s=0.0):
         self.now_ns += int(after_s * S)
