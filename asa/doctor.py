@@ -26,6 +26,7 @@ from asa.decide.learning import LEARNING
 from asa.decide.trial_pairs import Verdict
 from asa.model import in_use
 from asa.verdict import Finding, Level
+from collectors import display
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
 from collectors.ebpf.layout import PROGRAMS, lost_without
@@ -82,6 +83,7 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     findings = [*_kernel(places, around.release), _privilege(around), *_switching(places, around)]
     findings.extend(_inputs(places))
     findings.extend(_sources(places))
+    findings.extend(_screens(places))
     findings.extend(_tools())
     findings.extend(_rivals(places, around.units))
     findings.extend(_starts(places))
@@ -347,6 +349,12 @@ def _probes(wanted: config.Ebpf, backend: str, missing: dict[str, str]) -> Itera
         for program in absent:
             text = f"{missing[program]}; unknown without it: {', '.join(lost_without(program))}"
             yield Finding(subject=f"eBPF {program}", level=Level.WARNING, text=text)
+
+
+def _screens(places: paths.Places) -> Iterator[Finding]:
+    found = display.screens(places.sys)
+    if found is not None:
+        yield Finding(subject="screens", level=Level.OK, text=display.words(found))
 
 
 def _seen(sample: RawSample) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ from asa.core.evidence import Evidence
 from asa.core.ports import Classifier
 from asa.core.regime import Regime
 from asa.core.sample import RawSample
-from asa.decide import disturbed, evidence, guard, learning, policy, regime, standbys, turns, voting
+from asa.decide import disturbed, evidence, guard, learning, policy, power, regime, standbys, turns, voting
 from asa.decide.books import Books
 from asa.decide.evidence import Uses
 from asa.decide.hints import Hints
@@ -107,7 +107,7 @@ def step(
     waiting schedulers hold, as far as they are known; none of them may be given twice.
     """
     now, news = Now(monotonic_ns=sample.monotonic_ns, wall_ns=sample.wall_ns), tuple(news)
-    powered = policy.powered(previous.books.policy, sample.battery_saver, sample.on_battery)
+    powered = policy.powered(previous.books.policy, power.saver_in(sample), sample.on_battery)
     books = replace(previous.books, policy=powered)
     for event in news:
         books = policy.learn(books, event, wall_ns=now.wall_ns, setup=setup)

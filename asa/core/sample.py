@@ -315,6 +315,10 @@ class HintState:
     sound_played: bool | None  # a sound card plays
     sound_recorded: bool | None  # and records
     packages: tuple[PackageUse, ...] | None = None  # None: no package manager tells
+    power_profile: str | None = None  # power-saver, balanced, performance: what was chosen in the desktop
+    power_held: bool | None = None  # a program, such as a game, holds a power profile for as long as it runs
+    lid_closed: bool | None = None
+    external_display: bool | None = None  # a screen that is not the machine's own is connected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

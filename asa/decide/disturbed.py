@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a person does that no trial may disturb: a call, a recording, a window in full screen, sound in real time. Pure.
 
-Where nobody tells of it (no desktop, no sound card), nothing is known of it and nothing is said.
+With the lid closed and no other screen nobody looks, and nothing that a trial finds would be felt. Where nobody tells
+of something (no desktop, no sound card), nothing is known of it and nothing is said.
 """
 
 from asa.core.decision import Workload
@@ -31,5 +32,7 @@ def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str
         (hints.sound_recorded, "a sound card records"),
         (hints.game_clients, "GameMode is on"),
         (hints.idle_inhibited, "the session is kept from being idle"),
+        (hints.power_held, "a program holds the power profile"),
+        (hints.lid_closed and hints.external_display is False, "the lid is closed"),
     )
     return next((words for value, words in seen if value), "")

@@ -3,6 +3,19 @@
 
 from dataclasses import dataclass
 
+from asa.core.sample import RawSample
+
+_SAVER = "power-saver"  # of power-profiles-daemon and tuned-ppd
+
+
+def saver_in(sample: RawSample) -> bool | None:
+    """Is energy to be saved, by what firmware and CPUs are set to, or by what was chosen in the desktop? None: unknown.
+
+    The desktop's choice counts where the machine cannot carry it out, too.
+    """
+    chosen = None if sample.hints is None else sample.hints.power_profile
+    return sample.battery_saver if sample.battery_saver or chosen is None else chosen == _SAVER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from asa.core.sample import BusiestProcesses, DesktopEntry, DesktopState, GroupUsage, HintState
-from collectors import session
+from collectors import display, session
 from collectors.hints import sound
 from collectors.hints.entries import Entries, folders_of
 from collectors.hints.line import ROUND_NS, Place
 from collectors.hints.packages import Packages
-from collectors.hints.services import LoginService, SessionServices
+from collectors.hints.services import SessionServices, SystemServices
 from collectors.hints.units import entry_of
 
 _SUFFIX = ".desktop"
@@ -36,21 +36,22 @@ class HintCollector:
     def __init__(
         self,
         proc: Path,
-        sys: Path,  # noqa: ARG002  # every collector is given both roots
+        sys: Path,
         *,
         environment: Mapping[str, str] | None = None,
         run: Path = Path("/run"),
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._environment = os.environ if environment is None else environment
-        self._proc, self._run, self._now_ns = proc, run, now_ns
+        self._proc, self._sys, self._run, self._now_ns = proc, sys, run, now_ns
         self._own_uid = os.geteuid()
         self._services = SessionServices(self._session_bus, now_ns)
-        self._login = LoginService(self._system_bus, now_ns)
+        self._system = SystemServices(self._system_bus, now_ns)
         self._entries = Entries((), now_ns=now_ns)
         self._uid: int | None = None  # whose entries they are
         self._sound: tuple[bool | None, bool | None] = (None, None)
-        self._look_ns = 0  # at the sound cards
+        self._external: bool | None = None
+        self._look_ns = 0  # at the sound cards and the screens
         self._desktop: DesktopState | None = None
         self._groups: GroupUsage | None = None
         self._busiest: BusiestProcesses | None = None
@@ -75,10 +76,11 @@ class HintCollector:
         """What is known now. Never raises."""
         now_ns = self._now_ns()
         self._services.asker.turn()
-        self._login.asker.turn()
+        self._system.asker.turn()
         if now_ns >= self._look_ns:
             self._look_ns = now_ns + ROUND_NS
             self._sound = sound.in_use(self._proc)
+            self._external = display.external(self._sys)
         entries, playing = self._entries, self._services.playing
         entries.begin()
         found: dict[str, tuple[str, ...]] = {}
@@ -92,7 +94,7 @@ class HintCollector:
         for name in (*(playing or ()), *_running(self._groups)):
             if name and name not in found and (categories := entries.categories(name)):
                 found[name] = categories
-        inhibited = (self._services.idle_inhibited, self._login.idle_inhibited)
+        inhibited = (self._services.idle_inhibited, self._system.idle_inhibited)
         return {
             self.name: HintState(
                 front=front,
@@ -103,13 +105,17 @@ class HintCollector:
                 sound_played=self._sound[0],
                 sound_recorded=self._sound[1],
                 packages=None if self._busiest is None else self._packages.at_work(self._busiest.processes),
+                power_profile=self._system.power_profile,
+                power_held=self._system.power_held,
+                lid_closed=self._system.lid_closed,
+                external_display=self._external,
             )
         }
 
     def close(self) -> None:
         """Hang up. Never raises."""
         self._services.asker.close()
-        self._login.asker.close()
+        self._system.asker.close()
         self._packages.close()
 
     def _session_bus(self) -> Place:

@@ -34,6 +34,9 @@ class Line(Protocol):
     ) -> None:
         """Ask for a property; `then` hears its value, None where there is none of this type."""
 
+    def call(self, name: str, path: str, interface: str, member: str, then: Callable[[Any], None]) -> None:
+        """Call a method without arguments that only tells; `then` hears its one value, None for anything else."""
+
     def names(self, then: Callable[[frozenset[str]], None]) -> None:
         """Ask who is on the bus; `then` hears the well-known names."""
 
@@ -90,6 +93,14 @@ class Asker:
             then(value if kind == signature else None)
 
         self._send(name, path, _PROPERTIES, "Get", "ss", (interface, member), take)
+
+    def call(self, name: str, path: str, interface: str, member: str, then: Callable[[Any], None]) -> None:
+        """As `Line` says. Raises BusError."""
+
+        def take(answer: tuple[Any, ...] | CallError) -> None:
+            then(answer[0] if isinstance(answer, tuple) and len(answer) == 1 else None)
+
+        self._send(name, path, interface, member, "", (), take)
 
     def names(self, then: Callable[[frozenset[str]], None]) -> None:
         """As `Line` says. Raises BusError."""

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What services say over D-Bus: GameMode, media players and GNOME's session manager, and logind on the system's bus.
+"""What services say over D-Bus: GameMode, media players, who keeps the session from being idle; and on the system's bus
+logind and the power profile.
 
 com.feralinteractive.GameMode (its daemon/gamemode-dbus.c), org.mpris.MediaPlayer2 (MPRIS D-Bus Interface
-Specification 2.2), org.gnome.SessionManager (gnome-session's org.gnome.SessionManager.xml), org.freedesktop.login1
-(org.freedesktop.login1(5)). Properties alone are read. PipeWire's streams are not: it has no D-Bus interface, and its
-own protocol wants its library or a process a look.
+Specification 2.2), org.gnome.SessionManager (gnome-session's org.gnome.SessionManager.xml),
+org.freedesktop.PowerManagement.Inhibit (KDE's PowerDevil and Xfce's power manager), org.freedesktop.login1
+(org.freedesktop.login1(5)), org.freedesktop.UPower.PowerProfiles (power-profiles-daemon since 0.20, tuned-ppd) and its
+older name net.hadess.PowerProfiles. Properties are read, and one method that only tells. PipeWire's streams are not:
+it has no D-Bus interface, and its own protocol wants its library or a process a look.
 """
 
 from collections.abc import Callable
@@ -15,6 +18,16 @@ from collectors.window import name_of
 
 _GAMES = ("com.feralinteractive.GameMode", "/com/feralinteractive/GameMode", "com.feralinteractive.GameMode")
 _SESSION = ("org.gnome.SessionManager", "/org/gnome/SessionManager", "org.gnome.SessionManager")
+_POWER = (
+    "org.freedesktop.PowerManagement",
+    "/org/freedesktop/PowerManagement/Inhibit",
+    "org.freedesktop.PowerManagement.Inhibit",
+)
+_PROFILES = (  # the first that is there
+    ("org.freedesktop.UPower.PowerProfiles", "/org/freedesktop/UPower/PowerProfiles"),
+    ("net.hadess.PowerProfiles", "/net/hadess/PowerProfiles"),
+)
+_NAMES_OF_PROFILES = ("power-saver", "balanced", "performance")
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 _PLAYER = "org.mpris.MediaPlayer2"
 _PLAYER_PATH = "/org/mpris/MediaPlayer2"
@@ -53,6 +66,8 @@ class SessionServices:
             self.game_clients = None
         if _SESSION[0] in names:
             line.get(*_SESSION, "InhibitedActions", "u", self._take_inhibited)
+        elif _POWER[0] in names:
+            line.call(*_POWER, "HasInhibit", self._take_whether)
         else:
             self.idle_inhibited = None
         players = sorted(name for name in names if name.startswith(f"{_PLAYER}."))[:_MOST_PLAYERS]
@@ -70,6 +85,9 @@ class SessionServices:
     def _take_inhibited(self, flags: Any) -> None:
         self.idle_inhibited = None if flags is None else bool(flags & _IDLE_FLAG)
 
+    def _take_whether(self, answer: Any) -> None:
+        self.idle_inhibited = answer if isinstance(answer, bool) else None
+
     def _player_taker(self, name: str) -> Callable[[Any], None]:
         def take(status: Any) -> None:
             if self._players is not None and name in self._players:
@@ -85,8 +103,8 @@ class SessionServices:
         return take
 
 
-class LoginService:
-    """systemd-logind, on the system's bus."""
+class SystemServices:
+    """Those of the system's bus. Unknown is None, as long as nobody has answered."""
 
     def __init__(self, where: Callable[[], Place], now_ns: Callable[[], int]) -> None:
         self.asker = Asker(where, now_ns, self._ask, self._forget)
@@ -94,9 +112,31 @@ class LoginService:
 
     def _forget(self) -> None:
         self.idle_inhibited: bool | None = None
+        self.lid_closed: bool | None = None
+        self.power_profile: str | None = None
+        self.power_held: bool | None = None
 
     def _ask(self, line: Line) -> None:
-        line.get(*_LOGIND, "BlockInhibited", "s", self._take)
+        line.get(*_LOGIND, "BlockInhibited", "s", self._take_inhibited)
+        line.get(*_LOGIND, "LidClosed", "b", self._take_lid)
+        line.names(lambda names: self._ask_present(line, names))
 
-    def _take(self, what: Any) -> None:
+    def _ask_present(self, line: Line, names: frozenset[str]) -> None:
+        for name, path in _PROFILES:
+            if name in names:
+                line.get(name, path, name, "ActiveProfile", "s", self._take_profile)
+                line.get(name, path, name, "ActiveProfileHolds", "aa{sv}", self._take_holds)
+                return
+        self.power_profile = self.power_held = None
+
+    def _take_inhibited(self, what: Any) -> None:
         self.idle_inhibited = None if what is None else "idle" in what.split(":")
+
+    def _take_lid(self, closed: Any) -> None:
+        self.lid_closed = closed
+
+    def _take_profile(self, name: Any) -> None:
+        self.power_profile = name if name in _NAMES_OF_PROFILES else None
+
+    def _take_holds(self, holds: Any) -> None:
+        self.power_held = None if holds is None else bool(holds)

@@ -9,6 +9,7 @@ from collectors.hints.line import ROUND_NS, Place
 
 GAMES, SESSION, LOGIND = "com.feralinteractive.GameMode", "org.gnome.SessionManager", "org.freedesktop.login1"
 PLAYER = "org.mpris.MediaPlayer2"
+PROFILES = "org.freedesktop.UPower.PowerProfiles", "net.hadess.PowerProfiles"
 
 
 class Desk:

@@ -51,6 +51,10 @@ def rates(cores):
         (sample(sound_recorded=True), None, "browse", "a sound card records"),
         (sample(game_clients=1), None, "browse", "GameMode is on"),
         (sample(idle_inhibited=True), None, "browse", "the session is kept from being idle"),
+        (sample(power_held=True), None, "play", "a program holds the power profile"),
+        (sample(lid_closed=True, external_display=False), None, "render", "the lid is closed"),
+        (sample(lid_closed=True, external_display=True), None, "render", ""),  # docked
+        (sample(lid_closed=True, external_display=None), None, "render", ""),
         (sample(sound_played=True), REALTIME_CORES, "sound", "sound is made in real time"),
         (sample(sound_played=True), REALTIME_CORES / 2, "sound", ""),
         (sample(sound_played=True), None, "sound", ""),

@@ -3,9 +3,9 @@
 
 import pytest
 from dbus_fast import Variant
-from services_desk import GAMES, LOGIND, PLAYER, SESSION, games, player
+from services_desk import GAMES, LOGIND, PLAYER, PROFILES, SESSION, games, player
 
-from collectors.hints.services import LoginService, SessionServices
+from collectors.hints.services import SessionServices, SystemServices
 
 
 @pytest.fixture
@@ -49,8 +49,52 @@ def test_the_session_manager_tells_whether_idleness_is_inhibited(desk, services)
     desk.shows(services.asker, lambda: services.idle_inhibited is False)
 
 
+@pytest.mark.parametrize(("answer", "known"), [(True, True), (False, False), (1, None), ("yes", None)])
+def test_without_gnome_the_power_manager_of_kde_and_xfce_tells(desk, services, answer, known):
+    peer = desk.peer("org.freedesktop.PowerManagement")
+    kind = {bool: "b", int: "u", str: "s"}[type(answer)]
+    asked = []
+    peer.answers["HasInhibit"] = lambda: asked.append(1) or (kind, [answer])
+    desk.shows(services.asker, lambda: len(asked) > 1 and services.idle_inhibited is known)
+
+
+@pytest.fixture
+def system(desk):
+    made = SystemServices(desk.where, lambda: desk.now_ns)
+    yield made
+    made.asker.close()
+
+
+def profile(name, *holds):
+    held = [{"ApplicationId": Variant("s", one), "Profile": Variant("s", name)} for one in holds]
+    return {"ActiveProfile": Variant("s", name), "ActiveProfileHolds": Variant("aa{sv}", held)}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_power_profile_and_who_holds_it(desk, system, name):
+    peer = desk.peer(name, **profile("power-saver"))
+    desk.shows(system.asker, lambda: (system.power_profile, system.power_held) == ("power-saver", False))
+    peer.properties = profile("performance", "com.example.Game")
+    desk.shows(system.asker, lambda: (system.power_profile, system.power_held) == ("performance", True))
+    peer.properties = {"ActiveProfile": Variant("s", "turbo"), "ActiveProfileHolds": Variant("s", "many")}
+    desk.shows(system.asker, lambda: (system.power_profile, system.power_held) == (None, None))
+    peer.properties = profile("balanced")
+    desk.shows(system.asker, lambda: system.power_profile == "balanced")
+    desk.leave(peer)
+    desk.shows(system.asker, lambda: (system.power_profile, system.power_held) == (None, None))
+
+
+def test_the_lid(desk, system):
+    peer = desk.peer(LOGIND, LidClosed=Variant("b", True))
+    desk.shows(system.asker, lambda: system.lid_closed is True)
+    peer.properties = {"LidClosed": Variant("b", False)}
+    desk.shows(system.asker, lambda: system.lid_closed is False)
+    peer.properties = {"LidClosed": Variant("s", "open")}
+    desk.shows(system.asker, lambda: system.lid_closed is None)
+
+
 def test_logind_tells_too(desk):
-    login = LoginService(desk.where, lambda: desk.now_ns)
+    login = SystemServices(desk.where, lambda: desk.now_ns)
     peer = desk.peer(LOGIND, BlockInhibited=Variant("s", "handle-lid-switch:idle"))
     desk.shows(login.asker, lambda: login.idle_inhibited is True)
     peer.properties = {"BlockInhibited": Variant("s", "handle-lid-switch")}
