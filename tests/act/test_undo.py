@@ -7,6 +7,7 @@ import time
 
 import pytest
 from undo_machine import BEFORE, QOS, machine
+from waiting import LIMIT_S
 
 from asa.act.undo import UndoJournal, start_ticks
 from asa.core.errors import AsaError
@@ -21,7 +22,7 @@ def test_what_was_left_is_stopped(machine):
     first.note("scx_other", other.pid)
     assert [one.scheduler for one in machine.journal().leftover()] == ["scx_test", "scx_other"]
     said = machine.journal().recover(limit_s=20.0)
-    assert (child.wait(5), other.wait(5)) == (-signal.SIGINT, -signal.SIGINT)
+    assert (child.wait(LIMIT_S), other.wait(LIMIT_S)) == (-signal.SIGINT, -signal.SIGINT)
     assert said == (
         f"an earlier agent had left scx_test (pid {child.pid}), scx_other (pid {other.pid}) running; they were stopped"
     )
@@ -36,7 +37,7 @@ def test_one_that_was_forgotten_goes_on(machine):
     first.note("scx_other", other.pid)
     first.forget(child.pid)
     machine.journal().recover(limit_s=20.0)
-    assert other.wait(5) == -signal.SIGINT
+    assert other.wait(LIMIT_S) == -signal.SIGINT
     assert child.poll() is None
 
 
@@ -44,7 +45,7 @@ def test_one_that_ignores_sigint_is_killed(machine):
     child = machine.process(deaf=True)
     machine.journal().note("scx_test", child.pid)
     machine.journal().recover(limit_s=0.2)
-    assert child.wait(5) == -signal.SIGKILL
+    assert child.wait(LIMIT_S) == -signal.SIGKILL
 
 
 def test_one_that_nothing_ends_stays_noted(machine, monkeypatch):
@@ -134,7 +135,7 @@ def test_killed_after_each_step_nothing_is_left(machine, last):
     assert machine.now() == BEFORE
     assert not machine.path.exists()
     if last not in ("kept", "forgotten"):
-        assert parked.wait(5) == -signal.SIGINT
+        assert parked.wait(LIMIT_S) == -signal.SIGINT
         assert said is not None
         assert f"an earlier agent had left scx_flash (pid {parked.pid}) running; it was stopped" in said
 

@@ -37,6 +37,7 @@ memory = policy.PolicyState(
 file = status.StatusFile(folder)
 reader, writer = os.pipe2(os.O_NONBLOCK)
 signal.set_wakeup_fd(writer)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests by nohup has it ignored
 if behaviour != "old": signal.signal(signal.SIGUSR1, lambda *_: None)
 def write():
     word = memory.held

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from asa import paths
 from asa.act.portfolio import Portfolio
@@ -116,7 +117,7 @@ def test_status_tells_of_the_agent_and_of_none(env):
     assert "timing     the latest tick began" in shown
     assert "another agent is running" in asa("run", "--observe", env=env).stderr
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(LIMIT_S) == 0
     gone = asa("status", "--json", env=env)
     assert gone.returncode == 3
     assert not json.loads(gone.stdout)["running"]
@@ -155,7 +156,7 @@ def test_a_signal_while_sources_open_cleans_up(env, sign):
     assert process.stdout is not None
     assert process.stdout.readline() == b"opening\n"
     process.send_signal(sign)
-    told, _ = process.communicate(timeout=20)
+    told, _ = process.communicate(timeout=LIMIT_S)
     assert told == b"ebpf closed\ncpu closed\n"
     assert process.returncode == 130
 
@@ -231,7 +232,7 @@ def test_settings_are_read_again_and_bad_ones_refused(env, tmp_path):
     assert "voting.window_s: -1" in line
     assert "keeping the settings in force" in line
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    assert process.wait(LIMIT_S) == 0
 
 
 @pytest.mark.root

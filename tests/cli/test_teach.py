@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from standin import asa, host_in
+from waiting import LIMIT_S
 
 from asa import paths
 from asa.cli.journal import chosen
@@ -62,7 +63,7 @@ def test_minutes_that_passed_are_a_lesson_that_the_agent_takes_and_that_is_forgo
     told = json.loads(said)
     assert (code, told["label"], told["why"]) == (0, label, ""), wrong
     assert told["figures"]["taught_right_pct"] >= told["figures"]["taught_right_before_pct"]
-    assert agent.wait(10) == -signal.SIGHUP  # the stand-in does not know it: the real one reads its settings again
+    assert agent.wait(LIMIT_S) == -signal.SIGHUP  # the stand-in does not know it: the real one reads its settings again
     where = versions.folder(paths.default())
     taught = artefact.load(versions.in_use(where))
     assert [one.label for one in taught.header.taught] == [label]
