@@ -18,6 +18,7 @@ PACKAGES = ("xvfb", "openbox", "xdotool", "fonts-dejavu-core")
 PROGRAMS = ("Xvfb", "openbox", "xdotool")
 
 _LOOK_S = 0.2
+_MANAGER_LIMIT_S = 60.0  # it takes a tenth of a second where nothing else runs
 _HANDS_LIMIT_S = 2.0
 _LEAST_PIXELS = 100  # a side of a window that a person could look at
 
@@ -64,7 +65,7 @@ class XDesk:
     """An X server in memory with a window manager."""
 
     def __init__(self, scratch: Path, *, size: str, maximized: bool) -> None:
-        """Blocks until it takes clients. `size` is as `1280x720`. Raises ScreenError, OSError."""
+        """Blocks until windows are managed. `size` is as `1280x720`. Raises ScreenError, OSError."""
         self._width, self._height = (int(part) for part in size.split("x"))
         self._screen = Screen.start(scratch, width=self._width, height=self._height)
         self.environment: Mapping[str, str] = self._screen.environment
@@ -83,9 +84,19 @@ class XDesk:
                             env=self._variables(),
                         )
                     )
-        except OSError:
+            self._await_manager()
+        except (OSError, ScreenError):
             self.stop()
             raise
+
+    def _await_manager(self) -> None:
+        # who maps a window before is never in front: Openbox takes it in at its start and gives it no focus
+        begin_s, asked = time.monotonic(), ("xdotool", "get_num_desktops")
+        while subprocess.run(asked, capture_output=True, check=False, env=self._variables()).returncode:
+            waited_s = time.monotonic() - begin_s
+            if self._running[0].poll() is not None or waited_s > _MANAGER_LIMIT_S:
+                raise ScreenError(f"openbox: manages no windows after {waited_s:.0f} s")
+            time.sleep(_LOOK_S / 4)
 
     def _variables(self) -> dict[str, str]:
         return {**os.environ, **self.environment}

@@ -2,6 +2,7 @@
 """The driver of interactive programs: passes, programs that end, what people draw; and the desk that hands work at."""
 
 import importlib
+import os
 import random
 import shutil
 import sys
@@ -110,9 +111,14 @@ def test_who_does_less_is_slower_and_sees_less():
 
 
 @pytest.mark.apps
-def test_hands_type_into_the_window_in_front(tmp_path):
+def test_hands_type_into_the_window_in_front_however_late_its_manager_comes(tmp_path, monkeypatch):
     if any(shutil.which(name) is None for name in (*PROGRAMS, "mousepad")):
         pytest.skip("Xvfb, openbox, xdotool or mousepad is not installed; `asa lab setup --bench` installs them")
+    late = tmp_path / "bin/openbox"
+    late.parent.mkdir()
+    late.write_text(f'#!/bin/sh\nsleep 3\nexec {shutil.which("openbox")} "$@"\n')
+    late.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{late.parent}:{os.environ['PATH']}")
     desk = XDesk(tmp_path, size="800x600", maximized=True)
     try:
         assert desk.title() == ""
