@@ -260,6 +260,7 @@ def test_an_undo_journal_that_cannot_be_written_stops_it(bench, monkeypatch):
 @pytest.mark.parametrize("behaviour", ["sleeps", "sets", "deaf"])
 def test_rest_ends_what_loads(bench, behaviour, monkeypatch):
     monkeypatch.setattr("asa.act.gated.leaving._EXIT_LIMIT_S", 1.0)
+    monkeypatch.setattr(sys.modules["asa.act.gate.launch"], "_SYS", bench.root)  # it may come to set something
     bench.behave(behaviour)
     bench.switcher.begin(GOOD)
     (noted,) = bench.undo.leftover()
