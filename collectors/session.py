@@ -30,6 +30,7 @@ class Session:
     display: str  # X display, "" when there is none
     authorities: tuple[Path, ...]  # where the X server's cookie may be, in order
     wayland: bool  # an X server there would be Xwayland, which sees some of the windows only
+    runtime: Path | None = None  # the user's runtime folder, where compositors listen; it may not be there
 
 
 def find(environment: Mapping[str, str], run: Path, own_uid: int) -> Session:
@@ -60,6 +61,7 @@ def find(environment: Mapping[str, str], run: Path, own_uid: int) -> Session:
         display=environment.get("DISPLAY") or login.get("DISPLAY", ""),
         authorities=_authorities(environment, runtime, uid, own_uid),
         wayland=_is_wayland(environment, login.get("TYPE"), runtime),
+        runtime=runtime,
     )
 
 

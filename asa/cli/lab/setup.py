@@ -37,6 +37,7 @@ _TEST_PACKAGES = (
     "procps",
     "python3-bpfcc",
     "python3-gi",
+    "sway",
     "systemd",
     "tmux",
     "util-linux",
