@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -63,6 +63,12 @@ bench-recognition: bpf ## what the model's evaluation costs, by each candidate, 
 
 figures-recognition: $(VENV)/.done ## what `make bench-recognition` kept of programs held out, a JSON line a figure
 	@python -m calibration.recognition
+
+bench-knowledge: $(VENV)/.done ## what the base of programs and change points are worth on recorded sequences, into calibration/results/knowledge.json (a minute)
+	@python -m calibration.knowledge --measure
+
+figures-knowledge: $(VENV)/.done ## what `make bench-knowledge` kept, a JSON line a figure
+	@python -m calibration.knowledge
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
 	@$(ASA) lab bench scale

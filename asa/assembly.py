@@ -22,8 +22,9 @@ from asa.core.decision import Decision, Order, OrderKind, Permit, SchedulerName,
 from asa.core.errors import AsaError, InputError
 from asa.core.ports import Collector, Switcher
 from asa.daemon import Agent
-from asa.decide import hints, learning, penalties, table
+from asa.decide import hints, knowledge, learning, penalties, table
 from asa.decide.books import Books
+from asa.decide.knowledge import Knowledge
 from asa.decide.learning import LEARNING
 from asa.decide.trial_budget import Stand
 from asa.heed import Heed
@@ -34,6 +35,7 @@ from asa.model import Model
 from asa.pipeline import Setup, State, plan
 from asa.reporter import How, Reporter
 from asa.status import StatusFile
+from collectors.programs import KEY_BYTES
 from collectors.running import Absence, RunDelay
 from collectors.sampler import HostSampler, standard
 
@@ -64,6 +66,7 @@ class Assembly:
     model: Model  # that `setup` judges by
     meter: Meter
     books: Books
+    key: bytes  # of the programs' numbers
     remote: "Remote | None"  # the root helper switches
     delay: RunDelay = field(default_factory=RunDelay)
 
@@ -94,10 +97,11 @@ class Assembly:
         permit = Permit(switch=not why_not, stand_by=not no_gate)
         setup = _setup(settings, portfolio, model, meter, places, permit, config_path, shadow=shadow)
         bars = _bars(places.state / _STANDING, setup, clock, say)
-        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, setup, say))
+        known, key = _knowledge(places.state / knowledge.NAME, say)
+        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, setup, say), knowledge=known)
         status = StatusFile(places.run)
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
-        sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock)
+        sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock, key)
         book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
@@ -123,6 +127,7 @@ class Assembly:
             model=model,
             meter=meter,
             books=books,
+            key=key,
             remote=remote,
         )
 
@@ -166,6 +171,7 @@ class Assembly:
             take_orders=self._orders,
             keep_bars=lambda bars: penalties.save(self.places.state / _STANDING, bars),
             keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
+            keep_known=lambda known: knowledge.save(self.places.state / knowledge.NAME, known, self.key),
             costs_us=lambda: self.sampler.cost_us,
             late=LateTicks(self.settings.interval_s, self.delay.waited_ns, self._slowest, goes_first).tick,
             cost_every=1 if self.shadow else self.settings.journal.costs_every,
@@ -260,6 +266,17 @@ def _lessons(path: Path, setup: Setup, say: Callable[[str], None]) -> learning.L
         return learning.begin(learning.Learning(), stand)
 
 
+def _knowledge(path: Path, say: Callable[[str], None]) -> tuple[Knowledge, bytes]:
+    # and the key, a new one where there is none
+    known, key = Knowledge(), b""
+    try:
+        base, key = knowledge.load(path)
+        known = Knowledge(known=base)
+    except InputError as error:
+        _move_away(path, error, say)
+    return (known, key) if key else (Knowledge(), os.urandom(KEY_BYTES))
+
+
 def _move_away(path: Path, error: InputError, say: Callable[[str], None]) -> None:
     aside = path.with_suffix(".damaged")
     try:
@@ -326,9 +343,9 @@ def _setup(
 
 
 def _sampler(
-    places: paths.Places, settings: config.CollectSettings, probes: Collector | None, clock: SystemClock
+    places: paths.Places, settings: config.CollectSettings, probes: Collector | None, clock: SystemClock, key: bytes
 ) -> HostSampler:
-    return HostSampler(standard(places.proc, places.sys, settings, probes), clock, absence=Absence(RunDelay()))
+    return HostSampler(standard(places.proc, places.sys, settings, probes, key), clock, absence=Absence(RunDelay()))
 
 
 def _means(

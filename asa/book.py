@@ -15,6 +15,7 @@ import asa
 from asa import config, host, paths, wire
 from asa.act.kernel import sched_ext_state
 from asa.core.errors import JournalError, JournalLostError
+from asa.decide import knowledge
 from asa.decide.books import Books
 from asa.journal import Journal, SessionHeader
 from asa.pipeline import Setup
@@ -134,4 +135,5 @@ def session_header(
         stand_by=setup.permit.stand_by,
         learning=wire.json_text(books.lessons.kept),
         hints=wire.json_text(setup.hints),
+        known=wire.json_text(knowledge.as_file(books.knowledge.known)),
     )

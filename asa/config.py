@@ -162,7 +162,7 @@ class CollectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     gpu: Annotated[bool, Meta(description="how busy the graphics are")] = True
     groups: Annotated[bool, Meta(description="processor time by control group")] = True
     processes: Annotated[
-        bool, Meta(description="the busiest processes' counters, without their names: what kinds of them are at work")
+        bool, Meta(description="the busiest processes' counters, without names; which programs work, as numbers")
     ] = True
     timer: Annotated[bool, Meta(description="how late an ordinary task wakes, by a small child process")] = True
 

@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -33,7 +33,9 @@ from asa.core.decision import (
 from asa.core.errors import AsaError, JournalError, SchedulerError
 from asa.core.ports import Clock, Sampler, Switcher
 from asa.core.sample import RawSample
-from asa.decide import turns
+from asa.decide import knowledge, turns
+from asa.decide.books import Books
+from asa.decide.knowledge import Known
 from asa.decide.learning import Learning
 from asa.decide.penalties import Bars
 from asa.journal import Journal, Told
@@ -84,6 +86,7 @@ class Agent:
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
     keep_bars: Callable[[Bars], None] = lambda _: None  # raises AsaError when it cannot be written
     keep_learning: Callable[[Learning], None] = lambda _: None  # the same
+    keep_known: Callable[[Mapping[int, Known]], None] = lambda _: None  # the same
     costs_us: Callable[[], dict[str, float]] = dict  # of the sources
     told: Callable[[int], Told] | None = None  # what the setup came from, since the sample of that time
     permit: Callable[[], Permit | None] = lambda: None  # what may be done now, where that changes; None: as in `setup`
@@ -100,6 +103,7 @@ class Agent:
     _wakes: int = 0  # since the last tick
     _sizes: dict[SchedulerName, int] = field(default_factory=dict)  # of standbys that are loaded
     _learned: Learning | None = None  # as it was written last, or found at the start
+    _known: Mapping[int, Known] = field(default_factory=dict)  # the same of programs
     _learned_ns: int = 0  # and when
     _unkept_ns: int = 0  # since when there is no journal, or when it was last tried again
 
@@ -110,7 +114,7 @@ class Agent:
         """
         with inboxes.signals(*_SIGNALS) as inbox, _tidied():
             start_ns = next_ns = self._learned_ns = self._unkept_ns = self.clock.monotonic_ns()
-            self._learned = self.state.books.lessons.kept
+            self._learned, self._known = self.state.books.lessons.kept, self.state.books.knowledge.known
             end_ns = None if limit_s is None else start_ns + int(limit_s * 1e9)
             try:
                 while True:
@@ -130,7 +134,7 @@ class Agent:
             finally:
                 self.clean = self.switcher is None or self.switcher.rest()
                 self._write_last()
-                self.state = replace(self.state, books=turns.ended(self.state.books))
+                self.state = replace(self.state, books=self._ended())
                 self._keep_learned()
 
     def _tick(self, now_ns: int) -> None:
@@ -218,11 +222,18 @@ class Agent:
             except JournalError as error:
                 self.say(str(error))
 
+    def _ended(self) -> Books:
+        books = turns.ended(self.state.books)
+        return replace(books, knowledge=knowledge.ended(books.knowledge, self.clock.wall_ns()))
+
     def _keep_learned(self) -> None:
-        kept = self.state.books.lessons.kept
+        kept, known = self.state.books.lessons.kept, self.state.books.knowledge.known
         if kept is not self._learned:
             self._learned = kept
             self._keep(self.keep_learning, kept)
+        if known is not self._known:
+            self._known = known
+            self._keep(self.keep_known, known)
 
     def _keep(self, write: Callable[[_Kept], None], kept: _Kept) -> None:
         try:

@@ -58,6 +58,7 @@ class SessionHeader(msgspec.Struct, frozen=True, kw_only=True):
     stand_by: bool = False  # schedulers may be kept loaded for their turn
     learning: str = ""  # asa.decide.learning.Learning as JSON
     hints: str = ""  # asa.decide.hints.Hints as JSON
+    known: str = ""  # asa.decide.knowledge.KnowledgeFile as JSON, without its key
 
     @property
     def played(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from asa.config import (
 from asa.core.decision import (
     EEVDF,
     Decision,
+    Judgement,
     Order,
     Permit,
     Probabilities,
@@ -30,7 +31,19 @@ from asa.core.evidence import Evidence
 from asa.core.ports import Classifier
 from asa.core.regime import Regime
 from asa.core.sample import RawSample
-from asa.decide import disturbed, evidence, guard, learning, policy, power, regime, standbys, turns, voting
+from asa.decide import (
+    disturbed,
+    evidence,
+    guard,
+    knowledge,
+    learning,
+    policy,
+    power,
+    regime,
+    standbys,
+    turns,
+    voting,
+)
 from asa.decide.books import Books
 from asa.decide.evidence import Uses
 from asa.decide.hints import Hints
@@ -122,11 +135,11 @@ def step(
     at_work = evidence.at_work(previous.at_work, sample)
     hinted = evidence.of_tick(None if derived is None else previous.sample, sample, setup.hints, at_work)
     if judged is not None:
-        judged = evidence.pooled(judged, hinted, setup.hints.weight)
+        judged, books = _beside(evidence.pooled(judged, hinted, setup.hints.weight), books, sample)
     probabilities = None if judged is None else judged.probabilities
     doing = _regime(previous.regime, sample, derived)
     does = None if doing is None else doing.workload
-    votes = previous.votes if derived is not None else voting.FilterState()
+    votes = _votes(previous, books, gap=derived is None)
     votes = voting.take(votes, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
     signals = _signals(sample, derived)
     awake_ns = _awake_ns(previous, sample)
@@ -153,6 +166,21 @@ def step(
         at_work=at_work,
         evidence=hinted,
     )
+
+
+def _beside(judged: Judgement, books: Books, sample: RawSample) -> tuple[Judgement, Books]:
+    # the model's word together with what the programs at work did before
+    knows = knowledge.take(books.knowledge, sample, judged)
+    said = knowledge.evidence(knows, sample.monotonic_ns)
+    return evidence.pooled(judged, said, knowledge.WEIGHT), replace(books, knowledge=knows)
+
+
+def _votes(previous: State, books: Books, *, gap: bool) -> voting.FilterState:
+    # those before this tick, as far as they are of the use of now
+    if gap:
+        return voting.FilterState()
+    changed = books.knowledge.present != previous.books.knowledge.present
+    return voting.emptied(previous.votes) if changed else previous.votes
 
 
 def _in_force(

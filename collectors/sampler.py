@@ -16,7 +16,7 @@ from asa.core.errors import SourceError
 from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
 from collectors.running import Absence
-from collectors.sources import EBPF, SOURCES
+from collectors.sources import EBPF, PROGRAMS, SOURCES
 
 BUDGET_NS = 5_000_000
 """Most that a source may take of a tick: with one tick a second, all that the whole agent may (0.5 % of a core)."""
@@ -59,16 +59,21 @@ class Follower(Protocol):
         ...
 
 
-def standard(proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None) -> list[Collector]:
+def standard(
+    proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None, key: bytes = b""
+) -> list[Collector]:
     """The collectors that `settings` ask for, not opened. What they ask not for is not even imported.
 
-    `probes` stands in for our own eBPF programs where somebody else has loaded them.
+    `probes` stands in for our own eBPF programs where somebody else has loaded them. By `key` programs are numbered;
+    without one a new one is made.
     """
     collectors: list[Collector] = []
     for source in SOURCES:
         if not source.wanted(settings):
             continue
-        if source.name != EBPF:
+        if source.name == PROGRAMS:
+            collectors.append(source.kind()(proc, sys, key))
+        elif source.name != EBPF:
             collectors.append(source.kind()(proc, sys))
         elif probes is not None:
             collectors.append(probes)

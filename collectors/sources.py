@@ -14,7 +14,15 @@ from typing import Any
 from msgspec import convert
 
 from asa.config import CollectSettings, Ebpf
-from asa.core.sample import BusiestProcesses, DesktopState, GpuCounters, GroupUsage, HintState, RealtimeCounters
+from asa.core.sample import (
+    BusiestProcesses,
+    DesktopState,
+    GpuCounters,
+    GroupUsage,
+    HintState,
+    ProgramsAtWork,
+    RealtimeCounters,
+)
 
 
 class Backend(StrEnum):
@@ -83,12 +91,19 @@ def _busiest(state: BusiestProcesses) -> str:
     return f"counters of the {len(state.processes)} busiest are read, without their names"
 
 
+def _programs(state: ProgramsAtWork) -> str:
+    return f"{len(state.programs)} have worked lately; they are known by numbers that tell no names"
+
+
 def _realtime(state: RealtimeCounters) -> str:
     return f"{state.threads}, which run before all that a scheduler decides" if state.threads else "none"
 
 
 EBPF = "ebpf"
 """The source that our own programs are, or somebody who has loaded them."""
+
+PROGRAMS = "programs"
+"""The source that is given a key."""
 
 SOURCES: tuple[Source, ...] = (
     Source(
@@ -220,6 +235,15 @@ SOURCES: tuple[Source, ...] = (
         optional=True,
         title="hints",
         told=_hints,
+    ),
+    Source(
+        name=PROGRAMS,  # after what it follows
+        opener="collectors.programs:ProgramCollector",
+        parts=("programs",),
+        backend=Backend.PROCFS,
+        setting="processes",
+        title="programs",
+        told=_programs,
     ),
     Source(
         name="realtime",

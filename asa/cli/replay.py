@@ -67,8 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what differs. Exit code 0 when nothing does, DIFFERS when something does."""
     from asa import config, wire
     from asa.cli.journal import chosen, session_of
-    from asa.decide import learning
+    from asa.decide import knowledge, learning
     from asa.decide.books import Books
+    from asa.decide.knowledge import Knowledge, KnowledgeFile
     from asa.decide.penalties import Bars
     from asa.decide.trial_budget import Stand
     from asa.pipeline import State
@@ -88,10 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
         bars = _kept(header.standing, Bars, "standing")
         stand = Stand(kernel=setup.kernel, versions=setup.versions)
         lessons = learning.begin(_learned(header.learning), stand)
+        knows = Knowledge(known=knowledge.of_file(_kept(header.known, KnowledgeFile, "knowledge of programs")))
         found = replay(
             ticks(journal, number),
             setup,
-            State(books=Books(bars=bars, lessons=lessons)),
+            State(books=Books(bars=bars, lessons=lessons, knowledge=knows)),
             usual_delays(journal.events(number)),
             _permitted if tried is not None else partial(_renewed, models=models),
         )

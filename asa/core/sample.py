@@ -271,6 +271,20 @@ class BusiestProcesses:
     processes: tuple[ProcessUsage, ...]  # the busiest first
 
 
+class ProgramUse(NamedTuple):
+    """All processes of one program, of those that are followed."""
+
+    program: int  # 64 bits by which nobody knows it who has not this user's key (`collectors.programs`)
+    cores: float  # of CPU time since the last sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramsAtWork:
+    """Programs that have worked since they are followed, whether they do now or not."""
+
+    programs: tuple[ProgramUse, ...]  # by number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeCounters:
     """Threads of real-time classes (FIFO, RR, deadline), without the kernel's own."""
@@ -345,6 +359,7 @@ class RawSample:
     groups: GroupUsage | None = None
     timer: TimerCounters | None = None
     busiest: BusiestProcesses | None = None
+    programs: ProgramsAtWork | None = None
     realtime: RealtimeCounters | None = None
     battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here
     on_battery: bool | None = None  # nothing feeds the machine but its battery; None: no telling here

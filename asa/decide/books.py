@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass, field
 
+from asa.decide.knowledge import Knowledge
 from asa.decide.learning import Lessons
 from asa.decide.penalties import Bars
 from asa.decide.policy_state import PolicyState
@@ -10,8 +11,9 @@ from asa.decide.policy_state import PolicyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
-    """`bars` and `lessons.kept` outlive the agent; they are other objects only when they changed."""
+    """`bars`, `lessons.kept` and `knowledge.known` outlive the agent; they are other objects only when they changed."""
 
     policy: PolicyState = field(default_factory=PolicyState)
     bars: Bars = field(default_factory=Bars)
     lessons: Lessons = field(default_factory=Lessons)
+    knowledge: Knowledge = field(default_factory=Knowledge)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from asa.core.decision import Judgement, Workload
+from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.evidence import Evidence
 from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind, halves
 from asa.core.sample import GroupUsage, HintState, PackageUse, RawSample
@@ -90,17 +90,16 @@ def pooled(judged: Judgement, evidence: Evidence | None, weight: float) -> Judge
     if evidence is None or not weight or not (evidence.interactive or evidence.background):
         return judged
     strengths = (*evidence.interactive.items(), *evidence.background.items())
-    factors: dict[Kind | None, float] = {kind: math.exp(weight * strength) for kind, strength in strengths}
-    probabilities = judged.probabilities
-    shares = [
-        share * factors.get(front, 1.0) * factors.get(back, 1.0)
-        for share, (front, back) in zip(probabilities.values, _halves(probabilities.classes), strict=True)
-    ]
+    classes, shares = judged.probabilities.classes, list(judged.probabilities.values)
+    labels = _halves(classes)
+    for kind, strength in strengths:
+        factor = math.exp(weight * strength)
+        for place in _places(classes, kind):
+            shares[place] *= factor
     total = math.fsum(shares)
-    values = tuple(share / total for share in shares)
-    first = _halves(probabilities.classes)[values.index(max(values))]
-    known = judged.known or agrees(first, evidence)
-    return replace(judged, probabilities=replace(probabilities, values=values), known=known)
+    values = tuple([share / total for share in shares])
+    known = judged.known or agrees(labels[values.index(max(values))], evidence)
+    return replace(judged, probabilities=Probabilities(classes=classes, values=values), known=known)
 
 
 def agrees(label: tuple[Kind | None, Kind | None], evidence: Evidence) -> bool:
@@ -186,6 +185,12 @@ def _raise_to(found: dict[Kind, float], row: Row, half: frozenset[Kind], share: 
 
 def _shown(told: Mapping[Kind, float]) -> str:
     return f" ({', '.join(f'{kind} {weight:.2f}' for kind, weight in told.items())})" if told else ""
+
+
+@lru_cache(maxsize=64)
+def _places(classes: tuple[Workload, ...], kind: Kind) -> tuple[int, ...]:
+    # of the classes that have it in one of their halves
+    return tuple(place for place, both in enumerate(_halves(classes)) if kind in both)
 
 
 @lru_cache(maxsize=8)

@@ -101,6 +101,11 @@ def take(
     return FilterState(window=window, vote=winner, regimes=regimes)
 
 
+def emptied(state: FilterState) -> FilterState:
+    """Without the ticks so far: what comes is of another use. The last vote stands until the next one."""
+    return FilterState(vote=state.vote)
+
+
 def open_world(probabilities: Probabilities, *, fits: bool) -> Probabilities:
     """The same with the class `unknown` added, which has all of the mass when the tick fits no class."""
     values = (*probabilities.values, 0.0) if fits else (*(0.0 for _ in probabilities.values), 1.0)

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asa.core.sample import PackageUse, ProcessUsage
-
-LEAST_CORES = 0.05
-"""A program that uses less is not looked at."""
+from collectors.procfs.work import LEAST_CORES, Work
 
 _FACETS = frozenset({"use", "works-with", "game", "sound", "web", "office", "devel", "admin", "hardware"})
 _PACKAGE, _SECTION, _TAG, _SYNOPSIS = "Package", "Section", "Tag", "Description"
@@ -33,7 +31,6 @@ _MOST_WAITING = 16
 _MOST_BYTES = 1 << 20  # of an answer
 _LIMIT_NS = 20_000_000_000  # for it
 _PATTERN = frozenset("*?[\\")  # dpkg-query takes them for more than themselves
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 Ask = Callable[[Sequence[str]], "subprocess.Popen[str]"]
 
@@ -75,8 +72,7 @@ class Packages:
         self._known: dict[str, tuple[str, ...]] = {}  # by file
         self._waiting: dict[str, None] = {}
         self._asked: _Asked | None = None
-        self._used: dict[tuple[int, int], int] = {}  # clock ticks of each process
-        self._last_ns = 0
+        self._work = Work()
 
     def at_work(self, processes: Iterable[ProcessUsage]) -> tuple[PackageUse, ...] | None:
         """Those that used the CPU since the last call, the same facets together; None where nothing is told.
@@ -85,19 +81,12 @@ class Packages:
         """
         if not self._tools:
             return None
-        now_ns, before = self._now_ns(), self._used
-        youngest = max((started for _, started in before), default=0)
-        elapsed_s = (now_ns - self._last_ns) / 1e9
-        began, self._last_ns = self._last_ns != 0, now_ns
-        self._used = {(one.pid, one.started_ticks): one.user_ticks + one.system_ticks for one in processes}
+        now_ns = self._now_ns()
         self._hear(now_ns)
         cores: dict[tuple[str, ...], float] = {}
-        if began and elapsed_s > 0:
-            for key, used in self._used.items():
-                earlier = before.get(key, 0 if key[1] > youngest else used)  # one that began since then, or is new here
-                share = (used - earlier) / _TICKS_A_SECOND / elapsed_s
-                if share >= LEAST_CORES and (facets := self._facets(key[0])):
-                    cores[facets] = cores.get(facets, 0.0) + share
+        for (pid, _), share in self._work.cores(processes, now_ns).items():
+            if share >= LEAST_CORES and (facets := self._facets(pid)):
+                cores[facets] = cores.get(facets, 0.0) + share
         if self._waiting and self._asked is None:
             self._start(tuple(self._waiting))
         return tuple(PackageUse(facets=facets, cores=round(used, 2)) for facets, used in sorted(cores.items()))

@@ -160,7 +160,7 @@ def test_settings_choose_the_optional_sources(tmp_path):
     always = {source.name for source in ALWAYS}
     off = {"ebpf": Ebpf.OFF, "desktop": False, "gpu": False, "groups": False, "processes": False, "timer": False}
     assert names(**off) == always
-    assert names() == always | {"ebpf", "desktop", "hints", "gpu", "groups", "busiest", "realtime", "timer"}
+    assert names() == always | {"ebpf", "desktop", "hints", "gpu", "groups", "busiest", "programs", "realtime", "timer"}
     assert names(**{**off, "desktop": True}) == always | {"desktop", "hints"}
     for name in ("gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}

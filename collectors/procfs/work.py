@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""CPU time of single processes between two looks at them. It reads nothing."""
+
+import os
+from collections.abc import Iterable
+
+from asa.core.sample import ProcessUsage
+
+LEAST_CORES = 0.05
+"""A process that uses less is not at work."""
+
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+Process = tuple[int, int]
+"""Its number and when it began, in ticks: together they stand for one process."""
+
+
+class Work:
+    """What is remembered from one look to the next."""
+
+    def __init__(self) -> None:
+        self._used: dict[Process, int] = {}  # clock ticks
+        self._last_ns = 0
+
+    def there(self, process: Process) -> bool:
+        """Was it among those of the last look?"""
+        return process in self._used
+
+    def cores(self, processes: Iterable[ProcessUsage], now_ns: int) -> dict[Process, float]:
+        """Those that have used the CPU since the last look, and how much of it; at the first look nothing is known.
+
+        `now_ns` is CLOCK_MONOTONIC.
+        """
+        before, passed = self._used, (now_ns - self._last_ns) / 1e9 * _TICKS_A_SECOND
+        began, self._last_ns = self._last_ns != 0, now_ns
+        self._used = {(one[0], one[1]): one[2] + one[3] for one in processes}  # by place: in half of the time
+        if not began or passed <= 0:
+            return {}
+        youngest = max([started for _, started in before], default=0)
+        found = {}
+        for key, used in self._used.items():
+            earlier = before.get(key)
+            if earlier is None:
+                earlier = 0 if key[1] > youngest else used  # it began since then, or is new here
+            if used > earlier:
+                found[key] = (used - earlier) / passed
+        return found
