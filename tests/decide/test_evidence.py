@@ -61,8 +61,9 @@ def test_without_a_desktop_there_is_none():
 
 def test_the_window_in_front_speaks_for_the_interactive_half():
     seen = found(state("one", one=("Network", "WebBrowser", "X-Odd")))
-    assert (seen.interactive, seen.background) == ({Kind.BROWSE: 1.0}, {})
-    assert seen.because == ("one is in front (browse 1.00)",)
+    assert seen.interactive == {Kind.BROWSE: 1.0, Kind.WATCH: 0.7, Kind.CALL: 0.7}
+    assert seen.background == {}
+    assert seen.because == ("one is in front (browse 1.00, watch 0.70, call 0.70)",)
 
 
 def test_an_entry_without_categories_or_none_speaks_for_nothing():

@@ -11,6 +11,7 @@ from asa.core.errors import InputError
 from asa.core.evidence import MOST_WEIGHT
 from asa.core.kinds import Kind
 from asa.decide import hints, table
+from asa.decide.evidence import AGREED
 from asa.decide.hints import Signal
 
 # https://specifications.freedesktop.org/menu-spec/latest/category-registry.html, those that the table may name
@@ -43,6 +44,14 @@ def test_the_shipped_table_names_categories_and_each_signal_and_counts_by_the_mo
     kinds = {kind for row in (*found.categories.values(), *found.signals.values()) for kind in row}
     assert kinds == set(Kind)  # something speaks for each
     assert (paths.mapping_tables() / hints.NAME) not in table.shipped(paths.mapping_tables())
+
+
+def test_a_browser_speaks_for_films_and_calls_too_but_less_than_what_would_tell_a_kind(settings):
+    found = hints.load(settings, 0.5)
+    rows = [found.categories["WebBrowser"], *(found.packages[name] for name in ("about::browser", "web::browser"))]
+    for row in rows:
+        assert row[Kind.BROWSE] > row[Kind.WATCH] == row[Kind.CALL] > row[Kind.BROWSE] / 2
+        assert row[Kind.CALL] < AGREED
 
 
 def test_the_users_lines_come_first_and_take_out(settings):
