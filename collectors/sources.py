@@ -178,7 +178,7 @@ SOURCES: tuple[Source, ...] = (
     Source(
         name=EBPF,
         opener="collectors.ebpf.collector:EbpfCollector",
-        parts=("probes", "process_bursts"),
+        parts=("probes", "process_bursts", "felt"),
         backend=Backend.EBPF,
         feature="probes",
         setting="ebpf",

@@ -194,12 +194,18 @@ def _learned(found: "Status") -> "Iterator[str]":
 
 
 def _figures(showing: "Showing") -> str:
+    from asa.decide.signals import MEANINGS
+
     figures = [f"{showing.blocks:>2} blocks"]
     for signal, name in _LATENCIES.items():
         value_us = showing.medians.get(signal)
         figures.append(f"{name} {'unknown' if value_us is None else f'{value_us / 1e3:.2f} ms'}")
     pressure = showing.medians.get(_PRESSURE)
     figures.append(f"CPU pressure {'unknown' if pressure is None else f'{pressure:.0%}'}")
+    for signal, meaning in MEANINGS.items():
+        value = showing.medians.get(signal)
+        if value is not None and meaning.guarded and signal not in _LATENCIES and signal != _PRESSURE:
+            figures.append(f"{meaning.words} {value * meaning.scale:.1f}{meaning.unit}")
     return ", ".join(figures)
 
 

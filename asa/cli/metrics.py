@@ -28,10 +28,10 @@ why one has none.
 Table 1 of the ASA paper (Wang et al., *Mixture-of-Schedulers*) names {total} metrics in {categories} categories. They
 come first, in its order; several of our {ours} may serve one of them. What the paper has not comes after.
 
-Sources: for procfs and psi the file below `/proc`; for ebpf the tracepoints (for `input_event` the kernel function, for
-`waiting_tasks` an iterator); for drm `/proc/PID/fdinfo`, for cgroup `cpu.stat` of version 2, for sched_ext
-`/sys/kernel/sched_ext`, for timer a task of our own that sleeps and wakes. Rates, means and percentiles are of one
-tick. What cannot be known is None, never 0.
+Sources: for procfs and psi the file below `/proc`; for ebpf the tracepoints (for `input_event` and
+`__snd_pcm_xrun` the kernel function, for `waiting_tasks` an iterator); for drm `/proc/PID/fdinfo`, for cgroup
+`cpu.stat` of version 2, for sched_ext `/sys/kernel/sched_ext`, for timer a task of our own that sleeps and wakes.
+Rates, means and percentiles are of one tick. What cannot be known is None, never 0.
 """
 _STEPS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

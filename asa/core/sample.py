@@ -190,6 +190,23 @@ class ProbeCounters:
     input_motions: int | None = None  # events of relative and absolute axes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeltCounters:
+    """What of a person's screen and sound the eBPF programs counted, and what the kernel complained of. Counters since
+    they were loaded, summed over CPUs; None: the hook is not in this kernel."""
+
+    flips: int | None = None  # pictures that came to a screen, the first of each refresh
+    drawn_ns: int | None = None  # time between pictures that came one after the other: while something is drawn
+    drawn_refreshes: int | None = None  # refreshes of the screen in that time
+    missed_frames: int | None = None  # of them, those that showed an old picture though the usual interval was over
+    flip_gaps: tuple[int, ...] | None = None  # those intervals by refreshes: 1, 2, and so on; the last slot: or more
+    input_flips: int | None = None  # pictures that were the first after a press of a key or button
+    input_flip_ns: int | None = None  # from the press to them
+    sound_underruns: int | None = None  # of sound cards: a buffer ran empty, or over while recording (xrun)
+    hung_tasks: int | None = None  # the kernel says that a task has not run for two minutes (khungtaskd)
+    rcu_stalls: int | None = None  # and that a CPU, or its own thread, does not come to RCU's work
+
+
 class BurstCounters(NamedTuple):
     """The turns on the CPU of one process, all its threads together; estimates while the programs sample."""
 
@@ -353,6 +370,7 @@ class RawSample:
     sched_ext: SchedExtState | None = None
     probes: ProbeCounters | None = None
     process_bursts: ProcessBursts | None = None
+    felt: FeltCounters | None = None
     desktop: DesktopState | None = None
     hints: HintState | None = None
     gpu: GpuCounters | None = None

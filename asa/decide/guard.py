@@ -16,9 +16,9 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.harm import Alarm
 from asa.decide.ranks import larger
 from asa.decide.signals import (
+    GUARDED,
     MEANINGS,
     PLACES,
-    SIGNALS,
     Signal,
     Signals,
     Values,
@@ -120,7 +120,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardState:
-    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times ten numbers."""
+    """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times fifteen numbers."""
 
     trial: _Trial | None = None
     seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
@@ -204,7 +204,7 @@ def _judged(
         for than in dict.fromkeys((EEVDF, previous))
         if than is not None and than != scheduler
         for others in (_references(state.seen.get((workload, than), ()), load, movable=movable),)
-        for place, signal in enumerate(SIGNALS)
+        for place, signal in GUARDED
         if (values := _known(mine, place)) and (reference := _known(others, place))
     ]
     level = ALPHA * trial.share / max(1, len(comparisons))
@@ -230,7 +230,7 @@ def _judged(
 def lacking(state: GuardState, *, workload: Workload, scheduler: SchedulerName = EEVDF) -> int:
     """How many blocks of `workload` under `scheduler` are missing before it can be a reference; 0: it can."""
     known = state.seen.get((workload, scheduler), ())
-    best = max((len(_known(known, place, fewest=1)) for place in range(len(SIGNALS))), default=0)
+    best = max((len(_known(known, place, fewest=1)) for place, _ in GUARDED), default=0)
     return max(0, FEWEST_BLOCKS - best)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What cannot be the user's doing: a task that waits for half a second, timers that come late. Pure.
+"""What cannot be the user's doing: a task that waits for half a second, timers that come late, the kernel's own word.
+Pure.
 
 It counts at once, whatever the load is. What waits because somebody wanted that (SCHED_IDLE, nice, groups with a limit
-or a low weight) is not in `Signals.waited_us`, nor are real-time threads (`collectors.ebpf.layout.WAITERS`). The
-kernel's own complaint, its watchdog, comes as the exit of the scheduler (`asa.decide.quarantine`). The reasons:
-docs/design.md.
+or a low weight) is not in `Signals.waited_us`, nor are real-time threads (`collectors.ebpf.layout.WAITERS`).
+The kernel complains of hung tasks and of stalls of RCU here; its watchdog's word comes as the exit of the scheduler
+(`asa.decide.quarantine`). The reasons: docs/design.md.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,10 @@ LATE_S = 3.0
 """For so long in each tick 99 % of the timers come later."""
 REALTIME_CORES = 0.25
 """With so much used by real-time threads these keep others waiting, and no sched_ext scheduler is above them."""
+HUNG_S = 120.0
+STALLED_S = 21.0
+"""After so long the kernel complains by default (hung_task_timeout_secs; CONFIG_RCU_CPU_STALL_TIMEOUT). Whoever is in
+force for less has not made it."""
 REFERENCE_S = 8 * 3600.0
 """For how long a wait under EEVDF is remembered, as the guard's other references."""
 _MOST_CLASSES = 64
@@ -51,6 +56,9 @@ class Alarm:
     """What is remembered from tick to tick."""
 
     last_ns: int | None = None
+    scheduler: SchedulerName | None = None  # in the last tick
+    since_ns: int = 0  # since when it has been in force
+    excused_ns: int | None = None  # when the kernel last complained under EEVDF
     late_ns: int | None = None  # since when timers have been late in each tick
     usual: Mapping[Workload, tuple[float, int]] = field(default_factory=dict)
     """Class -> the longest wait under EEVDF in us, and when it was seen. The class seen last is last."""
@@ -61,10 +69,14 @@ def feel(
 ) -> tuple[Alarm, Starvation | None]:
     """Take in one tick that lies under this scheduler alone. EEVDF does no harm: it is what is left."""
     late_ns = _late_since(alarm, now_ns, signals)
-    alarm = replace(alarm, last_ns=now_ns, late_ns=late_ns)
+    since_ns = alarm.since_ns if alarm.scheduler == scheduler else now_ns
+    alarm = replace(alarm, last_ns=now_ns, late_ns=late_ns, scheduler=scheduler, since_ns=since_ns)
     if scheduler == EEVDF:
+        if signals.hung_per_s or signals.stalls_per_s:
+            alarm = replace(alarm, excused_ns=now_ns)
         return _with(alarm, workload, signals.waited_us, now_ns), None
     words = _waited(alarm, workload, signals, now_ns) or _late(late_ns, now_ns, signals)
+    words = words or _complained(alarm, now_ns, signals)
     return alarm, Starvation(workload=workload, scheduler=scheduler, words=words) if words else None
 
 
@@ -81,6 +93,18 @@ def _late(late_ns: int | None, now_ns: int, signals: Signals) -> str:
     if late_ns is None or signals.timer_late_us is None or now_ns - late_ns < _TICK_SHARE * LATE_S * 1e9:
         return ""
     return f"timers came {signals.timer_late_us / 1e3:.0f} ms late (p99) for {(now_ns - late_ns) / 1e9:.1f} s"
+
+
+def _complained(alarm: Alarm, now_ns: int, signals: Signals) -> str:
+    """The kernel's own words, unless it said as much under EEVDF lately: a disk or a network that does not answer."""
+    if alarm.excused_ns is not None and now_ns - alarm.excused_ns <= REFERENCE_S * 1e9:
+        return ""
+    in_force_s = (now_ns - alarm.since_ns) / 1e9
+    if signals.stalls_per_s and in_force_s >= STALLED_S:
+        return "the kernel complains of a stall of RCU"
+    if signals.hung_per_s and in_force_s >= HUNG_S:
+        return f"the kernel complains of a task that has not run for {HUNG_S:.0f} s"
+    return ""
 
 
 def _waited(alarm: Alarm, workload: Workload, signals: Signals, now_ns: int) -> str:

@@ -16,6 +16,11 @@ class Signal(StrEnum):
     WAKEUP = "wakeup-p99"
     PRESSURE = "cpu-pressure"
     TIMER = "timer-late-p99"
+    FRAMES = "frames-missed"
+    SOUND = "sound-underruns"
+    INPUT = "input-to-flip"
+    INTERVAL = "frame-interval"
+    PROGRESS = "progress"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,8 @@ class Meaning:
     unit: str
     scale: float  # from the value to the unit
     floor: float  # a growth of less than this is felt by nobody
+    soft: float  # far below what anybody feels: a change by less is none
+    guarded: bool = True  # False: what is done moves it as much as a scheduler does, and only turns tell them apart
 
 
 # People begin to notice a delay of 34 to 137 ms with a mouse (Forch et al. 2017, doi 10.1007/978-3-319-58475-1_4), and
@@ -38,16 +45,47 @@ _LATENCY_FLOOR_US = 2_000.0
 # and the agent itself cause on an idle machine.
 _PRESSURE_FLOOR = 0.1
 
+# Three pictures a second at 60 Hz: a first choice.
+_FRAMES_FLOOR = 0.05
+# Each one is heard. A first choice: one in five seconds, so that a block of the guard has to have one of its own.
+_SOUND_FLOOR_PER_S = 0.2
+# From the press to the picture: the 10 ms of above as a whole.
+_INPUT_FLOOR_MS = 10.0
+
+
+def _latency(words: str) -> Meaning:
+    return Meaning(words=words, unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US, soft=_LATENCY_FLOOR_US / 10)
+
+
+# Of what is counted and is mostly none, a single one must not weigh as much as a wait that doubles: there the soft part
+# is as large as what is felt.
 MEANINGS: Mapping[Signal, Meaning] = {
-    Signal.RUN_QUEUE: Meaning(words="run-queue latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
-    Signal.WAKEUP: Meaning(words="wakeup latency (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
-    Signal.PRESSURE: Meaning(words="CPU pressure", unit=" %", scale=100.0, floor=_PRESSURE_FLOOR),
-    Signal.TIMER: Meaning(words="timer lateness (p99)", unit=" ms", scale=1e-3, floor=_LATENCY_FLOOR_US),
+    Signal.RUN_QUEUE: _latency("run-queue latency (p99)"),
+    Signal.WAKEUP: _latency("wakeup latency (p99)"),
+    Signal.PRESSURE: Meaning(
+        words="CPU pressure", unit=" %", scale=100.0, floor=_PRESSURE_FLOOR, soft=_PRESSURE_FLOOR / 10
+    ),
+    Signal.TIMER: _latency("timer lateness (p99)"),
+    Signal.FRAMES: Meaning(words="frames missed", unit=" %", scale=100.0, floor=_FRAMES_FLOOR, soft=_FRAMES_FLOOR),
+    Signal.SOUND: Meaning(
+        words="sound underruns", unit=" a second", scale=1.0, floor=_SOUND_FLOOR_PER_S, soft=_SOUND_FLOOR_PER_S
+    ),
+    Signal.INPUT: Meaning(
+        words="input to picture", unit=" ms", scale=1.0, floor=_INPUT_FLOOR_MS, soft=_INPUT_FLOOR_MS / 10
+    ),
+    Signal.INTERVAL: Meaning(words="time between pictures", unit=" ms", scale=1.0, floor=2.0, soft=0.2, guarded=False),
+    Signal.PROGRESS: Meaning(
+        words="time for a piece of work", unit=" ms", scale=1.0, floor=0.0, soft=1e-3, guarded=False
+    ),
 }
 FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in MEANINGS.items()}
 """Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
 SIGNALS = tuple(Signal)
 """In the order of their values in a block."""
+GUARDED = tuple((place, signal) for place, signal in enumerate(SIGNALS) if MEANINGS[signal].guarded)
+"""Those that the guard compares over hours, with their places."""
+FEWEST_PIECES_PER_S = 20.0
+"""With fewer tasks that end and requests of disks that are completed, nothing is said of progress: chance decides."""
 _BUSY, _WAKEUPS, _FORKS, _COMPLETED, _PROGRAMS = range(len(SIGNALS), len(SIGNALS) + 5)
 PLACES = len(SIGNALS) + 5
 """Of `Values`."""
@@ -86,6 +124,11 @@ class Signals:
     wakeup_p99_us: float | None = None
     cpu_pressure: float | None = None  # 0..1 of the time
     timer_late_us: float | None = None  # p99
+    frames_missed: float | None = None  # 0..1 of the pictures that were due; known while something is drawn
+    underruns: float | None = None  # of sound cards, a second; known while one is in use
+    input_ms: float | None = None  # from a press to the next picture, the mean
+    frame_ms: float | None = None  # from a picture to the next one while something is drawn, the mean
+    piece_ms: float | None = None  # time for each task that ended and each request of a disk that was completed
     busy: float | None = None  # 0..1, share of processor time that was used
     wakeups: float | None = None  # a second and online CPU
     forks: float | None = None  # a second
@@ -94,6 +137,8 @@ class Signals:
     waited_us: float | None = None  # the longest that a task waited for a CPU whom nobody told to; 0: not long
     kernel_waited_us: float | None = None  # and the longest of the kernel's own threads
     realtime_cores: float | None = None  # used by real-time threads, which no sched_ext scheduler serves
+    hung_per_s: float | None = None  # tasks of which the kernel says that they have not run for two minutes
+    stalls_per_s: float | None = None  # and its warnings that RCU stalls
 
 
 FIELDS = (
@@ -113,6 +158,13 @@ FIELDS = (
     "longest_wait_us",
     "longest_kernel_wait_us",
     "realtime_cpu_cores",
+    "frames_missed_share",
+    "sound_underruns_per_s",
+    "input_to_flip_mean_ms",
+    "frame_interval_mean_ms",
+    "exits_per_s",
+    "hung_tasks_per_s",
+    "rcu_stalls_per_s",
 )
 """Of Rates: those that `of_rates` looks at."""
 
@@ -125,6 +177,11 @@ def of_rates(rates: Rates, cpus: int | None) -> Signals:
         wakeup_p99_us=rates.wakeup_latency_p99_us,
         cpu_pressure=rates.pressure_cpu_some_share,
         timer_late_us=rates.timer_late_p99_us,
+        frames_missed=rates.frames_missed_share,
+        underruns=rates.sound_underruns_per_s,
+        input_ms=rates.input_to_flip_mean_ms,
+        frame_ms=rates.frame_interval_mean_ms,
+        piece_ms=_piece_ms(rates),
         busy=_busy(rates),
         wakeups=wakeups / cpus if wakeups is not None and cpus else None,
         forks=rates.forks_per_s,
@@ -133,6 +190,8 @@ def of_rates(rates: Rates, cpus: int | None) -> Signals:
         waited_us=rates.longest_wait_us,
         kernel_waited_us=rates.longest_kernel_wait_us,
         realtime_cores=rates.realtime_cpu_cores,
+        hung_per_s=rates.hung_tasks_per_s,
+        stalls_per_s=rates.rcu_stalls_per_s,
     )
 
 
@@ -143,6 +202,11 @@ def values_of(tick: Signals) -> Values:
         tick.wakeup_p99_us,
         tick.cpu_pressure,
         tick.timer_late_us,
+        tick.frames_missed,
+        tick.underruns,
+        tick.input_ms,
+        tick.frame_ms,
+        tick.piece_ms,
         tick.busy,
         tick.wakeups,
         tick.forks,
@@ -184,6 +248,13 @@ def _completed(rates: Rates) -> float | None:
     )
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
+
+
+def _piece_ms(rates: Rates) -> float | None:
+    # what came to its end; packets are left out: they tell of the other side's pace
+    parts = (rates.exits_per_s, rates.disk_reads_per_s, rates.disk_writes_per_s)
+    pieces = sum(part for part in parts if part is not None)
+    return 1e3 / pieces if pieces >= FEWEST_PIECES_PER_S else None
 
 
 def _busy(rates: Rates) -> float | None:

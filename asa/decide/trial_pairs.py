@@ -3,7 +3,8 @@
 
 A block's value of a signal is the mean of the logarithms of its ticks, so that a rare large tick counts as one tick. A
 pair's gain is the mean difference over the signals of `TESTED` that both its blocks know, positive where the candidate
-makes tasks wait less. Gains add up as logarithms; `saved` gives the share of the wait.
+makes tasks wait less, and to it that over the signals of `SHOWN`. Gains add up as logarithms; `saved` gives the share
+of the wait.
 """
 
 import math
@@ -13,14 +14,18 @@ from enum import StrEnum
 from statistics import median
 
 from asa.decide.guard import WORSE_BY
-from asa.decide.signals import FLOOR, SIGNALS, Signal, Signals, felt, values_of
+from asa.decide.signals import MEANINGS, SIGNALS, Signal, Signals, felt, values_of
 from asa.decide.trial_signs import LIKELY, MOST_PAIRS, SURE, above, below, interval, middle
 
 TESTED = (Signal.RUN_QUEUE, Signal.WAKEUP, Signal.PRESSURE)
 """Of which a gain is made. The timer's lateness differs three times as much from block to block as these do, in the
 kept recordings; it has a veto alone."""
-SOFT = {signal: floor / 10.0 for signal, floor in FLOOR.items()}
-"""Added to each value before its logarithm is taken: far below what anybody feels, a change is no change."""
+SHOWN = (Signal.FRAMES, Signal.SOUND, Signal.INTERVAL)
+"""What is seen and heard counts as much as all waits together, and is added: where nothing of it differs, or nothing is
+drawn and played, the gain is that of the waits. Input to picture and progress are no part of it: a few presses, and
+tasks that end in bursts, differ by chance as the timer does. They have a veto."""
+SOFT = {signal: meaning.soft for signal, meaning in MEANINGS.items()}
+"""Added to each value before its logarithm is taken."""
 SMALLEST = 0.05
 """A gain or a loss of less than this share of the wait is none. A first choice."""
 FEWEST_TICKS = 4
@@ -28,7 +33,7 @@ FEWEST_TICKS = 4
 
 Values = tuple[float | None, ...]
 """In the order of SIGNALS; None: unknown."""
-_PLACES = tuple(SIGNALS.index(signal) for signal in TESTED)
+_PLACES = tuple(tuple(map(SIGNALS.index, group)) for group in (TESTED, SHOWN))
 
 
 class Verdict(StrEnum):
@@ -57,9 +62,18 @@ class Pair:
 
     @property
     def gain(self) -> float | None:
-        """How much less tasks wait under the candidate, as a logarithm; None: no signal is known of both."""
-        both = [(self.in_force.logs[place], self.candidate.logs[place]) for place in _PLACES]
-        known = [before - after for before, after in both if before is not None and after is not None]
+        """How much less tasks wait, and how much more is shown, under the candidate, as a logarithm; None: no signal is
+        known of both."""
+        parts = [one for places in _PLACES if (one := self._mean(places)) is not None]
+        return sum(parts) if parts else None
+
+    def difference(self, place: int) -> float | None:
+        """The same of one signal alone."""
+        before, after = self.in_force.logs[place], self.candidate.logs[place]
+        return None if before is None or after is None else before - after
+
+    def _mean(self, places: Iterable[int]) -> float | None:
+        known = [one for place in places if (one := self.difference(place)) is not None]
         return sum(known) / len(known) if known else None
 
 
@@ -143,12 +157,17 @@ def saved(gain: float) -> float:
 
 
 def spoiled(pairs: Sequence[Pair]) -> Signal | None:
-    """A signal that is felt to be worse under the candidate, as the guard says it, whatever all of them come to."""
+    """A signal that is felt to be worse under the candidate, as the guard says it, whatever all of them come to.
+
+    Of one that is not guarded the pairs have to show it besides.
+    """
     for place, signal in enumerate(SIGNALS):
         both = [(pair.candidate.means[place], pair.in_force.means[place]) for pair in pairs]
         known = [(after, before) for after, before in both if after is not None and before is not None]
         if known and felt(signal, median(one for one, _ in known), median(one for _, one in known), WORSE_BY):
-            return signal
+            differences = [one for pair in pairs if (one := pair.difference(place)) is not None]
+            if MEANINGS[signal].guarded or below(differences, LIKELY):
+                return signal
     return None
 
 

@@ -15,9 +15,11 @@
 struct task_struct;
 struct asa_task;
 struct asa_mark;
+struct asa_view;
 static struct asa_stats *this_row(void);
 static struct asa_task *task_entry(u32 pid);
 static struct asa_mark *mark_entry(u32 index);
+static struct asa_view *the_view(void);
 static u64 irq_kind(u32 irq);
 #ifdef ASA_FUTEX
 static bool in_futex(void *on_its_stack);
@@ -26,6 +28,7 @@ static bool in_futex(void *on_its_stack);
 #define ASA_ROW() this_row()
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
+#define ASA_VIEW() the_view()
 #define ASA_CPU() bpf_get_smp_processor_id()
 #define ASA_PROCESS() (bpf_get_current_pid_tgid() >> 32)
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
@@ -53,6 +56,7 @@ struct asa_place {
 BPF_F_TABLE("array", u32, struct asa_stats, stats, ASA_CPUS, BPF_F_MMAPABLE);
 BPF_TABLE("array", u32, struct asa_task, tasks, ASA_TASKS);
 BPF_TABLE("array", u32, struct asa_mark, marks, ASA_MARKS * ASA_MARK_TABLES);
+BPF_TABLE("array", u32, struct asa_view, views, 1);
 BPF_F_TABLE("array", u32, u64, irq_kinds, ASA_IRQ_NUMBERS, BPF_F_MMAPABLE);
 BPF_TABLE("lru_hash", struct asa_place, struct asa_request, requests, 4096);
 
@@ -73,6 +77,13 @@ static __always_inline struct asa_task *task_entry(u32 pid)
 static __always_inline struct asa_mark *mark_entry(u32 index)
 {
 	return marks.lookup(&index);
+}
+
+static __always_inline struct asa_view *the_view(void)
+{
+	u32 only = 0;
+
+	return views.lookup(&only);
 }
 
 static __always_inline u64 irq_kind(u32 irq)
@@ -208,6 +219,8 @@ COUNTED(sched_process_exit, exits)
 COUNTED(tcp_send_reset, connections_reset)
 COUNTED(tcp_receive_reset, connections_reset)
 COUNTED(tcp_retransmit_skb, retransmits)
+COUNTED(sched_process_hang, hung_tasks)
+COUNTED(rcu_stall_warning, rcu_stalls)
 
 int contention_begin(struct bpf_raw_tracepoint_args *args)
 {
@@ -380,6 +393,20 @@ int sock_recv_length(struct tracepoint__sock__sock_recv_length *args)
 int input_event(struct pt_regs *ctx, void *device, unsigned int type, unsigned int code, int value)
 {
 	on_input(type, value);
+	return 0;
+}
+#endif
+
+int drm_vblank_event_delivered(struct bpf_raw_tracepoint_args *args)
+{
+	on_flip(args->args[1], args->args[2]);
+	return 0;
+}
+
+#ifdef HAVE___snd_pcm_xrun
+int __snd_pcm_xrun(struct pt_regs *ctx)
+{
+	ASA_COUNT(sound_underruns);
 	return 0;
 }
 #endif

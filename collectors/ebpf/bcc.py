@@ -277,7 +277,7 @@ def _order(cpus: int, slots: int, *, by_record: bool) -> Order:
     groups = _BY_RECORD | (_SCHED_BY_RECORD if by_record else {})
     programs = {name: ("raw_tracepoint", name) for name in layout.PROGRAMS if name not in layout.ITERATORS}
     programs |= {name: ("tracepoint", f"{group}:{name}") for name, group in groups.items()}
-    programs["input_event"] = ("kprobe", "input_event")
+    programs |= {name: ("kprobe", name) for name in layout.BY_KPROBE}
     flags = [f"-DASA_CPUS={cpus}", f"-DASA_TASKS={slots}"]
     if by_record:
         flags.append("-DASA_BY_RECORD")

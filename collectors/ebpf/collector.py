@@ -16,7 +16,7 @@ _READS_BETWEEN_IRQS = 64  # once a minute: interfaces come seldom, and looking c
 
 
 class EbpfCollector:
-    """Fills `probes` and `process_bursts`.
+    """Fills `probes`, `process_bursts` and `felt`.
 
     AUTO tries the CO-RE object first, then BCC; `lacking` says why the first did not serve.
     """
@@ -79,7 +79,8 @@ class EbpfCollector:
             raise SourceError(source=SOURCE, reason="not opened")
         self._keep_irqs()
         self._stats.scan()
-        return {"probes": self._reader.read(), "process_bursts": self._reader.processes()}
+        probes, felt = self._reader.read_all()
+        return {"probes": probes, "process_bursts": self._reader.processes(), "felt": felt}
 
     def tend(self) -> None:
         """What `read` does beside, once a second, where another process reads: sampling, the networks' interrupts, and

@@ -19,9 +19,9 @@ OBJECT = Path(__file__).with_name("probes.bpf.o")
 """The compiled programs; built by `make bpf`, shipped in the wheel."""
 
 _KPROBES = "bus/event_source/devices/kprobe"  # present with CONFIG_KPROBE_EVENTS since 4.17
-_BY_KPROBE = frozenset({"input_event"})
 _RUN_QUEUE_LENGTH = frozenset({"run_queue_length_sum"})
 _WAITING = "waiting_tasks"
+_OF_MODULE = "this kernel has no such hook, or its module was not loaded in time"
 _SCANNED_SHARE = 0.002
 """Of a core, that going over all tasks may take; with very many it is done less often than once a tick."""
 _FUTEX = frozenset({"futex_waits", "futex_wait_ns"})
@@ -97,7 +97,7 @@ def open_core(proc: Path, sys: Path, *, path: Path = OBJECT, library: Library | 
             break
     refused = programs.attach(facts.programs)
     facts.programs -= set(refused)
-    facts.lacking |= refused
+    facts.lacking |= {name: _OF_MODULE if name in layout.OF_MODULES else why for name, why in refused.items()}
     if not facts.programs - layout.ITERATORS:
         programs.close()
         reason = "; ".join(f"{name}: {why}" for name, why in sorted(facts.lacking.items())[:1])
@@ -121,7 +121,7 @@ def _load(programs: Object, path: Path, facts: _Facts, *, cpus: int, slots: int)
 def _facts(library: Library, sys: Path) -> _Facts:
     types = KernelTypes(library, sys / "kernel/btf/vmlinux")
     try:
-        others = _BY_KPROBE | layout.ITERATORS
+        others = layout.BY_KPROBE | layout.OF_MODULES | layout.ITERATORS
         arguments = {name: types.tracepoint_arguments(name) for name in layout.PROGRAMS if name not in others}
         lacking = {name: "this kernel has no such tracepoint" for name, count in arguments.items() if count is None}
         unfilled: frozenset[str] = frozenset()
@@ -139,7 +139,7 @@ def _facts(library: Library, sys: Path) -> _Facts:
     finally:
         types.close()
     if not os.path.exists(sys / _KPROBES):  # noqa: PTH110  # Path's raises where a folder may not be looked into
-        lacking |= dict.fromkeys(_BY_KPROBE, "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
+        lacking |= dict.fromkeys(layout.BY_KPROBE, "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
     return _Facts(
         programs=set(layout.PROGRAMS) - set(lacking),
         switch_tells_state=(arguments["sched_switch"] or 0) >= 4,

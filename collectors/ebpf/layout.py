@@ -57,6 +57,21 @@ LONG_WAIT_SLOTS = 8  # one an octave: the last one begins at 16 s
 LONG_WAIT_STARTS_NS: tuple[int, ...] = tuple(LONG_WAIT_NS << slot for slot in range(LONG_WAIT_SLOTS))
 """Where each slot of a waiter's `long_waits` begins."""
 
+SCREENS = 8
+"""Of which the last picture is remembered: a crtc each. Crtcs with the same number, or one that is four more, have two
+places; a third one takes the place of the one that was used least lately."""
+SAME_SCREEN_REFRESHES = 4096
+"""Two devices number their crtcs alike. Counts of refreshes that lie so far apart, a minute at 60 Hz, are of two."""
+FLIP_GAPS = 8  # the programs add up eight bytes in a word
+DRAWN_MOST_NS = 100_000_000
+"""A longer interval between two pictures: nothing was drawn for a while, so that none was missed.
+
+It is six refreshes at 60 Hz, and more than an interval of the slowest film (24 a second). A program that stands still
+for longer is not told from one that has nothing to show; other signals tell of that (`waiting_ns`).
+"""
+INPUT_MOST_NS = 500_000_000
+"""A press that no picture follows for so long was not answered on the screen (a modifier, a key of a game's menu)."""
+
 PROCESS_SETS_LOG2 = 5
 PROCESS_WAYS = 2
 PROCESS_WORDS = ("pid", "used_ns", "kept_ns", "burst_ns", "bursts", "involuntary")
@@ -75,7 +90,7 @@ PROCESSES = PROCESS_WAYS << PROCESS_SETS_LOG2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of ProbeCounters: so many words, filled when all of `programs` are attached."""
+    """A field of ProbeCounters or FeltCounters: so many words, filled when all of `programs` are attached."""
 
     name: str
     programs: tuple[str, ...]
@@ -90,6 +105,7 @@ _WAKE = "sched_wakeup sched_wakeup_new"
 _SLEEP = "sched_switch sched_wakeup"
 _SOFTIRQ = "softirq_entry softirq_exit"
 _IRQ = "irq_handler_entry irq_handler_exit"
+_FLIP = "drm_vblank_event_delivered"
 
 FIELDS: tuple[Field, ...] = (
     # Each switch and wakeup writes these: they share cache lines.
@@ -119,6 +135,12 @@ FIELDS: tuple[Field, ...] = (
     *_fields(f"sched_switch {_WAKE}", "long_waits", words=len(WAITERS) * LONG_WAIT_SLOTS),
     *_fields("waiting_tasks", "waiting_ns", words=len(WAITERS)),
     *_fields("waiting_tasks", "scanned_ns"),
+    *_fields(_FLIP, "flips", "drawn_ns", "drawn_refreshes", "missed_frames"),
+    *_fields(_FLIP, "flip_gaps", words=FLIP_GAPS),
+    *_fields(f"{_FLIP} input_event", "input_flips", "input_flip_ns"),
+    *_fields("__snd_pcm_xrun", "sound_underruns"),
+    *_fields("sched_process_hang", "hung_tasks"),
+    *_fields("rcu_stall_warning", "rcu_stalls"),
     *_fields(_SOFTIRQ, "softirqs", "softirq_ns", words=SOFTIRQ_KINDS),
     *_fields(f"sched_switch {_WAKE}", "wakeup_latency_hist", words=LATENCY_SLOTS),
     *_fields("sched_switch", "requeue_latency_hist", words=LATENCY_SLOTS),
@@ -149,7 +171,14 @@ SETTINGS: tuple[str, ...] = (
 """Words of the object's .rodata, set before it is loaded."""
 
 PROGRAMS: tuple[str, ...] = tuple(dict.fromkeys(program for field in FIELDS for program in field.programs))
-"""All programs, each named as the tracepoint (for input_event: the kernel function) it is attached to."""
+"""All programs, each named as the tracepoint, or as the kernel function of BY_KPROBE, that it is attached to."""
+
+BY_KPROBE: frozenset[str] = frozenset({"input_event", "__snd_pcm_xrun"})
+"""Of them, those at a function. ALSA's tracepoint `xrun` is the first line of that function, and in few kernels
+(CONFIG_SND_PCM_XRUN_DEBUG)."""
+
+OF_MODULES: frozenset[str] = frozenset({"drm_vblank_event_delivered", "__snd_pcm_xrun"})
+"""Of them, those whose hook may be in a module: the kernel's own types do not tell whether it is there."""
 
 ITERATORS: frozenset[str] = frozenset({"waiting_tasks"})
 """Of them, those that are at no event: they go over all tasks when they are asked to (iter/task)."""
@@ -241,6 +270,11 @@ def _constants() -> dict[str, int]:
         "ASA_WAITERS": len(WAITERS),
         "ASA_LONG_WAIT_NS": LONG_WAIT_NS,
         "ASA_LONG_WAIT_SLOTS": LONG_WAIT_SLOTS,
+        "ASA_SCREENS": SCREENS,
+        "ASA_SAME_SCREEN_REFRESHES": SAME_SCREEN_REFRESHES,
+        "ASA_FLIP_GAPS": FLIP_GAPS,
+        "ASA_DRAWN_MOST_NS": DRAWN_MOST_NS,
+        "ASA_INPUT_MOST_NS": INPUT_MOST_NS,
         "ASA_PROCESS_SETS_LOG2": PROCESS_SETS_LOG2,
         "ASA_PROCESS_WAYS": PROCESS_WAYS,
         "ASA_PROCESSES": PROCESSES,

@@ -3,8 +3,7 @@
  * The CO-RE programs: they take pids, numbers and addresses out of the kernel's structures and hand them to probes.h.
  *
  * Only the members named here are used; their offsets are put in by libbpf from the running kernel's BTF. Each program
- * is named as the tracepoint it is attached to (input_event: the function; waiting_tasks: none), and may be left out
- * alone.
+ * is named as the tracepoint it is attached to (kprobes: the function; waiting_tasks: none), and may be left out alone.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -24,10 +23,12 @@ const volatile struct asa_settings settings = { .layout = ASA_LAYOUT };
 
 struct asa_task;
 struct asa_mark;
+struct asa_view;
 struct task_struct;
 static struct asa_stats *this_row(void);
 static struct asa_task *task_entry(u32 pid);
 static struct asa_mark *mark_entry(u32 index);
+static struct asa_view *the_view(void);
 static u64 irq_kind(u32 irq);
 static bool in_futex(struct task_struct *prev);
 static u32 waiter(struct task_struct *task);
@@ -35,6 +36,7 @@ static u32 waiter(struct task_struct *task);
 #define ASA_ROW() this_row()
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
+#define ASA_VIEW() the_view()
 #define ASA_CPU() bpf_get_smp_processor_id()
 #define ASA_PROCESS() (bpf_get_current_pid_tgid() >> 32)
 #define ASA_IRQ_KIND(irq) irq_kind(irq)
@@ -157,6 +159,13 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct asa_view);
+} views SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, ASA_IRQ_NUMBERS);
 	__type(key, u32);
@@ -180,6 +189,13 @@ static __always_inline struct asa_task *task_entry(u32 pid)
 static __always_inline struct asa_mark *mark_entry(u32 index)
 {
 	return bpf_map_lookup_elem(&marks, &index);
+}
+
+static __always_inline struct asa_view *the_view(void)
+{
+	u32 only = 0;
+
+	return bpf_map_lookup_elem(&views, &only);
 }
 
 static __always_inline u64 irq_kind(u32 irq)
@@ -375,6 +391,8 @@ COUNTED(block_rq_issue, block_issued)
 COUNTED(tcp_send_reset, connections_reset)
 COUNTED(tcp_receive_reset, connections_reset)
 COUNTED(tcp_retransmit_skb, retransmits)
+COUNTED(sched_process_hang, hung_tasks)
+COUNTED(rcu_stall_warning, rcu_stalls) /* since 5.12 */
 
 SEC("tp_btf/contention_begin")
 int contention_begin(u64 *ctx)
@@ -562,5 +580,24 @@ int input_event(void *ctx)
 		bpf_core_read(&value, sizeof(value), &registers->regs[3]);
 	}
 	on_input(type, value);
+	return 0;
+}
+
+/*
+ * struct drm_file *, int crtc, unsigned int seq. Whoever gave a picture is told that it is on the screen; so is who
+ * only waited for a refresh. By its name and not by its types, which may be a module's.
+ */
+SEC("raw_tp/drm_vblank_event_delivered")
+int drm_vblank_event_delivered(u64 *ctx)
+{
+	on_flip(ctx[1], ctx[2]);
+	return 0;
+}
+
+/* The tracepoint `xrun` is called here first, in kernels with CONFIG_SND_PCM_XRUN_DEBUG: sound/core/pcm_lib.c. */
+SEC("kprobe/__snd_pcm_xrun")
+int __snd_pcm_xrun(void *ctx)
+{
+	ASA_COUNT(sound_underruns);
 	return 0;
 }

@@ -8,6 +8,7 @@
  *   ASA_MARK(index)       struct asa_mark * out of an array of ASA_MARKS * ASA_MARK_TABLES, or NULL
  *   ASA_CPU()             number of this CPU
  *   ASA_PROCESS()         pid of the process of the task on this CPU, which is the one that leaves while a switch asks
+ *   ASA_VIEW()            struct asa_view *, the only one, or NULL
  *   ASA_IRQ_KIND(irq)     a u64 out of an array of ASA_IRQ_NUMBERS, 0 for what is not in it
  *   ASA_NOW()             CLOCK_MONOTONIC in ns
  *   ASA_IN_FUTEX(prev)    whether `prev`, which goes to sleep, is inside futex(2); asked for timed sleeps only
@@ -31,6 +32,20 @@ struct asa_task {
 struct asa_mark {
 	u64 key; /* 0: free */
 	u64 since_ns;
+};
+
+/* A crtc and its last picture. */
+struct asa_screen {
+	u64 flipped_ns; /* 0: free */
+	u64 gaps;       /* the last eight intervals in refreshes, a byte each; 0: there was none yet */
+	u64 often;      /* how often each of them is there, a byte each */
+	u32 crtc;
+	u32 seq; /* the refresh that showed it, as the kernel counts them */
+};
+
+struct asa_view {
+	u64 input_ns; /* the oldest press that no picture has followed; 0: none */
+	struct asa_screen screens[ASA_SCREENS];
 };
 
 #define ASA_KIND_BITS 3
@@ -624,17 +639,138 @@ static __always_inline void on_receive_returned(u64 socket, int ret, u32 flags)
 	row->delivery_latency_ns += elapsed_ns;
 }
 
-/* include/uapi/linux/input-event-codes.h. The code, which tells the key, is not even handed in. */
+/* Whether this is the crtc whose count of refreshes goes on with `seq`. */
+static __always_inline bool asa_is_screen(struct asa_screen *screen, u32 crtc, u32 seq)
+{
+	return screen->flipped_ns && screen->crtc == crtc && seq - screen->seq < ASA_SAME_SCREEN_REFRESHES;
+}
+
+/* The screen of `seq`, else the place of the one that was used least lately. Devices number alike, but do not count alike. */
+static __always_inline struct asa_screen *asa_screen(struct asa_view *view, u32 crtc, u32 seq)
+{
+	struct asa_screen *screen, *other;
+	u32 at = crtc;
+
+	asm volatile("" : "+r"(at)); /* as in asa_to_latency */
+	at = (at << 1) & (ASA_SCREENS - 2);
+	screen = &view->screens[at];
+	other = &view->screens[at + 1];
+	if (asa_is_screen(screen, crtc, seq))
+		return screen;
+	if (asa_is_screen(other, crtc, seq))
+		return other;
+	if (other->flipped_ns < screen->flipped_ns)
+		screen = other;
+	screen->flipped_ns = 0;
+	screen->gaps = 0;
+	screen->often = 0;
+	screen->crtc = crtc;
+	return screen;
+}
+
+#define ASA_EACH_BYTE 0x0101010101010101ULL
+#define ASA_MOST_OF_GAPS 5 /* of eight */
+
+/*
+ * What five of the last eight intervals were at most: a film of 24 pictures a second at 60 Hz has 2 and 3 in turn.
+ * `often`: how many of them were 1, 2, and so on, a byte each. The product adds up from the first byte to each; a byte
+ * with fewer than five in it is one interval that is not enough.
+ */
+static __always_inline u32 asa_usual_gap(u64 often)
+{
+	u64 enough = (often * ASA_EACH_BYTE + (128 - ASA_MOST_OF_GAPS) * ASA_EACH_BYTE) >> 7 & ASA_EACH_BYTE;
+
+	return 1 + ASA_FLIP_GAPS - (enough * ASA_EACH_BYTE >> 56);
+}
+
+/* A picture came `gap` refreshes, one at least, and `elapsed_ns` after the one before. */
+static __always_inline void asa_drawn_on(struct asa_stats *row, struct asa_screen *screen, u32 gap, u64 elapsed_ns)
+{
+	u32 slot = gap < ASA_FLIP_GAPS ? gap : ASA_FLIP_GAPS, usual, oldest;
+
+	if (elapsed_ns > ASA_DRAWN_MOST_NS) {
+		screen->gaps = 0;
+		screen->often = 0;
+		return;
+	}
+	oldest = screen->gaps >> 56;
+	if (oldest) { /* eight like this before: something is drawn */
+		row->drawn_ns += elapsed_ns;
+		row->drawn_refreshes += gap;
+		usual = asa_usual_gap(screen->often);
+		if (gap > usual && usual < ASA_FLIP_GAPS)
+			row->missed_frames += gap - usual;
+		screen->often -= 1ULL << ((oldest - 1) << 3 & 63);
+	}
+	screen->gaps = screen->gaps << 8 | slot;
+	screen->often += 1ULL << ((slot - 1) << 3 & 63);
+	if (!oldest)
+		return;
+	slot--;
+	asm volatile("" : "+r"(slot));
+	if (slot < ASA_FLIP_GAPS)
+		row->flip_gaps[slot]++;
+}
+
+/*
+ * A picture is on the screen of `crtc` since refresh `seq`: whoever gave it is told so now. Drivers that do not count
+ * refreshes say 0. A second one in the same refresh is of another plane, or of who only waited for the refresh.
+ */
+static __always_inline void on_flip(u32 crtc, u32 seq)
+{
+	struct asa_stats *row = ASA_ROW();
+	struct asa_view *view = ASA_VIEW();
+	struct asa_screen *screen;
+	u64 now_ns, since_ns;
+
+	if (!row || !view || !seq)
+		return;
+	screen = asa_screen(view, crtc, seq);
+	now_ns = ASA_NOW();
+	if (screen->flipped_ns) {
+		if (seq == screen->seq)
+			return;
+		asa_drawn_on(row, screen, seq - screen->seq, asa_since(now_ns, screen->flipped_ns));
+	}
+	screen->seq = seq;
+	screen->flipped_ns = now_ns;
+	row->flips++;
+	since_ns = view->input_ns;
+	if (!since_ns)
+		return;
+	view->input_ns = 0;
+	since_ns = asa_since(now_ns, since_ns);
+	if (since_ns <= ASA_INPUT_MOST_NS) {
+		row->input_flips++;
+		row->input_flip_ns += since_ns;
+	}
+}
+
+/*
+ * include/uapi/linux/input-event-codes.h. The code, which tells the key, is not even handed in. Of a press its time is
+ * kept, until the next picture at the most, and not for a reader: only sums leave the kernel.
+ */
 #define ASA_EV_KEY 1
 #define ASA_EV_REL 2
 #define ASA_EV_ABS 3
 
+static __always_inline void asa_pressed(void)
+{
+	struct asa_view *view = ASA_VIEW();
+	u64 now_ns = ASA_NOW();
+
+	if (view && (!view->input_ns || asa_since(now_ns, view->input_ns) > ASA_INPUT_MOST_NS))
+		view->input_ns = now_ns;
+}
+
 static __always_inline void on_input(u32 type, int value)
 {
-	if (type == ASA_EV_KEY && value == 1) /* 0: released, 2: held */
+	if (type == ASA_EV_KEY && value == 1) { /* 0: released, 2: held */
 		ASA_COUNT(input_keys);
-	else if (type == ASA_EV_REL || type == ASA_EV_ABS)
+		asa_pressed();
+	} else if (type == ASA_EV_REL || type == ASA_EV_ABS) {
 		ASA_COUNT(input_motions);
+	}
 }
 
 #endif

@@ -5,6 +5,7 @@ A read makes no system call: it adds up the rows of the CPUs. It also sets how m
 many there were lately. It loads nothing.
 """
 
+import dataclasses
 import mmap
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 from asa.config import Ebpf
 from asa.core.errors import SourceError
-from asa.core.sample import ProbeCounters, ProcessBursts
+from asa.core.sample import FeltCounters, ProbeCounters, ProcessBursts
 from collectors.ebpf import layout
 from collectors.ebpf.processes import Slots
 from collectors.procfs.reader import reason_of
@@ -68,7 +69,7 @@ class StatsMap(Protocol):
 
     @property
     def fields(self) -> frozenset[str]:
-        """Fields of ProbeCounters that the attached programs fill."""
+        """Fields of ProbeCounters and FeltCounters that the attached programs fill."""
         ...
 
     @property
@@ -109,20 +110,36 @@ class _Sampled:
     last: int = 0
 
 
-class Table:
-    """How rows of the map `stats` become a sample: which fields the programs fill, and where they stand."""
+class _Columns:
+    """Where the fields of a class of counters stand that the programs fill."""
 
-    def __init__(self, fields: Collection[str]) -> None:
-        # A CPU that is there switches tasks before long; rows of those that never came are passed over by this word.
-        self._pulse = layout.OFFSETS["switches"] if "switches" in fields else None
-        self._unknown = {field.name: None for field in layout.FIELDS if field.name not in fields}
-        known = [field for field in layout.FIELDS if field.name in fields]
+    def __init__(self, kind: type[ProbeCounters | FeltCounters], filled: Collection[str]) -> None:
+        names = {field.name for field in dataclasses.fields(kind)} & set(filled)
+        known = [field for field in layout.FIELDS if field.name in names]
         self._scalars = [(field.name, layout.OFFSETS[field.name]) for field in known if field.words == 1]
         self._tuples = [
             (field.name, layout.OFFSETS[field.name], layout.OFFSETS[field.name] + field.words)
             for field in known
             if field.words > 1
         ]
+
+    def __bool__(self) -> bool:
+        return bool(self._scalars or self._tuples)
+
+    def named(self, sums: Sequence[int]) -> dict[str, Any]:
+        fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
+        fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)
+        return fields
+
+
+class Table:
+    """How rows of the map `stats` become a sample: which fields the programs fill, and where they stand."""
+
+    def __init__(self, fields: Collection[str]) -> None:
+        # A CPU that is there switches tasks before long; rows of those that never came are passed over by this word.
+        self._pulse = layout.OFFSETS["switches"] if "switches" in fields else None
+        self._probes = _Columns(ProbeCounters, fields)
+        self._felt = _Columns(FeltCounters, fields)
 
     def sums(self, rows: Sequence[memoryview]) -> list[int]:
         """Each word added up over the rows, wrapped at 2**64."""
@@ -136,9 +153,11 @@ class Table:
 
     def counters(self, sums: Sequence[int]) -> ProbeCounters:
         """The sums by their names; what no program fills is None."""
-        fields: dict[str, Any] = {name: sums[at] for name, at in self._scalars}
-        fields.update((name, tuple(sums[at:end])) for name, at, end in self._tuples)
-        return ProbeCounters(**fields, **self._unknown)
+        return ProbeCounters(**self._probes.named(sums))
+
+    def felt(self, sums: Sequence[int]) -> FeltCounters | None:
+        """Likewise; None where no program fills any of it."""
+        return FeltCounters(**self._felt.named(sums)) if self._felt else None
 
 
 def rows_of(words: memoryview, cpus: int) -> list[memoryview]:
@@ -195,9 +214,13 @@ class StatsReader:
 
     def read(self) -> ProbeCounters:
         """Sums over all CPUs since the programs were loaded; like the words themselves they wrap at 2**64."""
+        return self.read_all()[0]
+
+    def read_all(self) -> tuple[ProbeCounters, FeltCounters | None]:
+        """The same, with what a person feels."""
         sums = self._table.sums(self._rows)
         self._set_sampling(lambda name: sums[layout.OFFSETS[name]])
-        return self._table.counters(sums)
+        return self._table.counters(sums), self._table.felt(sums)
 
     def processes(self) -> ProcessBursts | None:
         """Whose turns on the CPU were; None where nobody counts them."""

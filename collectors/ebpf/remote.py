@@ -24,7 +24,7 @@ Fetch = Callable[[], tuple[int, ProbeFacts]]
 
 
 class RemoteProbes:
-    """Fills `probes` and `process_bursts`.
+    """Fills `probes`, `process_bursts` and `felt`.
 
     What is not there yet, or no longer, is fetched by a later read: `open` never fails.
     """
@@ -70,8 +70,10 @@ class RemoteProbes:
                 return {}
         assert self._rows is not None  # noqa: S101  # or _take had raised
         self._rows.copy()
+        sums = self._table.sums(self._views)
         return {
-            "probes": self._table.counters(self._table.sums(self._views)),
+            "probes": self._table.counters(sums),
+            "felt": self._table.felt(sums),
             "process_bursts": None if self._processes is None else self._processes.read(),
         }
 

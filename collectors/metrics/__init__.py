@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from collectors.ebpf import layout
 from collectors.metrics.desktop import DesktopRates
+from collectors.metrics.felt import FeltRates
 from collectors.metrics.kinds import Metric, Unit, declared
 from collectors.metrics.paper import TABLE_1
 from collectors.metrics.probes import ProbeRates
@@ -23,7 +24,7 @@ _PROGRAMS = {field.name: field.programs for field in layout.FIELDS}
 
 
 def _all() -> Iterator[Metric]:
-    for kind in (ProcfsRates, ProbeRates, DesktopRates, ProcessRates):
+    for kind in (ProcfsRates, ProbeRates, FeltRates, DesktopRates, ProcessRates):
         for metric in declared(kind):
             programs = dict.fromkeys(program for name in metric.inputs for program in _PROGRAMS.get(name, ()))
             yield metric if metric.source else replace(metric, source=", ".join(programs))

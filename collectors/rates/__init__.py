@@ -9,7 +9,7 @@ processors across a change of which are online.
 import dataclasses
 
 from asa.core.sample import RawSample
-from collectors.rates import bursts, declared, desktop, extremes, processes, procfs
+from collectors.rates import bursts, declared, desktop, extremes, felt, processes, procfs
 from collectors.rates.arithmetic import Fields, level
 from collectors.rates.desktop import BUSY_GROUP_CORES
 from collectors.rates.fields import Rates
@@ -51,6 +51,7 @@ def derive(previous: RawSample, current: RawSample, plan: Plan = EVERYTHING) -> 
         if old is not None and new is not None:
             run(fields, old, new, elapsed_s)
     _add_levels(fields, current)
+    felt.silence(fields, current.hints)
     _add_users(fields, previous, current, elapsed_s)
     if plan.processes or plan.turns:
         _add_processes(fields, plan, previous, current, elapsed_s)

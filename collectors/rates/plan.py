@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from asa.core.sample import RawSample
 from collectors.metrics import METRICS
-from collectors.rates import desktop, probes, procfs, timer
+from collectors.rates import desktop, felt, probes, procfs, timer
 from collectors.rates.arithmetic import Fields
 from collectors.rates.declared import tables
 from collectors.rates.fields import Rates
@@ -53,6 +53,8 @@ STEPS = (
     _step("probes", probes.devices, "block_in_flight", "block_latency_"),
     _step("probes", probes.protocols, "tcp_packet_share"),
     _step("probes", probes.packets, "tcp_resent_share", "transmit_", "receive_", "delivery_"),
+    _step("felt", felt.screens, "frame_interval_", "frames_missed_"),
+    _step("felt", felt.inputs, "input_to_flip_"),
     _step("groups", desktop.groups, "group"),
     _step("timer", timer.timer, "timer_late_"),
 )

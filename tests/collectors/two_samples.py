@@ -13,6 +13,7 @@ from asa.core.sample import (
     CpuCounters,
     DesktopState,
     DiskCounters,
+    FeltCounters,
     FocusCounters,
     GpuCounters,
     GroupUsage,
@@ -108,6 +109,18 @@ PROBES = ProbeCounters(
     input_keys=12,
     input_motions=34,
 )
+FELT = FeltCounters(
+    flips=500,
+    drawn_ns=6_000_000_000,
+    drawn_refreshes=360,
+    missed_frames=11,
+    flip_gaps=(300, 30, 0, 0, 0, 0, 0, 0),
+    input_flips=9,
+    input_flip_ns=90_000_000,
+    sound_underruns=3,
+    hung_tasks=2,
+    rcu_stalls=1,
+)
 MIB = 1 << 20
 
 
@@ -199,6 +212,7 @@ OLD = RawSample(
     suspended_ns=5_000_000_000,
     sched_ext=SchedExtState(state="enabled", ops="simple", enable_seq=3),
     probes=PROBES,
+    felt=FELT,
     desktop=DESKTOP,
     gpu=GpuCounters(processes=1, engine_ns=10**9, memory_bytes=1000, cpu_ns=10**9),
     timer=TimerCounters(late_ns=1_000_000, late_hist=slots(LATENCY_SLOTS, {2: 5, 50: 1})),
@@ -322,6 +336,19 @@ NEW = replace(
         scanned_ns=1_000_000_000,
         input_keys=10,
         input_motions=50,
+    ),
+    felt=grown(
+        FELT,
+        flips=110,
+        drawn_ns=2_000_000_000,
+        drawn_refreshes=120,
+        missed_frames=20,
+        flip_gaps={0: 90, 1: 5, 3: 5},
+        input_flips=4,
+        input_flip_ns=100_000_000,
+        sound_underruns=2,
+        hung_tasks=1,
+        rcu_stalls=2,
     ),
     desktop=replace(
         DESKTOP,

@@ -382,3 +382,47 @@ def test_a_trial_that_is_broken_off_leaves_what_it_measured():
     assert len(over.seen[WEB, NEW]) == 7  # the seventh block of two ticks, as with any end
     machine.state = over
     assert machine.run(NEW, jittered(4000.0, 4)).state.trial.blocks == 1
+
+
+def seconds(count, draw, seed=3):
+    """`count` ticks of which the signals named are drawn."""
+    chance = random.Random(seed)  # noqa: S311
+    return [Signals(**draw(chance)) for _ in range(count)]
+
+
+def test_frames_and_sound_that_break_with_a_scheduler_are_found():
+    def fine(chance):
+        return {"frames_missed": max(0.0, chance.uniform(-0.02, 0.02)), "underruns": 0.0}
+
+    for worse in ({"frames_missed": 0.3}, {"underruns": 2.0}):
+
+        def bad(chance, worse=worse):
+            return fine(chance) | {name: value * chance.uniform(0.8, 1.2) for name, value in worse.items()}
+
+        verdict = Machine().run(EEVDF, seconds(63, fine)).run(NEW, seconds(63, bad, 4)).verdict
+        assert verdict.signal is (Signal.FRAMES if "frames_missed" in worse else Signal.SOUND)
+    assert "sound underruns" in verdict.sentence
+    assert " a second against 0.0 a second" in verdict.sentence
+
+
+def test_a_game_that_misses_frames_under_any_scheduler_is_nobody_s_fault():
+    def game(chance):
+        return {"frames_missed": chance.uniform(0.2, 0.5)}
+
+    assert Machine().run(EEVDF, seconds(63, game)).run(NEW, seconds(63, game, 5)).verdict is None
+
+
+def test_what_is_done_moves_the_interval_of_pictures_and_progress_so_that_the_guard_does_not_look_at_them():
+    def game(chance):
+        return {"frame_ms": chance.uniform(6.0, 8.0), "piece_ms": chance.uniform(1.0, 2.0)}
+
+    def film(chance):
+        return {"frame_ms": chance.uniform(40.0, 42.0), "piece_ms": chance.uniform(10.0, 20.0)}
+
+    assert Machine().run(EEVDF, seconds(63, game)).run(NEW, seconds(63, film, 6)).verdict is None
+
+
+def test_progress_is_of_what_came_to_its_end():
+    rates = dict.fromkeys((field.name for field in dataclasses.fields(Rates)), None)
+    assert of_rates(Rates(**rates | {"exits_per_s": 30.0, "disk_writes_per_s": 20.0}), 2).piece_ms == 20.0
+    assert of_rates(Rates(**rates | {"exits_per_s": 3.0, "network_received_packets_per_s": 900.0}), 2).piece_ms is None

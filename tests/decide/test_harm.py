@@ -4,7 +4,7 @@
 import pytest
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.decide.harm import REFERENCE_S, Alarm, feel
+from asa.decide.harm import HUNG_S, REFERENCE_S, STALLED_S, Alarm, feel
 from asa.decide.signals import Signals
 
 S = 1_000_000_000
@@ -99,3 +99,24 @@ def test_memory_is_bounded():
     for number in range(200):
         machine.tick(EEVDF, workload=Workload(f"class {number}"), waited_us=2e5)
     assert len(machine.alarm.usual) == 64
+
+
+@pytest.mark.parametrize(
+    ("complaint", "least_s", "words"),
+    [("hung_per_s", HUNG_S, "not run for 120 s"), ("stalls_per_s", STALLED_S, "stall of RCU")],
+)
+def test_the_kernel_s_complaint_is_the_doing_of_who_was_in_force_all_the_time(complaint, least_s, words):
+    machine = Machine()
+    machine.tick(SchedulerName("scx_old"))
+    machine.tick()
+    assert machine.tick(step_s=least_s - 1, **{complaint: 1.0}) is None  # it began under the one before
+    assert words in machine.tick(step_s=2, **{complaint: 1.0}).sentence
+    assert machine.tick(**{complaint: 0.0}) is None
+
+
+def test_what_hangs_under_eevdf_too_hangs_by_itself():
+    machine = Machine()
+    machine.tick(EEVDF, hung_per_s=1.0)
+    machine.tick()
+    assert machine.tick(step_s=HUNG_S + 1, hung_per_s=1.0) is None
+    assert machine.tick(step_s=REFERENCE_S, hung_per_s=1.0) is not None

@@ -29,6 +29,7 @@ from asa.decide.learning import (
     stay_s,
 )
 from asa.decide.policy_state import PolicyState
+from asa.decide.signals import SIGNALS
 from asa.decide.trial_budget import SAVED_S, Account, Stand
 from asa.decide.trial_pairs import Pair, Side, Verdict
 from asa.decide.trial_signs import MOST_PAIRS
@@ -183,7 +184,9 @@ def test_few_stays_of_all_classes_say_nothing():
 
 
 names = st.text(min_size=1, max_size=10)
-sides = st.builds(Side, logs=st.tuples(*[st.none() | st.floats(-9, 9)] * 4), means=st.tuples(*[st.none()] * 4))
+sides = st.builds(
+    Side, logs=st.tuples(*[st.none() | st.floats(-9, 9)] * len(SIGNALS)), means=st.tuples(*[st.none()] * len(SIGNALS))
+)
 kept = st.builds(
     Learning,
     asked=st.lists(

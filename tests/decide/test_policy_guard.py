@@ -38,7 +38,7 @@ from asa.decide import policy
 from asa.decide.books import Books
 from asa.decide.penalties import Bars, Cause, barred, lower
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, first_choice
-from asa.decide.signals import Signals
+from asa.decide.signals import PLACES, SIGNALS, Signal, Signals
 from asa.decide.table import Entry
 from scenarios.planted import evidence
 
@@ -47,7 +47,7 @@ GAME = Workload("game")
 
 def pressed(pressure):
     """A block of the guard in which nothing else was measured."""
-    return (None, None, pressure, *(None,) * 6)
+    return tuple(pressure if place == SIGNALS.index(Signal.PRESSURE) else None for place in range(PLACES))
 
 
 def test_a_class_met_first_stays_on_eevdf_until_there_is_something_to_compare_with():

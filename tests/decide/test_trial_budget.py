@@ -9,6 +9,7 @@ from asa import wire
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.decide.grounds import Ground
+from asa.decide.signals import SIGNALS
 from asa.decide.trial_budget import (
     HOUR_NS,
     MOST_SWITCHES,
@@ -33,7 +34,7 @@ WEB, GAME = Workload("web"), Workload("game")
 ONE, TWO, THREE = (SchedulerName(f"scx_{name}") for name in ("one", "two", "three"))
 ON = Limits()
 RICH = Account(credit_s=SAVED_S)
-SIDE = Side(logs=(1.0, 1.0, 1.0, 1.0), means=(1.0, 1.0, 1.0, 1.0))
+SIDE = Side(logs=(1.0,) * len(SIGNALS), means=(1.0,) * len(SIGNALS))
 PAIR = Pair(in_force=SIDE, candidate=SIDE)
 STAND = Stand(kernel="7.2", versions={"scx_one": "1", "scx_two": "2"})
 

@@ -2,11 +2,12 @@
 """What blocks measure and what pairs say, and how often that is wrong."""
 
 import math
+from dataclasses import fields, replace
 from random import Random
 
 import pytest
 
-from asa.decide.signals import SIGNALS, Signal, Signals
+from asa.decide.signals import SIGNALS, Signal, Signals, values_of
 from asa.decide.trial_pairs import (
     FEWEST_TICKS,
     SMALLEST,
@@ -24,10 +25,19 @@ from asa.decide.trial_pairs import (
 from asa.decide.trial_signs import LIKELY, MOST_PAIRS
 
 UNKNOWN = (None,) * len(SIGNALS)
+NAMES = tuple(field.name for field in fields(Signals))
 
 
 def side(log=0.0, means=None):
-    return Side(logs=(log,) * len(SIGNALS), means=means or (1.0,) * len(SIGNALS))
+    """Of a machine that nobody sees and hears."""
+    logs = tuple(log if signal in TESTED else None for signal in SIGNALS)
+    return Side(logs=logs, means=means or (1.0,) * len(SIGNALS))
+
+
+def told(**logs):
+    """What a block says of the signals named."""
+    known = tuple(logs.get(signal.name.lower()) for signal in SIGNALS)
+    return Side(logs=known, means=UNKNOWN)
 
 
 def pair(gain):
@@ -99,11 +109,54 @@ def test_a_change_that_nobody_can_feel_is_none():
 
 
 def test_a_gain_is_of_what_both_know_and_the_timer_is_no_part_of_it():
-    known = Side(logs=(2.0, None, 1.0, 9.0), means=UNKNOWN)
-    other = Side(logs=(1.0, 5.0, 1.5, 0.0), means=UNKNOWN)
+    known = told(run_queue=2.0, pressure=1.0, timer=9.0)
+    other = told(run_queue=1.0, wakeup=5.0, pressure=1.5, timer=0.0)
     assert Signal.TIMER not in TESTED
     assert Pair(in_force=known, candidate=other).gain == pytest.approx((1.0 - 0.5) / 2)
     assert Pair(in_force=Side(logs=UNKNOWN, means=UNKNOWN), candidate=other).gain is None
+
+
+def test_what_is_shown_adds_to_what_waits_as_a_whole():
+    waits = {"run_queue": 1.2, "wakeup": 1.0, "pressure": 1.0}
+    shown = {"frames": 0.5, "interval": 0.1}
+    alone = Pair(in_force=told(**waits), candidate=told(**waits | {"run_queue": 0.9}))
+    assert alone.gain == pytest.approx(0.1)
+    same = Pair(in_force=told(**waits, **shown), candidate=told(**waits | {"run_queue": 0.9}, **shown))
+    assert same.gain == pytest.approx(0.1)  # pictures that are as before change nothing
+    fewer = Pair(in_force=told(**waits, **shown), candidate=told(**waits, **shown | {"frames": 0.3}))
+    assert fewer.gain == pytest.approx(0.1)
+    heard = Pair(in_force=told(sound=0.2), candidate=told(sound=0.6, input=-9.0, progress=-9.0))
+    assert heard.gain == pytest.approx(-0.4)  # the veto's signals are no part of it
+    assert Pair(in_force=told(input=1.0, progress=1.0), candidate=told(input=0.0, progress=0.0)).gain is None
+
+
+def test_a_picture_missed_by_chance_weighs_little_and_stuttering_much():
+    calm = block(*[Signals(frames_missed=0.0)] * 10)
+    one = block(*[Signals(frames_missed=0.0)] * 9, Signals(frames_missed=1 / 60))
+    stutter = block(*[Signals(frames_missed=0.3)] * 10)
+    assert -0.03 < Pair(in_force=calm, candidate=one).gain < 0
+    assert Pair(in_force=calm, candidate=stutter).gain == pytest.approx(-math.log(7))
+
+
+def test_two_pictures_for_one_spoil_a_gain_in_waits_and_so_does_sound_that_breaks():
+    for worse in (Signals(frames_missed=0.2), Signals(underruns=1.0), Signals(input_ms=80.0)):
+        fine = Signals(run_queue_p99_us=8000.0, frames_missed=0.0, underruns=0.0, input_ms=20.0)
+        given = {name: value for name, value in zip(NAMES, values_of(worse), strict=False) if value is not None}
+        bad = replace(fine, run_queue_p99_us=800.0, **given)
+        pairs = [Pair(in_force=block(*[fine] * 5), candidate=block(*[bad] * 5))] * 8
+        assert spoiled(pairs) in (Signal.FRAMES, Signal.SOUND, Signal.INPUT)
+        assert verdict(pairs) is not Verdict.BETTER
+
+
+def test_progress_spoils_only_what_the_pairs_show():
+    def pairs(*pieces_ms):
+        usual = block(*[Signals(run_queue_p99_us=8000.0, piece_ms=10.0)] * 5)
+        others = [block(*[Signals(run_queue_p99_us=800.0, piece_ms=one)] * 5) for one in pieces_ms]
+        return [Pair(in_force=usual, candidate=other) for other in others]
+
+    assert spoiled(pairs(*[20.0] * 8)) is Signal.PROGRESS
+    assert spoiled(pairs(20.0, 4.0, 20.0, 20.0, 4.0, 20.0, 4.0, 20.0)) is None  # it comes in bursts
+    assert spoiled(pairs(*[11.0] * 8)) is None
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ typedef uint64_t u64;
 struct task_struct;
 struct asa_task;
 struct asa_mark;
+struct asa_view;
 static struct asa_task *task_entry(u32 pid);
 static struct asa_mark *mark_entry(u32 index);
+static struct asa_view *the_view(void);
 
 struct asa_stats rows[2];
 u64 test_ns, network_irq, clock_calls;
@@ -26,6 +28,7 @@ bool futex;
 #define ASA_ROW() (&rows[test_cpu])
 #define ASA_TASK(pid) task_entry(pid)
 #define ASA_MARK(index) mark_entry(index)
+#define ASA_VIEW() the_view()
 #define ASA_CPU() test_cpu
 #define ASA_PROCESS() test_process
 #define ASA_IRQ_KIND(irq) ((irq) == network_irq ? ASA_IRQ_NETWORK : 0)
@@ -48,6 +51,14 @@ static struct asa_mark *mark_entry(u32 index)
 	return index < ASA_MARKS * ASA_MARK_TABLES ? &marks[index] : 0;
 }
 
+static struct asa_view views;
+
+static struct asa_view *the_view(void)
+{
+	return &views;
+}
+
+void blind(void) { views = (struct asa_view){}; }
 void wakeup(u32 pid, int is_new) { on_wakeup(pid, is_new); }
 void leave(u32 prev, u64 state, u32 next, u64 running) { on_switch(prev, state, next, running, 0, 0); }
 void latency(u64 ns) { asa_to_latency(rows[test_cpu].wakeup_latency_hist, ns, 1); }
@@ -67,3 +78,4 @@ void copied(u64 address) { on_copied(address); }
 void data_ready(u64 socket) { on_data_ready(socket); }
 void receive_returned(u64 socket, int ret, u32 flags) { on_receive_returned(socket, ret, flags); }
 void input(u32 type, int value) { on_input(type, value); }
+void flip(u32 crtc, u32 seq) { on_flip(crtc, seq); }

@@ -24,6 +24,7 @@ class Machine:
         self.process(0)
         self.futex(False)
         self.waiter(0)
+        self.blind()
 
     def at(self, ns):
         ctypes.c_uint64.in_dll(self._library, "test_ns").value = ns

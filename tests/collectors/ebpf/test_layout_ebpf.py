@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asa.core.sample import ProbeCounters
+from asa.core.sample import FeltCounters, ProbeCounters
 from collectors.ebpf import layout
 
 
 def test_every_field_of_the_sample_is_in_the_table_once_and_no_other():
     names = [field.name for field in layout.FIELDS]
-    assert sorted(names) == sorted(field.name for field in dataclasses.fields(ProbeCounters))
+    fields = (*dataclasses.fields(ProbeCounters), *dataclasses.fields(FeltCounters))
+    assert sorted(names) == sorted(field.name for field in fields)
     assert not set(names) & set(layout.SCRATCH)
 
 
@@ -70,7 +71,7 @@ def test_programs_are_those_of_the_source():
     from collectors.ebpf.build import SOURCES
 
     text = next(path for path in SOURCES if path.name == "probes.bpf.c").read_text()
-    named = re.findall(r'^SEC\("(?:tp_btf|kprobe)/(\w+)"\)\nint \1\(', text, re.MULTILINE)
+    named = re.findall(r'^SEC\("(?:tp_btf|raw_tp|kprobe)/(\w+)"\)\nint \1\(', text, re.MULTILINE)
     named += re.findall(r"^COUNTED\((\w+), \w+\)", text, re.MULTILINE)
     iterators = re.findall(r'^SEC\("iter/\w+"\)\nint (\w+)\(', text, re.MULTILINE)
     assert set(iterators) == layout.ITERATORS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""probes.h itself, for what goes through devices: packets and connections, interrupts, block requests, input."""
+"""probes.h itself, for what goes through devices: packets, connections, interrupts, block requests, input, screens."""
 
 from collectors.ebpf import layout
 
@@ -111,3 +111,95 @@ def test_input_is_counted_by_class(machine):
     for kind, value in [(1, 1), (1, 0), (1, 2), (2, 2**32 - 3), (3, 40), (0, 0), (4, 4), (17, 1)]:
         machine.input(kind, value)
     assert (machine["input_keys"], machine["input_motions"]) == (1, 2)
+
+
+FRAME_NS = 16_666_667
+
+
+def show(machine, gaps, *, crtc=0, seq=1000):
+    """A picture, and others so many refreshes of 60 Hz after each other; the last one's refresh."""
+    machine.flip(crtc, seq)
+    for gap in gaps:
+        seq += gap
+        machine.at(machine.now() + gap * FRAME_NS)
+        machine.flip(crtc, seq)
+    return seq
+
+
+def test_pictures_are_missed_against_the_interval_that_was_usual(machine):
+    show(machine, [1] * 30 + [2] + [1] * 10 + [4] + [1] * 5)
+    drawn = 30 + 1 + 10 + 1 + 5 - 8  # eight intervals show first that something is drawn
+    assert machine["flips"] == 48
+    assert machine["missed_frames"] == 1 + 3
+    assert machine["flip_gaps"] == [drawn - 2, 1, 0, 1, 0, 0, 0, 0]
+    assert machine["drawn_refreshes"] == drawn + 1 + 3
+    assert machine["drawn_ns"] == (drawn + 4) * FRAME_NS
+
+
+def test_a_film_at_its_own_rate_misses_nothing_and_a_late_picture_of_it_does(machine):
+    seq = show(machine, [2, 3] * 20)  # 24 a second at 60 Hz
+    assert machine["missed_frames"] == 0
+    machine.at(machine.now() + 5 * FRAME_NS)
+    machine.flip(0, seq + 5)
+    assert machine["missed_frames"] == 2
+
+
+def test_nothing_is_missed_while_nothing_is_drawn(machine):
+    show(machine, [30] * 20)  # a clock that blinks
+    assert (machine["flips"], machine["drawn_refreshes"], machine["missed_frames"]) == (21, 0, 0)
+    show(machine, [1] * 8 + [7] + [1] * 7 + [3], seq=90_000)  # short animations, and pauses between them
+    assert machine["missed_frames"] == 0
+
+
+def test_a_program_that_becomes_slower_for_good_misses_some_and_then_none(machine):
+    show(machine, [1] * 20 + [2] * 30)
+    assert machine["missed_frames"] == 4  # until most of the last eight are as slow
+
+
+def test_one_picture_a_refresh_and_none_of_drivers_that_do_not_count(machine):
+    machine.flip(0, 0)
+    for _ in range(3):
+        machine.flip(0, 77)
+    assert machine["flips"] == 1
+
+
+def test_screens_of_two_devices_with_one_number_are_kept_apart(machine):
+    for at in range(40):
+        machine.at(1_000_000 + at * FRAME_NS)
+        machine.flip(0, 500 + at)
+        machine.flip(0, 900_000 + at)
+        machine.flip(1, 500 + 2 * at)
+    assert machine["flips"] == 120
+    assert machine["flip_gaps"] == [2 * 31, 31, 0, 0, 0, 0, 0, 0]
+    assert machine["missed_frames"] == 0
+
+
+def test_refreshes_are_counted_on_over_the_end_of_their_number(machine):
+    show(machine, [1] * 20 + [3], seq=2**32 - 10)
+    # refresh 0 is taken for a driver's that does not count
+    assert (machine["missed_frames"], machine["flip_gaps"][:3]) == (1 + 2, [10, 1, 1])
+
+
+def test_a_press_counts_to_the_next_picture_once(machine):
+    machine.input(1, 1)
+    machine.at(4_000_000)
+    machine.input(1, 1)  # the first one waits longer
+    machine.input(1, 0)
+    machine.at(9_000_000)
+    machine.flip(0, 10)
+    machine.at(12_000_000)
+    machine.flip(0, 11)
+    assert (machine["input_flips"], machine["input_flip_ns"]) == (1, 8_000_000)
+
+
+def test_a_press_that_the_screen_does_not_answer_counts_nothing(machine):
+    machine.input(1, 1)
+    machine.at(1_000_000 + layout.INPUT_MOST_NS + 1)
+    machine.flip(0, 10)
+    assert machine["input_flips"] == 0
+    machine.input(1, 1)
+    machine.at(machine.now() + layout.INPUT_MOST_NS + 1)
+    machine.input(1, 1)  # takes the place of the one that came to nothing
+    machine.at(machine.now() + 1_000)
+    machine.flip(0, 11)
+    assert (machine["input_flips"], machine["input_flip_ns"]) == (1, 1_000)

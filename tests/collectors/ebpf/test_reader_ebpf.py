@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import pytest
@@ -74,17 +74,21 @@ def clock():
     return Clock()
 
 
+def everything(reader):
+    return {name: value for part in reader.read_all() for name, value in asdict(part).items()}
+
+
 def test_a_read_adds_up_the_cpus(make, clock):
     stats, words = make(cpus=3)
     reader = StatsReader(stats, clock)
     for cpu in (0, 2):  # CPU 1 never came
         for at in range(layout.FIRST_COUNTER, layout.ROW_WORDS):
             words[cpu * ROW_WORDS + at] = at * 10**cpu
-    read = reader.read()
+    read = everything(reader)
     for kind in layout.FIELDS:
         at = layout.OFFSETS[kind.name]
         expected = tuple(word * 101 for word in range(at, at + kind.words))
-        assert getattr(read, kind.name) == (expected if kind.words > 1 else expected[0]), kind.name
+        assert read[kind.name] == (expected if kind.words > 1 else expected[0]), kind.name
     reader.close()
     reader.close()
 
@@ -95,10 +99,10 @@ def test_sums_beyond_a_word_wrap_as_words_do(make, clock):
         for at in range(layout.FIRST_COUNTER, layout.ROW_WORDS):
             words[cpu * ROW_WORDS + at] = 2**64 - 1 - cpu
     reader = StatsReader(stats, clock)
-    read = reader.read()
+    read = everything(reader)
     for kind in layout.FIELDS:
         expected = (2**64 - 6,) * kind.words  # -1, -2 and -3 in words of 64 bits
-        assert getattr(read, kind.name) == (expected if kind.words > 1 else expected[0]), kind.name
+        assert read[kind.name] == (expected if kind.words > 1 else expected[0]), kind.name
     reader.close()
 
 
