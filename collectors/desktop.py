@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The desktop: what the person has in front of them, and what its processes use.
 
-Asks GNOME's extension first, then sway, Hyprland and the X server (`READERS`); each waits for its desktop by itself, so
-a login after the boot, another user, a Shell or server that restarts are all found without a restart of the agent, 30 s
-later at most, or 60 s after a flood of messages drove it away. Under sudo it is the caller's desktop (SUDO_UID) for as
-long as the agent runs, whoever comes to the screen.
+Asks GNOME's extension first, then KWin, sway, Hyprland and the X server (`READERS`); each waits for its desktop by
+itself, so a login after the boot, another user, a Shell or server that restarts are all found without a restart of the
+agent, 30 s later at most, or 60 s after a flood of messages drove it away. Under sudo it is the caller's desktop
+(SUDO_UID) for as long as the agent runs, whoever comes to the screen.
 
 While there is nothing to tell, `read` fails with the reason, and the sample's `desktop` is None. It counts no process
 itself (collectors.focus) and knows no protocol.
@@ -21,6 +21,7 @@ from collectors import session
 from collectors.focus import FocusTracker
 from collectors.gnome.reader import GnomeReader
 from collectors.hyprland import HyprlandReader
+from collectors.kwin.reader import KwinReader
 from collectors.session import Session
 from collectors.sway import SwayReader
 from collectors.window import DesktopReader, Window
@@ -28,11 +29,12 @@ from collectors.x11 import X11Reader
 
 READERS: tuple[Callable[[Callable[[], Session], Callable[[], int]], DesktopReader], ...] = (
     GnomeReader,
+    KwinReader,
     SwayReader,
     HyprlandReader,
     X11Reader,
 )
-"""In this order: the first that has something to tell, or claims the screen, is the one. KWin: one more."""
+"""In this order: the first that has something to tell, or claims the screen, is the one."""
 
 _SOURCE = "desktop"
 _SETTLE_MS = 500  # what `open` gives a desktop that is there to answer; one does in 5-20 ms

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a reader of a desktop tells about the window in front, and the seam such a reader fills.
 
-GNOME, sway, Hyprland and X11 have one; KWin (a script over its D-Bus) would be another class with these four members,
-listed in `collectors.desktop`. It holds no logic of any of them.
+GNOME, KWin, sway, Hyprland and X11 have one, listed in `collectors.desktop`. It holds no logic of any of them.
 """
 
 from dataclasses import dataclass
