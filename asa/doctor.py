@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-from asa import config, host, paths, status
+from asa import config, host, paths, status, takeover
 from asa.act import btf, limits, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
@@ -46,6 +46,7 @@ _TOOLS = {
 }
 _RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
+_FIX = "; sudo asa doctor --fix does it, and --undo puts it back"
 _UNIT = Path("/usr/lib/systemd/user/asa.service")  # of an installed ASA
 _SYSTEMD = Path("/run/systemd/system")  # there where it has booted this machine: sd_booted(3)
 _PROBES = "ebpf"
@@ -174,7 +175,7 @@ def _switching(places: paths.Places, around: Around) -> Iterator[Finding]:
     # tried in a folder of its own: the agent's run folder may be somebody else's, and nothing is to change
     if around.uid != 0 or sched_ext_state(places.sys) is None:
         return  # what is lacking has been said
-    wanted = _switch_settings(places)
+    wanted = switch_settings(places)
     if rivals.by_loader(wanted.backend, around.units):
         text = f"through scx_loader, as switch.backend says ({wanted.backend}): stop, then start, confirmed by sysfs"
         yield Finding(subject="switching", level=Level.OK, text=text)
@@ -190,7 +191,8 @@ def _switching(places: paths.Places, around: Around) -> Iterator[Finding]:
     yield Finding(subject="switching", level=Level.OK if off else Level.WARNING, text=text)
 
 
-def _switch_settings(places: paths.Places) -> config.SwitchSettings:
+def switch_settings(places: paths.Places) -> config.SwitchSettings:
+    """The section `switch` of the settings; the defaults where they cannot be read."""
     try:
         return config.load(places.config).switch
     except AsaError:
@@ -297,7 +299,7 @@ def _limits(places: paths.Places, portfolio: Portfolio) -> Iterator[Finding]:
     out = limits.heedless(there, portfolio.entries()) if there else frozenset[str]()
     if not out:
         return
-    if _switch_settings(places).respect_limits:
+    if switch_settings(places).respect_limits:
         yield Finding(subject="limits", level=Level.OK, text=limits.sentence(there, out))
     else:
         text = f"{limits.sentence(there, out)}; yet switch.respect_limits is false, and they are chosen"
@@ -375,13 +377,14 @@ def _tools() -> Iterator[Finding]:
 
 
 def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
-    by_loader = rivals.by_loader(_switch_settings(places).backend, states)
+    by_loader = rivals.by_loader(switch_settings(places).backend, states)
     found = rivals.found(places.proc, states)
     for rival in found:
         text = f"{rival.name} is running ({rival.where}): {rival.text}"
         if rival.is_master(loader_is_ours=by_loader):
             text = f"{text}; while it runs, the helper switches nothing"
             remedy = rival.stop + (_USE_IT if rival.name == rivals.LOADER else "")
+            remedy += _FIX if takeover.units((rival,), loader_is_ours=by_loader) else ""
             yield Finding(subject="rival", level=Level.MISSING, text=text, remedy=remedy, needed=True)
         elif rival.harm is rivals.Harm.NONE or (by_loader and rival.name == rivals.LOADER):
             yield Finding(subject="rival", level=Level.OK, text=text)

@@ -245,7 +245,7 @@ def test_a_second_master_is_what_keeps_us_from_switching(places):
     master, priorities, harmless = rivals_in(places)
     assert (master.level, master.needed) == (Level.MISSING, True)
     assert "scx_lavd by the load" in master.text
-    assert master.remedy == "systemctl disable --now scx_loader.service"
+    assert master.remedy.startswith("systemctl disable --now scx_loader.service; sudo asa doctor --fix")
     assert (priorities.level, priorities.needed) == (Level.WARNING, False)
     assert priorities.remedy == "systemctl disable --now tuned.service"
     assert (harmless.level, harmless.remedy) == (Level.OK, "")

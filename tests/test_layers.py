@@ -53,6 +53,7 @@ LAYERS = {
     "asa.report": 5,
     "asa.reporter": 5,
     "asa.doctor": 5,
+    "asa.takeover": 5,
     "asa.verdict": 5,
     "asa.helper": 5,
     "asa.install": 5,

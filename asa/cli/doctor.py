@@ -2,6 +2,8 @@
 """`asa doctor`: what this host has, what it lacks, and how to get it."""
 
 import argparse
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,16 +14,23 @@ _MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
 _TEXT = """\
 Checks the kernel, the rights, the schedulers, the probes, the desktop and the settings. It says what is
 there, what is missing, and how to get it. The first line says what all of it comes to. It changes nothing.
+
+--fix stops and disables daemons that load schedulers by themselves, such as scx_loader --auto and scx.service, since
+ASA must not switch beside them. It shows the commands first, and asks. --undo puts them back as they were, and so
+does removing ASA.
 """
 _MORE = """\
 exit status:
   0  the agent can switch schedulers here
   1  it can only observe
   3  it will not work
+  with --fix or --undo: 0 done, or nothing to do; 1 not done
 
 examples:
   sudo asa doctor
       What an agent of root would find.
+  sudo asa doctor --fix
+      Take over from scx_loader --auto, after a question.
   asa doctor --json
       For programs.
 """
@@ -33,14 +42,22 @@ def register(commands: "Commands") -> None:
         "doctor", help="check what this machine has and lacks, and how to get it", description=_TEXT, epilog=_MORE
     )
     command.add_argument("--json", action="store_true", help="print JSON")
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--fix", action="store_true", help="stop and disable daemons that load schedulers (root)")
+    what.add_argument("--undo", action="store_true", help="put back what --fix has stopped (root)")
+    command.add_argument("--yes", action="store_true", help="with --fix: do it without a question")
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what the findings come to, and the findings. Exit code: `Verdict.exit_code`."""
+    """Print what the findings come to, and the findings. Exit code: `Verdict.exit_code`. Raises AsaError."""
     from asa import paths, verdict, wire
     from asa.doctor import examine
 
+    if arguments.fix:
+        return _fix(yes=arguments.yes)
+    if arguments.undo:
+        return _undo()
     findings = examine(paths.default())
     found = verdict.of(findings)
     if arguments.json:
@@ -52,3 +69,53 @@ def run(arguments: argparse.Namespace) -> int:
         if finding.remedy:
             print(f"       -> {finding.remedy}")
     return found.exit_code
+
+
+def _fix(*, yes: bool) -> int:
+    from asa import doctor, paths, takeover
+    from asa.act import rivals
+
+    _need_root("--fix")
+    places = paths.default()
+    states = rivals.unit_states()
+    ours = rivals.by_loader(doctor.switch_settings(places).backend, states)
+    names = takeover.units(rivals.found(places.proc, states), loader_is_ours=ours)
+    if not names:
+        print("nothing to do: no unit here loads schedulers by itself")
+        return 0
+    print("\n".join(takeover.commands(names)))
+    if not yes and not _agreed("Run this? `sudo asa doctor --undo` puts it back. [y/N] "):
+        print("nothing was changed")
+        return 1
+    takeover.take(names, _taken_over())
+    print(f"stopped and disabled: {', '.join(names)}; `sudo asa doctor --undo` puts it back")
+    return 0
+
+
+def _undo() -> int:
+    from asa import takeover
+
+    _need_root("--undo")
+    found = takeover.back(_taken_over())
+    print(f"as before: {', '.join(one.name for one in found)}" if found else "nothing was taken over")
+    return 0
+
+
+def _taken_over() -> Path:
+    from asa import paths, takeover
+
+    return paths.installed().state / takeover.NAME
+
+
+def _need_root(option: str) -> None:
+    from asa.core.errors import SetupError
+
+    if os.geteuid() != 0:
+        raise SetupError(f"only root can do that; run `sudo asa doctor {option}`")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

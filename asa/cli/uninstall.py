@@ -2,6 +2,7 @@
 """`asa uninstall`: takes an installed ASA from this machine."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.install import add_common, extension, need_root, show
@@ -60,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             machine = System(root)
             notes += machine.stop_agent()
             notes += machine.stop_helper()
+            notes += _put_back() if root == Path("/") else []
             try:
                 with quiet(paths.Places(run=record.below(root, "/run/asa"), sys=record.below(root, "/sys"))) as said:
                     notes += said
@@ -75,3 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
     for path in left:
         print(f"asa: left: {path}", file=sys.stderr)
     return 1 if left else 0
+
+
+def _put_back() -> list[str]:
+    # of `asa doctor --fix`: what was there before ASA comes back when ASA goes
+    from asa import paths, takeover
+    from asa.core.errors import AsaError
+
+    try:
+        return [f"{one.name} is as before" for one in takeover.back(paths.installed().state / takeover.NAME)]
+    except AsaError as error:
+        return [str(error)]

@@ -54,7 +54,9 @@ def test_a_removal_ends_the_system_s_agent_before_the_helper_and_leaves_it_disab
     order = ("deb-systemd-invoke stop asa-system.service", "deb-systemd-invoke stop asa-helper.service")
     assert [line for line in said if line in order] == list(order)
     assert "systemctl --quiet disable asa-system.service" in said
-    assert not [line for line in ran("prerm", "upgrade", "0.9") if "asa-system" in line]
+    assert said.index("asa doctor --undo") > said.index(order[-1])
+    upgrade = ran("prerm", "upgrade", "0.9")
+    assert not [line for line in upgrade if "asa-system" in line or "--undo" in line]
 
 
 def test_an_update_of_a_scheduler_has_it_recorded_anew(ran):
