@@ -223,8 +223,8 @@ class Agent:
                 self.say(str(error))
 
     def _ended(self) -> Books:
-        books = turns.ended(self.state.books)
-        return replace(books, knowledge=knowledge.ended(books.knowledge, self.clock.wall_ns()))
+        books, last = turns.ended(self.state.books), self.state.sample
+        return books if last is None else replace(books, knowledge=knowledge.ended(books.knowledge, last.wall_ns))
 
     def _keep_learned(self) -> None:
         kept, known = self.state.books.lessons.kept, self.state.books.knowledge.known

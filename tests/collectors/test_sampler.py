@@ -164,7 +164,7 @@ def test_settings_choose_the_optional_sources(tmp_path):
     assert names(**{**off, "desktop": True}) == always | {"desktop", "hints"}
     for name in ("gpu", "groups", "timer"):
         assert names(**{**off, name: True}) == always | {name}
-    assert names(**{**off, "processes": True}) == always | {"busiest", "realtime"}
+    assert names(**{**off, "processes": True}) == always | {"busiest", "programs", "realtime"}
     for way in (Ebpf.AUTO, Ebpf.CORE, Ebpf.BCC):
         assert names(**{**off, "ebpf": way}) == always | {"ebpf"}
 
