@@ -26,6 +26,17 @@ class Latencies(msgspec.Struct, frozen=True, kw_only=True):
     cpu_pressure_share: float | None
 
 
+class Felt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen, heard and got done over a stretch of time."""
+
+    frames: int | None = None  # pictures while something was drawn; None: nothing was, or nobody counted
+    frames_missed_share: float | None = None  # of the pictures that were due by the usual interval
+    frame_interval_mean_ms: float | None = None
+    sound_underruns: int | None = None
+    input_to_flip_mean_ms: float | None = None
+    pieces_per_s: float | None = None  # tasks that ended and requests of disks that were completed
+
+
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """The time right before or after a change, and the class that was in force for most of it."""
 
@@ -79,6 +90,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     scheduler: str
     latencies: Latencies
+    felt: Felt = Felt()
 
 
 class Quantiles(msgspec.Struct, frozen=True, kw_only=True):

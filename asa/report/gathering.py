@@ -346,7 +346,7 @@ def _seconds(times_ns: Counter[str]) -> dict[str, float]:
 
 def _pairs(sums: _All) -> tuple[Pair, ...]:
     return tuple(
-        Pair(workload=workload, scheduler=scheduler, latencies=growth.latencies())
+        Pair(workload=workload, scheduler=scheduler, latencies=growth.latencies(), felt=growth.felt())
         for (workload, scheduler), growth in sorted(sums.pairs.items(), key=lambda item: -item[1].time_ns)
     )
 

@@ -9,9 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from operator import add
 
-from asa.core.sample import RawSample
+from asa.core.sample import FeltCounters, RawSample
 from asa.decide.guard import SETTLE_S
-from asa.report.figures import Latencies, Window
+from asa.report.felt import FeltGrowth, pieces
+from asa.report.figures import Felt, Latencies, Window
 from collectors.ebpf.layout import LATENCY_STARTS_NS, percentile_ns
 from collectors.rates import LONGEST_GAP_S, LONGEST_SUSPEND_S
 from collectors.rates.histogram import grown
@@ -36,6 +37,8 @@ class Snapshot:
     timers: _Slots
     timer_ns: int | None
     stalled_us: int | None
+    felt: FeltCounters | None
+    pieces: int | None
 
 
 def snapshot(sample: RawSample) -> Snapshot:
@@ -50,6 +53,8 @@ def snapshot(sample: RawSample) -> Snapshot:
         timers=None if timer is None else timer.late_hist,
         timer_ns=None if timer is None else timer.late_ns,
         stalled_us=None if pressure is None else pressure.cpu_some_us,
+        felt=sample.felt,
+        pieces=pieces(sample),
     )
 
 
@@ -75,7 +80,7 @@ def _went_back(old: int | None, new: int | None) -> bool:
 class Growth:
     """What the histograms grew by over one or several windows."""
 
-    __slots__ = ("_requeues", "_stalled_ns", "_stalled_of_ns", "_timers", "_wakeups", "time_ns")
+    __slots__ = ("_felt", "_requeues", "_stalled_ns", "_stalled_of_ns", "_timers", "_wakeups", "time_ns")
 
     def __init__(self) -> None:
         self.time_ns = 0
@@ -83,6 +88,7 @@ class Growth:
         self._requeues: list[int] | None = None
         self._timers: list[int] | None = None
         self._stalled_ns = self._stalled_of_ns = 0
+        self._felt = FeltGrowth()
 
     def add(self, old: Snapshot, new: Snapshot) -> None:
         """Take in the stretch between two snapshots that nothing broke."""
@@ -90,6 +96,8 @@ class Growth:
         self._wakeups = _sum(self._wakeups, grown(old.wakeups, new.wakeups))
         self._requeues = _sum(self._requeues, grown(old.requeues, new.requeues))
         self._timers = _sum(self._timers, grown(old.timers, new.timers))
+        self._felt.add(old.felt, new.felt)
+        self._felt.add_pieces(old.pieces, new.pieces, new.at_ns - old.at_ns)
         if old.stalled_us is not None and new.stalled_us is not None and new.stalled_us >= old.stalled_us:
             self._stalled_ns += (new.stalled_us - old.stalled_us) * 1000
             self._stalled_of_ns += new.at_ns - old.at_ns
@@ -107,6 +115,10 @@ class Growth:
             timer_late_p99_us=_p99_us(self._timers),
             cpu_pressure_share=None if stalled is None else min(1.0, stalled),
         )
+
+    def felt(self) -> Felt:
+        """What was seen, heard and got done in all of it."""
+        return self._felt.felt()
 
 
 def between(old: Snapshot, new: Snapshot) -> Latencies:

@@ -15,6 +15,7 @@ from asa.report.figures import (
     NOT_JUDGED,
     NOT_RECOGNISED,
     Event,
+    Felt,
     Latencies,
     Quantiles,
     Report,
@@ -216,7 +217,39 @@ def _pairs(found: Report) -> Markup:
     ]
     head = ("class", "scheduler", "time", "wakeup p99", "run queue p99", "timer late p99", "CPU pressure")
     note = "All waits of a class under a scheduler together. The same class may be busier at one time than at another."
-    return section("pairs", "Latencies by class and scheduler", table(head, rows, note, id_="latencies"))
+    latencies = table(head, rows, note, id_="latencies")
+    return section("pairs", "Latencies by class and scheduler", latencies, *_felt(found))
+
+
+def _felt(found: Report) -> tuple[Markup, ...]:
+    rows = [
+        (cell(pair.workload), cell(pair.scheduler), *_felt_cells(pair.felt))
+        for pair in found.pairs
+        if pair.felt != Felt(pieces_per_s=pair.felt.pieces_per_s)
+    ]
+    if not rows:
+        return ()
+    names = ("pictures", "missed", "interval", "sound underruns", "input to picture", "pieces of work a second")
+    note = (
+        "While something was drawn and played. A piece of work is a task that ended, or a completed request of a disk."
+    )
+    title = element("h3", "What was seen, heard and got done")
+    return title, table(("class", "scheduler", *names), rows, note, id_="felt")
+
+
+def _felt_cells(felt: Felt) -> tuple[Markup, ...]:
+    return (
+        _count_cell(felt.frames),
+        cell(words.percent(felt.frames_missed_share), felt.frames_missed_share),
+        cell(words.milliseconds(felt.frame_interval_mean_ms), felt.frame_interval_mean_ms),
+        _count_cell(felt.sound_underruns),
+        cell(words.milliseconds(felt.input_to_flip_mean_ms), felt.input_to_flip_mean_ms),
+        _count_cell(felt.pieces_per_s),
+    )
+
+
+def _count_cell(count: float | None) -> Markup:
+    return cell(words.UNKNOWN if count is None else f"{count:,.0f}", count)
 
 
 def _latency_cells(found: Latencies) -> tuple[Markup, ...]:

@@ -16,8 +16,10 @@ from asa.core.decision import (
     Vote,
     Workload,
 )
+from asa.core.sample import FeltCounters
 from asa.journal import Journal, Told
 from asa.report import gathering
+from asa.report.figures import Felt
 from asa.report.gathering import gather
 from asa.report.page import page
 from asa.report.strip import MOST_BINS
@@ -51,6 +53,53 @@ def a_switch(machine):
     machine.report("scx_one", why="better", gap_ns=5_000_000, load=load)
     for _ in range(40):
         machine.tick("cpu", slot=FAST, stalled=0.1)
+
+
+def test_what_is_felt_is_told_of_each_scheduler(journal):
+    """Under the first one a picture of ten is missed; it is unknown for a second, and then sound breaks, too."""
+    journal.begin(header())
+    machine = Machine(journal)
+    counts = {"frames": 0, "missed": 0, "underruns": 0}
+
+    def second(frames, missed, underruns, *, known=True):
+        counts["frames"] += frames
+        counts["missed"] += missed
+        counts["underruns"] += underruns
+        felt = FeltCounters(
+            flips=counts["frames"],
+            flip_gaps=(counts["frames"], *(0,) * 7),
+            missed_frames=counts["missed"],
+            drawn_ns=counts["frames"] * 20_000_000,
+            drawn_refreshes=counts["frames"] + counts["missed"],
+            input_flips=counts["frames"],
+            input_flip_ns=counts["frames"] * 30_000_000,
+            sound_underruns=counts["underruns"],
+        )
+        machine.tick("cpu", felt=felt if known else None)
+
+    for _ in range(20):
+        second(45, 5, 0)
+    machine.report("scx_one")
+    for number in range(20):
+        second(50, 0, int(number >= 15))
+    found = gather(journal, "j")
+    slow, fast = found.pairs
+    assert slow.felt.frames_missed_share == pytest.approx(0.1, abs=0.01)
+    assert (fast.felt.frames, fast.felt.frames_missed_share, fast.felt.sound_underruns) == (950, 0.0, 5)
+    assert fast.felt.frame_interval_mean_ms == 20
+    assert fast.felt.input_to_flip_mean_ms == 30
+    assert fast.felt.pieces_per_s is None
+    text = page(found)
+    assert text.count('data-value="20.0"') >= 2  # the interval of both
+    assert 'id="felt"' in text
+
+
+def test_what_nobody_measured_is_not_felt(journal):
+    journal.begin(header())
+    a_switch(Machine(journal))
+    found = gather(journal, "j")
+    assert {pair.felt for pair in found.pairs} == {Felt()}
+    assert 'id="felt"' not in page(found)
 
 
 def test_times_and_latencies_of_a_switch(journal):

@@ -6,12 +6,21 @@ import random
 
 import pytest
 
+from asa.decide.signals import Signals, values_of
 from calibration.trials.daily import ALIKE, ALPHA, MOST_COUNTED, SampleWindow, compare, evidence
 
 
 def stretch(queue_us=None, wakeup_us=None, pressure=None, timer_us=None, busy=None, wakeups=None, programs=None):
-    medians = (queue_us, wakeup_us, pressure, timer_us, busy, wakeups, None, None, programs)
-    return SampleWindow(medians=medians)
+    tick = Signals(
+        run_queue_p99_us=queue_us,
+        wakeup_p99_us=wakeup_us,
+        cpu_pressure=pressure,
+        timer_late_us=timer_us,
+        busy=busy,
+        wakeups=wakeups,
+        programs=programs,
+    )
+    return SampleWindow(medians=values_of(tick))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from trial_noise import a_use
+from trial_noise import MEASURED, a_use
 
 from asa.decide.signals import SIGNALS
 from asa.decide.trial_pairs import TESTED, Verdict
@@ -35,15 +35,16 @@ def test_what_is_planted_is_what_the_agent_finds():
 
 def test_the_planted_gain_lies_in_the_candidates_block_alone():
     plain, first, second = (played(gain, 5) for gain in (0.0, 0.2, 0.2))
+    assert plain.ticks(first=True).shape == (PAIR, len(SIGNALS))
+    plain, known = played(0.0, 5), [SIGNALS.index(signal) for signal in MEASURED]
     values, candidate_first, candidate_second = (
-        plain.ticks(first=True),
-        first.ticks(first=True),
-        second.ticks(first=False),
+        plain.ticks(first=True)[:, known],
+        first.ticks(first=True)[:, known],
+        second.ticks(first=False)[:, known],
     )
     assert candidate_first[: BLOCK + 1] / values[: BLOCK + 1] == pytest.approx(0.8)
     assert candidate_first[BLOCK + 1 :] / values[BLOCK + 1 :] == pytest.approx(1.0)
     assert candidate_second[: BLOCK + 1] / values[: BLOCK + 1] == pytest.approx(1.0)
-    assert candidate_second.shape == (PAIR, len(SIGNALS))
 
 
 def test_what_a_block_leaves_behind_fades():
