@@ -97,6 +97,7 @@ class Elsewhere(pytest.Item):
     def of(cls, item):
         made = cls.from_parent(item.parent, name=item.name)
         made.place = item.reportinfo()
+        made.add_marker("vm")  # so its seconds count as a guest's
         return made
 
     def reportinfo(self):
