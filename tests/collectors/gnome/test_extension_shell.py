@@ -129,7 +129,7 @@ def test_many_changes_are_told_ten_times_a_second_at_most(shell, listener):
     listener.receive(lambda: signals and values(signals[-1])["pid"] == one.pid, "the last one is told")
     took_s = time.monotonic() - begin_s
     assert len(signals) <= took_s * 10 + 2
-    assert len(signals) < 80
+    assert len(signals) < 80 or took_s > 8.0  # so slow a host may tell each
 
 
 def test_a_title_never_leaves_the_shell(shell):
