@@ -51,18 +51,17 @@ NICE = 5  # a third of the weight of the tests beside it
 # Files that share a guest, the longest first, so that none is waited for at the end. Each guest that is not booted
 # saves its boot and the start of pytest, 20 s; a fault that takes the kernel with it spoils all files of its guest.
 TOGETHER = (
-    ("trials", "undo", "watch", "loader", "bench_run"),
     ("helper_box",),
     ("desktop",),
     ("faults",),
     ("agent_faults", "user_orders", "columns"),
     ("life", "shadow"),
+    ("switching", "hotplug", "render_node", "standins", "scale"),
+    ("undo", "watch", "loader", "bench_run", "probes"),
     ("soak",),
-    ("switching", "hotplug", "render_node"),
-    ("probes", "standins", "scale"),
 )
-# What waits for the kernel or for a scheduler, and takes no more of the host's time there.
-BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run", "trials"})
+# What measures, or waits for the kernel or for a scheduler, and takes little more of the host's time there.
+BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run", "trials", "probes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
