@@ -73,6 +73,8 @@ class Place:
     cache: Path  # what `prepare` made, kept from session to session: CACHE/scenarios/NAME
     cpus: int
     tier: Tier
+    crowd: float = 1.0  # times the threads of a background load that is a stand-in
+    effort: float = 1.0  # times the work of an interactive application that is one
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,11 @@ from asa.core.kinds import OF_APPLICATION
 from scenarios.application import Application, Parameters, Place, Role
 from scenarios.standins import build
 
+_THREADS = frozenset({"threads", "jobs", "random-jobs", "sequential-jobs", "streams"})
+_PERIODS = frozenset({"frame-us", "period-us"})
+_MOST = {"streams": 16}  # as network.c has it
+_MOST_THREADS = 64  # as archive.c, disk.c and video.c have it
+
 _Draw = Callable[[random.Random, Place], dict[str, int]]
 
 
@@ -168,9 +173,22 @@ def _wide(rng: random.Random, low: int, high: int) -> int:
     return int(low * (high / low) ** rng.uniform(0.0, 1.0))
 
 
+def _harder(drawn: dict[str, int], role: Role, place: Place) -> dict[str, int]:
+    """More threads of a load, more work of an interactive application, as the place says; periods stay."""
+    if role is Role.INTERACTIVE:
+        work = {flag for flag in drawn if flag.endswith("-us")} - _PERIODS
+        return {flag: max(1, round(value * place.effort)) if flag in work else value for flag, value in drawn.items()}
+    return {
+        flag: min(max(1, round(value * place.crowd)), max(value, _MOST.get(flag, _MOST_THREADS)))
+        if flag in _THREADS
+        else value
+        for flag, value in drawn.items()
+    }
+
+
 def _stand_in(name: str, role: Role, draw: _Draw, *metrics: str) -> Application:
     def parameters(rng: random.Random, place: Place) -> Parameters:
-        return {"seed": rng.randrange(1 << 32), **draw(rng, place)}
+        return {"seed": rng.randrange(1 << 32), **_harder(draw(rng, place), role, place)}
 
     def command(place: Place, given: Parameters) -> tuple[str, ...]:
         flags = [word for flag, value in given.items() for word in (f"--{flag}", str(value))]

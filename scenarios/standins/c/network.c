@@ -75,6 +75,10 @@ static void *send_udp(void *unused)
 
 	(void)unused;
 	for (u64 burst = 1;; burst++) {
+		u64 at_ns = begin_ns + burst * burst_us * US;
+
+		if (now_ns() > at_ns + SECOND) /* it was stopped, or starved: what is so old is not made up for */
+			begin_ns += now_ns() - at_ns;
 		sleep_until(begin_ns + burst * burst_us * US);
 		for (u64 due = burst * burst_us * udp_per_s / 1000000; data->number < due;) {
 			data->number++;

@@ -17,6 +17,7 @@ from asa.cli.lab.bench import run as bench_run
 from asa.cli.lab.bench import scale as bench_scale
 from asa.cli.lab.bench import stand_ins as bench_stand_ins
 from asa.cli.lab.bench import switch as bench_switch
+from asa.cli.lab.bench import switchback as bench_switchback
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -93,6 +94,7 @@ def register(commands: "Commands") -> None:
     bench_switch.register(benches)
     bench_laptop.register(benches)
     bench_recognition.register(benches)
+    bench_switchback.register(benches)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What switchback runs are worth, as figures with goals: noise, carry-over, scenarios that tell, evidence an hour.
+
+Of the runs that `asa lab bench switchback` has kept as tables. Measures nothing itself.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from asa.core.errors import ModelError
+from calibration.goals import Named
+from calibration.kept import Count
+from calibration.paired import LEVEL, holm
+from calibration.scenarios import tables as classic_tables
+from calibration.switchback import evidence, tables
+from calibration.switchback.carry import CarryOver, carry_over
+from calibration.switchback.figures import (
+    DIFFERENCE_PCT,
+    SCORE,
+    Change,
+    block_figure,
+    changes,
+    own_score,
+    repeats_for,
+)
+from calibration.switchback.intensity import HIGH, LOW, tells
+from calibration.switchback.probes import MAIN_PROBE
+from calibration.switchback.samples import Run
+
+RESULTS = Path(__file__).parents[1] / "results"
+FOLDER = RESULTS / "switchback"
+KEPT = RESULTS / "evaluation.json"
+COMMAND = "python -m calibration.switchback --measure"
+_PAIRS, _FLEETS = "pairs", "fleet"
+_JOBS = 2  # guests at once when the classic runs were recorded (Makefile)
+
+
+class EvaluationFigure(Named):
+    """The figures, each with its goal."""
+
+    EVIDENCE = (
+        "evidence_per_hour_ratio",
+        "",
+        "inverse variance of EEVDF against itself for an hour of a host's CPU, beside the kept evaluation; the median",
+        ">=",
+        10.0,
+    )
+    SCATTER = (
+        "aa_scatter_pct",
+        "%",
+        "EEVDF against itself: standard deviation of one round's change of the main figures and the score; the median",
+    )
+    REPEATS = (
+        "aa_repeats",
+        "rounds",
+        f"that a difference of {DIFFERENCE_PCT:g} % in the score needs, in the median scenario",
+    )
+    FALSE = (
+        "aa_significant_pct",
+        "%",
+        "of EEVDF's changes against itself, main figures and score, whose 95 % interval leaves out 0",
+        "<=",
+        10.0,
+    )
+    SATURATED = (
+        "saturated_pairs_pct",
+        "%",
+        f"of pairs of machine and scenario in which EEVDF scores less than {LOW:g} or more than {HIGH:g}",
+        "<=",
+        33.0,
+    )
+    CARRY = (
+        "carry_over_pct",
+        "%",
+        "of runs whose main figure depends on the scheduler before (F test, Holm over all runs)",
+        "<=",
+        0.0,
+    )
+
+
+def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Count]:
+    """How each figure is measured, of the runs in a folder and of classic runs in another."""
+
+    @cache
+    def runs() -> Sequence[Run]:
+        found = tables.known(folder)
+        if not found:
+            raise ModelError(f"{folder}: no switchback runs are kept; run `asa lab bench switchback --out {folder}`")
+        return [one for one in found if one.blocks]
+
+    return {
+        EvaluationFigure.EVIDENCE: lambda: evidence_ratio(runs(), results),
+        EvaluationFigure.SCATTER: lambda: scatter(_itself(runs())),
+        EvaluationFigure.REPEATS: lambda: repeats(_itself(runs())),
+        EvaluationFigure.FALSE: lambda: significant(_itself(runs())),
+        EvaluationFigure.SATURATED: lambda: saturated(runs()),
+        EvaluationFigure.CARRY: lambda: carried(runs()),
+    }
+
+
+def main_changes(found: Sequence[Change]) -> list[Change]:
+    """Those of the score and of the figure that an interactive application is judged by."""
+    return [one for one in found if one.probe in (SCORE, *MAIN_PROBE.values())]
+
+
+def scatter(found: Sequence[Change]) -> tuple[float, str]:
+    """Of the kernel's own against itself; and by figure."""
+    by_probe: dict[str, list[float]] = {}
+    for one in main_changes(found):
+        if one.scatter_pct is not None:
+            by_probe.setdefault(one.probe, []).append(one.scatter_pct)
+    every = [value for values in by_probe.values() for value in values]
+    told = ", ".join(f"{name} {statistics.median(values):.2g} %" for name, values in sorted(by_probe.items()))
+    return statistics.median(every), f"{len(every)} figures of {_runs(found)} runs: {told}"
+
+
+def repeats(found: Sequence[Change]) -> tuple[float, str]:
+    """Of the score in the median scenario; and by figure."""
+    by_probe: dict[str, list[int | None]] = {}
+    for one in main_changes(found):
+        if one.scatter_pct is not None:
+            by_probe.setdefault(one.probe, []).append(repeats_for(one.scatter_pct))
+    needed = {name: _middle(values) for name, values in by_probe.items()}
+    told = ", ".join(f"{name} {'too many' if one is None else one}" for name, one in sorted(needed.items()))
+    middle = needed.get(SCORE)
+    if middle is None:
+        raise ModelError("the score's scatter is not known, or too large; play more rounds")
+    return float(middle), f"at 5 %, seen in four of five runs; medians: {told}"
+
+
+def significant(found: Sequence[Change]) -> tuple[float, str]:
+    """How often noise alone was taken for a difference."""
+    told = [one for one in main_changes(found) if one.low is not None]
+    wrong = [one for one in told if one.verdict]
+    return 100.0 * len(wrong) / len(told), f"{len(wrong)} of {len(told)}; by chance alone it is 5 % in the mean"
+
+
+def saturated(runs: Sequence[Run]) -> tuple[float, str]:
+    """By the score of EEVDF's blocks together."""
+    scores = {(one.machine, one.orders.label): score for one in runs if (score := own_score(one)) is not None}
+    out = {key: score for key, score in scores.items() if not tells(score)}
+    named = "".join(f"; {label} {score:.2f}" for (_, label), score in sorted(out.items()))
+    machines = ", ".join(sorted({machine for machine, _ in scores}))
+    return 100.0 * len(out) / len(scores), f"{len(out)} of {len(scores)} pairs on {machines}{named}"
+
+
+def carried(runs: Sequence[Run]) -> tuple[float, str]:
+    """By the main figure of each block."""
+    found = [(one, carry_over(one.blocks, block_figure(one))) for one in runs]
+    told = [(one, carry) for one, carry in found if carry.p is not None]
+    adjusted = holm([carry.p or 0.0 for _, carry in told])
+    wrong = [one for one, p in zip(told, adjusted, strict=True) if p < LEVEL]
+    largest = max((carry for _, carry in told), key=lambda carry: abs(carry.pct or 0.0), default=CarryOver(blocks=0))
+    words = "" if largest.pct is None else f"; the largest effect {largest.pct:+.1f} %, after {largest.after}"
+    named = "".join(f"; {one.id} {carry.pct:+.1f} % after {carry.after}" for one, carry in wrong)
+    return 100.0 * len(wrong) / len(told), f"{len(wrong)} of {len(told)} runs{named}{words}"
+
+
+def evidence_ratio(runs: Sequence[Run], results: Path = RESULTS) -> tuple[float, str]:
+    """Against a trial of the kept evaluation; the detail has it against one of the kept pairs, too."""
+    ours = evidence.of_switchback(runs)
+    played = classic_tables.read(results / _PAIRS)
+    pairs_s = evidence.trial_s(_starts([results / _PAIRS]), _JOBS)
+    fleets_s = min(evidence.trial_s(_starts(sorted(one.iterdir())), _JOBS) for one in _evaluations(results))
+    found = {
+        name: evidence.ratio(ours, evidence.of_classic(played, trial_s))
+        for name, trial_s in ((_FLEETS, fleets_s), (_PAIRS, pairs_s))
+    }
+    whole, cheap = found[_FLEETS], found[_PAIRS]
+    if whole is None or cheap is None:
+        raise ModelError("switchback runs and classic ones share no figure; play `eevdf` among the schedulers")
+    detail = (
+        f"{whole[1]} figures of {len(runs)} runs; {ours.pair_s:.0f} s of a CPU for a pair here, {2 * fleets_s:.0f} s "
+        f"in the kept evaluation; {cheap[0]:.3g} beside the kept runs of EEVDF twice, {2 * pairs_s:.0f} s for a pair; "
+        "these are of the serial clock"
+    )
+    return whole[0], detail
+
+
+def _itself(runs: Sequence[Run]) -> list[Change]:
+    found = [one for run in runs for one in changes(run) if one.against_itself]
+    if not any(one.scatter_pct is not None for one in main_changes(found)):
+        raise ModelError("no run has EEVDF against itself in three rounds; play `eevdf` among the schedulers")
+    return found
+
+
+def _evaluations(results: Path) -> list[Path]:
+    found = sorted((results / _FLEETS).glob("seed-*"))
+    if not found:
+        raise ModelError(f"{results / _FLEETS}: no evaluation is kept; run `make evaluate`")
+    return found
+
+
+def _starts(folders: Sequence[Path]) -> list[int]:
+    return [row["started_ns"] for folder in folders for row in classic_tables.rows(folder)]
+
+
+def _middle(values: Sequence[int | None]) -> int | None:
+    ordered = sorted(values, key=lambda one: (one is None, one))
+    return ordered[len(ordered) // 2]
+
+
+def _runs(found: Sequence[Change]) -> int:
+    return len({one.run for one in found})

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The host's part of switchback runs: boots a guest for each, takes back what it gave, goes on where it was stopped.
+
+FOLDER/runs/ID.json has each run that went to its end, with what it cost this host. Tables: `tables`. Judges nothing.
+"""
+
+import re
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from asa import paths
+from asa.act.forcing import check_startable
+from asa.act.portfolio import Portfolio
+from asa.core.errors import AsaError
+from calibration.switchback import intensity, samples
+from calibration.switchback.guest import RUN
+from calibration.switchback.samples import Orders, Run
+from scenarios import catalogue, guests, runner_folder
+from scenarios.application import Tier
+from scenarios.catalogue import Scenario
+from scenarios.guests import AtWork, Boot
+from scenarios.lab.guest import GuestResult
+from scenarios.lab.machines import Machine
+from scenarios.session import place_for, prepare
+
+Tell = Callable[[str, float], None]
+"""Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
+
+RUNS, _GUESTS, _ORDERS = "runs", "guests", "orders"
+_ROUND = re.compile(r"round (\d+) of (\d+)")
+_COMMAND = (sys.executable, "-P", "-m", "calibration.switchback.guest")  # -P: root imports nothing from the folder
+_START_LIMIT_S, _TURN_LIMIT_S, _LOAD_LIMIT_S = 900.0, 60.0, 600.0  # of the host's time
+_SLOWEST = 60.0  # times slower than its clock: many busy CPUs on a host that others use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is played: each scenario on each machine, with seeds from `seed` on."""
+
+    machines: tuple[Machine, ...]
+    scenarios: tuple[Scenario, ...]
+    schedulers: tuple[str, ...]
+    rounds: int = 4
+    seed: int = 1
+    seeds: int = 1
+    search: bool = False
+    level: intensity.Level | None = None  # None: as it is kept
+    settle_s: float = 2.0
+    window_s: float | None = None
+    at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One run."""
+
+    machine: Machine
+    orders: Orders
+
+    @property
+    def id(self) -> str:
+        """A file's name."""
+        return f"{self.machine.name}-{self.orders.label}-{self.orders.seed}"
+
+
+def planned(options: Options, out: Path) -> list[Work]:
+    """All runs, seed by seed, so that what was played is a small picture of the whole wherever it ends.
+
+    Raises AsaError for a scenario that is no pair, and for a judged seed that is the search's.
+    """
+    if options.search:
+        seeds = [intensity.SEED]
+    else:
+        seeds = list(range(options.seed, options.seed + options.seeds))
+        if intensity.SEED in seeds:
+            raise AsaError(f"--seed {intensity.SEED}: intensities were found with it; name another")
+    for one in options.scenarios:
+        if not (one.interactive and one.background) or one.then is not None:
+            raise AsaError(f"--scenario {one.label}: is no pair of two applications; name one such as web+blender")
+    return [
+        Work(
+            machine=machine,
+            orders=_orders(options, machine, scenario, seed, out),
+        )
+        for seed in seeds
+        for scenario in options.scenarios
+        for machine in options.machines
+    ]
+
+
+def left(works: Sequence[Work], out: Path) -> list[Work]:
+    """Those that are not kept. Raises AsaError for a kept one that was asked for otherwise."""
+    found = []
+    for work in works:
+        path = out / RUNS / f"{work.id}.json"
+        if not path.exists():
+            found.append(work)
+            continue
+        kept = samples.read(path).orders
+        if _alike(kept) != _alike(work.orders):
+            raise AsaError(f"{path}: holds a run of other options; name another folder by --out, or remove it")
+    return found
+
+
+def play(options: Options, out: Path, places: paths.Places, tell: Tell, boot: Boot | None = None) -> list[str]:
+    """Play all that is left; gives what went wrong. `boot` is for tests.
+
+    Raises AsaError where a scheduler is not installed, or the lab is not there.
+    """
+    works = left(planned(options, out), out)
+    if not works:
+        return []
+    check_startable(options.schedulers, Portfolio.load(paths.manifest(), places.schedulers))
+    for name in dict.fromkeys(name for one in options.scenarios for name in (one.interactive, one.background)):
+        application = catalogue.applications(Tier.LAB)[name]
+        place = place_for(application, cache=places.cache, tier=Tier.LAB)
+        prepare(application, place, lambda line: tell(line, 0.0))
+    with _Guests(works, options, out, places, tell, boot) as running:
+        running.follow(options.at_once)
+        return running.troubles
+
+
+def read(folder: Path) -> list[Run]:
+    """All runs that are kept as files, by name."""
+    return [samples.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
+
+
+def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, out: Path) -> Orders:
+    crowd, effort = options.level or intensity.of(machine, scenario.label)
+    whole = Orders(
+        label=scenario.label,
+        seed=seed,
+        schedulers=options.schedulers,
+        rounds=options.rounds,
+        out="",
+        search=options.search,
+        crowd=crowd,
+        effort=effort,
+        settle_s=options.settle_s,
+        window_s=options.window_s,
+        power=guests.power(machine),
+    )
+    place = (out / _GUESTS / f"{machine.name}-{scenario.label}-{seed}").resolve()
+    return msgspec.structs.replace(whole, out=str(place))
+
+
+def _alike(orders: Orders) -> Orders:
+    return msgspec.structs.replace(orders, out="")
+
+
+class _Guests(guests.Loop[Work]):
+    """A guest for each run."""
+
+    def __init__(
+        self, works: Sequence[Work], options: Options, out: Path, places: paths.Places, tell: Tell, boot: Boot | None
+    ) -> None:
+        super().__init__()
+        self.troubles: list[str] = []
+        self._options = options
+        self._out = out
+        self._places = places
+        self._tell = tell
+        self._boot = boot
+        self._rounds, self._all_rounds = 0, max(1, len(works) * options.rounds)
+        self._cpu_s = _children_s()
+        self._queue.extend(works)
+
+    def _start(self, work: Work) -> AtWork[Work]:
+        out = Path(work.orders.out)
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        runner_folder.write(out / _ORDERS, work.orders)
+        boot = self._boot
+        if boot is None:
+            lab = guests.ready(self._places.cache, lambda line: self._say(work, line), work.machine)
+            boot = guests.booter(lab, work.machine)
+        self._say(work, "the guest boots")
+        guest = boot((*_COMMAND, str(out / _ORDERS)), out, _limit_s(work.orders))
+        return AtWork(guest=guest, work=work, out=out)
+
+    def _hear(self, one: AtWork[Work], line: str) -> None:
+        self._rounds += _ROUND.search(line) is not None
+        self._say(one.work, line)
+
+    def _ended(self, one: AtWork[Work], result: GuestResult | None, trouble: str) -> None:
+        cpu_s = _children_s()
+        spent_s, self._cpu_s = cpu_s - self._cpu_s, cpu_s  # a guest's time counts when it has ended
+        if result is not None and result.exit_code == 0:
+            run = samples.read(one.out / RUN)
+            run = msgspec.structs.replace(
+                run, host_s=round(time.monotonic() - one.since_s, 1), host_cpu_s=round(spent_s, 1)
+            )
+            (self._out / RUNS).mkdir(exist_ok=True)
+            runner_folder.write(self._out / RUNS / f"{one.work.id}.json", run)
+            shutil.rmtree(one.out, ignore_errors=True)
+            self._say(
+                one.work, f"done: {run.host_cpu_s:.0f} s of a host's CPU, {run.guest_s:.0f} s of the guest's time"
+            )
+            return
+        said = trouble or f"the guest's part ended with code {result.exit_code if result else '?'}: {one.words!r}"
+        self.troubles.append(f"{one.work.id}: {said}; see {one.out}")
+        self._say(one.work, said)
+
+    def _say(self, work: Work, line: str) -> None:
+        self._tell(
+            f"{work.machine.name} {work.orders.label} {work.orders.seed}: {line}", self._rounds / self._all_rounds
+        )
+
+
+def _limit_s(orders: Orders) -> float:
+    window_s = orders.window_s or 20.0
+    turns = len(orders.schedulers) + 2
+    round_s = turns * (_TURN_LIMIT_S + _SLOWEST * (orders.settle_s + window_s))
+    return _START_LIMIT_S + orders.rounds * (round_s + len(orders.schedulers) * _LOAD_LIMIT_S)
+
+
+def _children_s() -> float:
+    # of those that were waited for
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A switchback run as values: what a guest is told to play, and what it gives back. JSON between guest and host.
+
+Tables of many runs are `calibration.switchback.tables`. Judges nothing.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from asa import wire
+from asa.core.errors import AsaError
+from scenarios.conditions import Conditions
+from scenarios.energy import Energy, Power
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """For a guest. `search`: find how hard the load has to be, and play no rounds. Times in seconds of the guest."""
+
+    label: str
+    seed: int
+    schedulers: tuple[str, ...]
+    rounds: int
+    out: str
+    search: bool = False
+    crowd: float = 1.0
+    effort: float = 1.0
+    settle_s: float = 2.0
+    alone_s: float = 5.0
+    pilot_s: float = 12.0
+    window_s: float | None = None  # None: by the pilot
+    power: Power | None = None
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one metric in a window; times since its start, values in the unit that ends the name."""
+
+    application: str
+    metric: str
+    at_s: list[float]
+    values: list[float]
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One scheduler in force for a window. With a trouble it counts for nothing."""
+
+    round: int  # from 1
+    place: int  # in the round, from 1
+    scheduler: str
+    copy: int
+    after: str  # the scheduler before; "" after the pause in which all load
+    window_s: float
+    switch_ms: float | None = None  # None: nothing was switched
+    gap_ms: float | None = None
+    way: str = ""
+    energy: Energy | None = None
+    series: list[Samples] = []
+    trouble: str = ""
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """How hard a load was, and the score of the kernel's own scheduler under it."""
+
+    crowd: float
+    effort: float
+    score: float | None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest's whole. `host_s` and `host_cpu_s` are the host's seconds, and QEMU's on its processors."""
+
+    orders: Orders
+    interactive: str
+    background: str
+    machine: str
+    cpus: int
+    kernel: str
+    asa_version: str
+    under: Conditions
+    versions: dict[str, str] = {}
+    parameters: dict[str, dict[str, object]] = {}
+    window_s: float = 0.0
+    memories_s: dict[str, float | None] = {}  # metric -> seconds, by the pilot
+    alone: list[Samples] = []  # each application alone, under the kernel's own
+    blocks: tuple[Block, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    troubles: tuple[str, ...] = ()
+    whole: bool = False
+    guest_s: float = 0.0
+    host_s: float = 0.0
+    host_cpu_s: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """A file's name: `vm120-web+blender-7`."""
+        return f"{self.machine}-{self.orders.label}-{self.orders.seed}"
+
+
+def read(path: Path) -> Run:
+    """Raises AsaError where there is none."""
+    try:
+        return wire.from_json(path.read_bytes(), Run)
+    except (OSError, msgspec.DecodeError) as error:
+        raise AsaError(f"{path}: is no switchback run: {error}") from error
