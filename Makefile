@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -116,6 +116,14 @@ bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, buil
 
 figures-lab: $(VENV)/.done ## what `make bench-lab` kept, a JSON line a figure
 	@python -m calibration.lab
+
+# rounds by which the score's noise lets 3 % be told in most scenarios (aa_repeats)
+bench-evaluation: setup ## schedulers in turns within one guest and scenario, EEVDF against itself too, into calibration/results (hours; nothing else may run)
+	@$(ASA) lab bench switchback --out calibration/results/switchback --scheduler eevdf,scx_simple,scx_bpfland,scx_flash --rounds 5
+	python -m calibration.switchback --measure
+
+figures-evaluation: $(VENV)/.done ## what `make bench-evaluation` kept, a JSON line a figure
+	@python -m calibration.switchback
 
 ABLATIONS := agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
 

@@ -19,9 +19,9 @@ from asa import paths
 from asa.act.forcing import check_startable
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError
-from calibration.switchback import intensity, samples
+from calibration.switchback import intensity, samples, tables
 from calibration.switchback.guest import RUN
-from calibration.switchback.samples import Orders, Run
+from calibration.switchback.samples import Orders
 from scenarios import catalogue, guests, runner_folder
 from scenarios.application import Tier
 from scenarios.catalogue import Scenario
@@ -33,7 +33,7 @@ from scenarios.session import place_for, prepare
 Tell = Callable[[str, float], None]
 """Takes what is being done now, and the share of the whole that is done, 0.0 to 1.0."""
 
-RUNS, _GUESTS, _ORDERS = "runs", "guests", "orders"
+_GUESTS, _ORDERS = "guests", "orders"
 _ROUND = re.compile(r"round (\d+) of (\d+)")
 _COMMAND = (sys.executable, "-P", "-m", "calibration.switchback.guest")  # -P: root imports nothing from the folder
 _START_LIMIT_S, _TURN_LIMIT_S, _LOAD_LIMIT_S = 900.0, 60.0, 600.0  # of the host's time
@@ -96,17 +96,12 @@ def planned(options: Options, out: Path) -> list[Work]:
 
 
 def left(works: Sequence[Work], out: Path) -> list[Work]:
-    """Those that are not kept. Raises AsaError for a kept one that was asked for otherwise."""
-    found = []
+    """Those that are not kept, as a file or in the tables. Raises AsaError for one that is kept of other options."""
+    kept = {one.id: one.orders for one in tables.known(out)}
     for work in works:
-        path = out / RUNS / f"{work.id}.json"
-        if not path.exists():
-            found.append(work)
-            continue
-        kept = samples.read(path).orders
-        if _alike(kept) != _alike(work.orders):
-            raise AsaError(f"{path}: holds a run of other options; name another folder by --out, or remove it")
-    return found
+        if work.id in kept and _alike(kept[work.id]) != _alike(work.orders):
+            raise AsaError(f"{out}: {work.id} is of other options; name another folder by --out, or remove it")
+    return [work for work in works if work.id not in kept]
 
 
 def play(options: Options, out: Path, places: paths.Places, tell: Tell, boot: Boot | None = None) -> list[str]:
@@ -125,11 +120,6 @@ def play(options: Options, out: Path, places: paths.Places, tell: Tell, boot: Bo
     with _Guests(works, options, out, places, tell, boot) as running:
         running.follow(options.at_once)
         return running.troubles
-
-
-def read(folder: Path) -> list[Run]:
-    """All runs that are kept as files, by name."""
-    return [samples.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
 
 
 def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, out: Path) -> Orders:
@@ -197,8 +187,8 @@ class _Guests(guests.Loop[Work]):
             run = msgspec.structs.replace(
                 run, host_s=round(time.monotonic() - one.since_s, 1), host_cpu_s=round(spent_s, 1)
             )
-            (self._out / RUNS).mkdir(exist_ok=True)
-            runner_folder.write(self._out / RUNS / f"{one.work.id}.json", run)
+            (self._out / samples.FILES).mkdir(exist_ok=True)
+            runner_folder.write(self._out / samples.FILES / f"{one.work.id}.json", run)
             shutil.rmtree(one.out, ignore_errors=True)
             self._say(
                 one.work, f"done: {run.host_cpu_s:.0f} s of a host's CPU, {run.guest_s:.0f} s of the guest's time"

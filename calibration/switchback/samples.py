@@ -96,9 +96,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.machine}-{self.orders.label}-{self.orders.seed}"
 
 
+FILES = "runs"
+"""Below a folder of runs: a file each."""
+
+
 def read(path: Path) -> Run:
     """Raises AsaError where there is none."""
     try:
         return wire.from_json(path.read_bytes(), Run)
     except (OSError, msgspec.DecodeError) as error:
         raise AsaError(f"{path}: is no switchback run: {error}") from error
+
+
+def files(folder: Path) -> list[Run]:
+    """All runs that are kept as files, by name. Raises AsaError for one that is none."""
+    return [read(path) for path in sorted((folder / FILES).glob("*.json"))]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from asa import files, wire
 from asa.core.errors import AsaError
-from calibration.switchback import play
+from calibration.switchback import samples as kept
 from calibration.switchback.samples import Block, Run, Samples
 
 RUNS, BLOCKS, SAMPLES = "runs.parquet", "blocks.parquet", "samples.parquet"
@@ -85,7 +85,7 @@ def read(folder: Path) -> list[Run]:
 def known(folder: Path) -> list[Run]:
     """Runs of the tables and of files beside them; a file is newer than its row. Raises AsaError for what is none."""
     found = {one.id: one for one in (read(folder) if (folder / RUNS).exists() else ())}
-    found.update({one.id: one for one in play.read(folder)})
+    found.update({one.id: one for one in kept.files(folder)})
     return [found[name] for name in sorted(found)]
 
 

@@ -83,7 +83,7 @@ def test_each_run_is_kept_with_its_cost_and_is_not_played_again(tmp_path, booted
     troubles, said = played(tmp_path, booted, options(seeds=2))
     assert troubles == []
     assert [guest.orders.seed for guest in booted] == [1, 2]
-    found = play.read(tmp_path)
+    found = samples.files(tmp_path)
     assert [one.id for one in found] == ["vm120-office+archive-1", "vm120-office+archive-2"]
     assert all(one.host_s >= 0.0 and one.host_cpu_s >= 0.0 and one.whole for one in found)
     assert any("round 1 of 3" in what for what, _ in said)
@@ -101,7 +101,11 @@ def test_a_run_that_fails_is_named_and_played_again(tmp_path, booted):
 
 def test_a_folder_of_other_options_is_refused(tmp_path, booted):
     played(tmp_path, booted, options())
-    with pytest.raises(AsaError, match="holds a run of other options"):
+    tables.write(tmp_path, samples.files(tmp_path))
+    (tmp_path / samples.FILES / "vm120-office+archive-1.json").unlink()
+    assert played(tmp_path, booted, options())[0] == []  # a clone has the tables alone
+    assert len(booted) == 1
+    with pytest.raises(AsaError, match="is of other options"):
         played(tmp_path, booted, options(rounds=4))
 
 
@@ -118,7 +122,7 @@ def test_a_search_has_its_own_seed_and_what_it_finds_is_added_to_what_is_kept(tm
     assert booted[0].orders.seed == intensity.SEED
     place = tmp_path / "intensities.yaml"
     for label in ("office+archive", "web+disk"):
-        one = msgspec.structs.replace(play.read(tmp_path)[0])
+        one = msgspec.structs.replace(samples.files(tmp_path)[0])
         one = msgspec.structs.replace(one, orders=msgspec.structs.replace(one.orders, label=label))
         intensity.keep(place, intensity.of_runs([one]), "the command")
     found = intensity.kept(place)
@@ -156,8 +160,8 @@ def test_tables_give_back_what_was_kept(tmp_path):
 def test_a_file_is_newer_than_its_row(tmp_path):
     tables.write(tmp_path, [run(), run(seed=2)])
     newer = run(kernel="7.2")
-    (tmp_path / play.RUNS).mkdir()
-    runner_folder.write(tmp_path / play.RUNS / f"{newer.id}.json", newer)
+    (tmp_path / samples.FILES).mkdir()
+    runner_folder.write(tmp_path / samples.FILES / f"{newer.id}.json", newer)
     assert [one.kernel for one in tables.known(tmp_path)] == ["7.2", "6.18"]
 
 
@@ -229,7 +233,9 @@ def test_the_figures_of_a_folder(tmp_path):
 
 
 def test_where_nothing_is_kept_each_figure_says_what_to_do(tmp_path):
-    assert all("asa lab bench switchback" in one.reason for one in figures(tmp_path / "none", results=tmp_path).values())
+    assert all(
+        "asa lab bench switchback" in one.reason for one in figures(tmp_path / "none", results=tmp_path).values()
+    )
     tables.write(tmp_path, [run(("scx_a",), rounds=5)])
     lacking = figures(tmp_path, results=tmp_path)[EvaluationFigure.SCATTER]
     assert isinstance(lacking, Figure)
@@ -261,4 +267,4 @@ def test_the_command_prints_each_comparison_of_what_is_kept(tmp_path, booted, ca
     assert {line["scheduler"] for line in lines} == {EEVDF, "scx_a"}
     assert {"score", "office.key_ms_p95"} <= {line["probe"] for line in lines}
     assert (tmp_path / tables.SAMPLES).exists()
-    assert samples.read(tmp_path / play.RUNS / "vm120-office+archive-1.json").orders.rounds == 3
+    assert samples.read(tmp_path / samples.FILES / "vm120-office+archive-1.json").orders.rounds == 3

@@ -32,8 +32,8 @@ Measures schedulers, and what ASA costs, against goals and the figures of the pa
 applications under each scheduler, `scale` schedulers against numbers of CPUs in the lab, `stand-ins` the
 lab's stand-ins beside the programs that they stand for; `overhead` the agent and its probes on this
 machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine,
-`recognition` the evaluation of the model. Nothing else should run meanwhile. Figures come as JSON lines on
-standard output.
+`recognition` the evaluation of the model, `switchback` schedulers in turns within one guest and scenario.
+Nothing else should run meanwhile. Figures come as JSON lines on standard output.
 """
 _MORE = """\
 exit status:
