@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`asa lab deb`: makes the Debian packages asa and asa-lab of this checkout, by debhelper.
+"""`asa lab deb`: makes the Debian packages asa and asa-lab of this checkout, or stages asa for another packager's tool.
 
 Stages the files of each package (`asa.install.payload`: the same list as that of `asa install`), puts packaging/debian
 beside them, and runs dpkg-buildpackage. The same inputs and SOURCE_DATE_EPOCH give the same bytes.
@@ -26,7 +26,7 @@ PACKAGES = ("debhelper", "dpkg-dev")  # that build a package
 
 _TEXT = """\
 Makes the Debian packages asa (what a laptop needs) and asa-lab (calibration, benchmarks, training) of this
-checkout.
+checkout. With --stage it puts the files of asa below a folder instead, for the tool of another distribution.
 """
 _MORE = """\
 environment:
@@ -35,6 +35,8 @@ environment:
 examples:
   asa lab deb --out build
       As `make deb` does.
+  asa lab deb --stage "$pkgdir"
+      As packaging/arch/PKGBUILD and packaging/rpm/asa.spec do.
 """
 _MAINTAINER = "ASA maintainers <maintainers@asa.example>"  # who passes packages on puts his own there
 _COPYRIGHT = """\
@@ -55,17 +57,21 @@ def register(commands: "Commands") -> None:
     """Add the parser."""
     command = commands.add_parser("deb", help="make the Debian packages", description=_TEXT, epilog=_MORE)
     command.add_argument("--out", type=Path, metavar="DIR", default=Path("build"), help="where to (default: build)")
+    command.add_argument("--stage", type=Path, metavar="DIR", help="put the files of asa below this folder, and end")
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build both, print their paths. Raises SetupError."""
+    """Build both, print their paths; or stage one. Raises SetupError."""
     from asa import debian, paths
     from asa.cli.install import texts
-    from asa.install import payload
+    from asa.install import payload, prefix
     from asa.install.system import System
 
     System(Path("/")).check()
+    if arguments.stage is not None:
+        _stage(arguments.stage, prefix.below(payload.payload(texts()), prefix.Prefix.USR))
+        return 0
     debian.install(PACKAGES, report=lambda line: print(line, file=sys.stderr), cache=paths.default().cache)
     for path in build(payload.payload(texts()), payload.laboratory(), arguments.out):
         print(path)
@@ -103,7 +109,7 @@ def build(
 
 
 def _stage(tree: Path, items: "Iterable[Item]") -> None:
-    tree.mkdir(parents=True)
+    tree.mkdir(parents=True, exist_ok=True)
     for item in items:
         path = tree / item.path.relative_to("/")
         path.parent.mkdir(parents=True, exist_ok=True)
