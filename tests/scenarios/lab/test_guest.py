@@ -111,6 +111,15 @@ def test_where_tests_wait_an_emulated_guest_does_not_depend_on_the_hosts_load():
         assert len({name in lab_jobs.BY_THE_PARALLEL_CLOCK for name in group}) == 1
 
 
+def test_the_document_names_those_with_the_parallel_clock():
+    (row,) = (
+        line for line in (lab_jobs.ROOT / "docs/lab.md").read_text().splitlines() if line.startswith("| in guests: `")
+    )
+    assert set(row.split("|")[1].strip().removeprefix("in guests: ").split(", ")) == {
+        f"`{name}`" for name in lab_jobs.BY_THE_PARALLEL_CLOCK
+    }
+
+
 def run(folder, *words):
     paths = [str(lab_jobs.ROOT / "tests"), str(lab_jobs.ROOT)]
     for name, text in TREE.items():
