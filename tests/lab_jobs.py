@@ -54,14 +54,16 @@ TOGETHER = (
     ("helper_box",),
     ("desktop",),
     ("faults",),
-    ("agent_faults", "user_orders", "columns"),
+    ("agent_faults", "user_orders"),
     ("life", "shadow"),
-    ("switching", "hotplug", "render_node", "standins", "scale"),
+    ("switching", "hotplug", "render_node", "columns", "standins", "scale"),
     ("undo", "watch", "loader", "bench_run", "probes"),
     ("soak",),
 )
 # What measures, or waits for the kernel or for a scheduler, and takes little more of the host's time there.
-BY_THE_PARALLEL_CLOCK = frozenset({"undo", "watch", "loader", "bench_run", "trials", "probes"})
+BY_THE_PARALLEL_CLOCK = frozenset(
+    {"undo", "watch", "loader", "bench_run", "trials", "probes", "agent_faults", "user_orders"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
