@@ -156,15 +156,19 @@ class IpcReader(ABC):
 
     def _connect(self, now_ns: int) -> None:
         session = self._find()
-        none = SourceError(source=_SOURCE, reason=f"{self.compositor} does not run")
+        found = self._there(session)
+        if not found:
+            raise SourceError(source=_SOURCE, reason=f"{self.compositor} does not run")
+        self._socket = connected(found, session.uid)
+        self._session, self._look_at_ns = session, now_ns + _LOOK_AGAIN_NS
+
+    def _there(self, session: Session) -> list[str]:
+        # sockets, the newest first
         if session.runtime is None:
-            raise none
+            return []
         try:
             with acting_as(session.uid):
                 found = sorted(self.sockets(session.runtime), key=lambda path: path.stat().st_mtime, reverse=True)
         except OSError:
-            found = []
-        if not found:
-            raise none
-        self._socket = connected([str(path) for path in found], session.uid)
-        self._session, self._look_at_ns = session, now_ns + _LOOK_AGAIN_NS
+            return []
+        return [str(path) for path in found]
