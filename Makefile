@@ -117,7 +117,7 @@ bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, buil
 figures-lab: $(VENV)/.done ## what `make bench-lab` kept, a JSON line a figure
 	@python -m calibration.lab
 
-# rounds by which the score's noise lets 3 % be told in most scenarios (aa_repeats)
+# an interval needs three rounds; aa_repeats says how many a difference of 3 % does
 bench-evaluation: setup ## schedulers in turns within one guest and scenario, EEVDF against itself too, into calibration/results (hours; nothing else may run)
 	@$(ASA) lab bench switchback --out calibration/results/switchback --scheduler eevdf,scx_simple,scx_bpfland,scx_flash --rounds 5
 	python -m calibration.switchback --measure
