@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The figures of harm, and how each is measured. Those of trials are taken over from what calibration.trials keeps."""
+"""The figures of harm, and how each is measured.
 
-from collections.abc import Mapping, Sequence
+Those of plants are played in guests. Those of trials are taken over from what calibration.trials keeps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from asa.core.errors import ModelError
 from calibration import kept
 from calibration.goals import Named
+from calibration.harmless import planting, plants
+from calibration.harmless.plants import Played, Sort
 from calibration.harmless.stretches import AFTER, taken_back
 from calibration.kept import Count
 from calibration.trials import benchmark as trials
@@ -31,16 +36,40 @@ class HarmlessFigure(Named):
     )
     FOUND = "quadruple_wait_found_pct", "%", f"of such stretches with four times the wait, taken back in {AFTER} s"
     NEAR = "quadruple_wait_near_pct", "%", "of these, taken back or handed to a pair of blocks"
+    PLANTED_MEDIAN = (
+        "planted_bad_seconds_median",
+        "s",
+        "of the guest's time from a bad scheduler, planted as measured here, to EEVDF again",
+        "<=",
+        15.0,
+    )
+    PLANTED_MOST = "planted_bad_seconds_max", "s", "the same, the longest", "<=", 45.0
+    PLANTED_MISSED = "planted_bad_missed", "plants", "of these that are not taken back in two minutes", "<=", 0.0
+    STARVER_MOST = (
+        "planted_starver_seconds_max",
+        "s",
+        "from the first task that a scheduler of ours starves to EEVDF again, the longest",
+        "<=",
+        5.0,
+    )
     TRIAL_FALSE = "trial_false_better_pct", "%", "of trials of one against itself that call it better", "<=", 1.0
     TRIAL_FIND = "trial_pairs_to_find_10pct", "pairs", "until a gain of 10 % is called better, the median", "<=", 8.0
 
 
-def counts() -> Mapping[Named, Count]:
-    """How each figure is measured."""
+def counts(most: int | None = None, tell: Callable[[str], None] = lambda _: None) -> Mapping[Named, Count]:
+    """How each figure is measured. `most`: so many plants are played for one at most; the others are as kept."""
+
+    def planted(sort: Sort, figure: Callable[[Sequence[Played], Sort, int], tuple[float, str]]) -> Count:
+        return lambda: figure(planting.play(sort, most, tell), sort, len(planting.every(sort)))
+
     return {
         HarmlessFigure.FALSE_REVERT: lambda: reverted(1.0, near=False),
         HarmlessFigure.FOUND: lambda: reverted(_BAD_TIMES, near=False),
         HarmlessFigure.NEAR: lambda: reverted(_BAD_TIMES, near=True),
+        HarmlessFigure.PLANTED_MEDIAN: planted(Sort.BAD, plants.median_s),
+        HarmlessFigure.PLANTED_MOST: planted(Sort.BAD, plants.most_s),
+        HarmlessFigure.PLANTED_MISSED: planted(Sort.BAD, plants.missed),
+        HarmlessFigure.STARVER_MOST: planted(Sort.STARVER, plants.most_s),
         HarmlessFigure.TRIAL_FALSE: lambda: _of_trials(HarmlessFigure.TRIAL_FALSE),
         HarmlessFigure.TRIAL_FIND: lambda: _of_trials(HarmlessFigure.TRIAL_FIND),
     }
