@@ -99,7 +99,7 @@ bench-house: $(VENV)/.done ## count commands, settings, lines, copies of one mec
 figures-house: $(VENV)/.done ## what `make bench-house` kept, a JSON line a figure
 	@python -m calibration.house
 
-bench-harmless: setup ## harm that the agent does: what the guard takes back wrongly, how soon a scheduler that starves goes, into calibration/results/harmless.json (minutes)
+bench-harmless: setup ## harm that the agent does: what the guard takes back wrongly, how soon planted bad schedulers go, into calibration/results/harmless.json (three hours, resumed)
 	@python -m calibration.harmless --measure
 
 figures-harmless: $(VENV)/.done ## what `make bench-harmless` kept, a JSON line a figure

@@ -30,18 +30,20 @@ int main(int argc, char **argv)
 {
 	struct scx_starver *skel;
 	struct bpf_link *link;
+	const char *name = "";
 	int opt;
 
-	signal(SIGINT, end);
-	signal(SIGTERM, end);
-	skel = SCX_OPS_OPEN(starver_ops, scx_starver);
 	while ((opt = getopt(argc, argv, "s:h")) != -1) {
 		if (opt != 's' || strlen(optarg) >= sizeof(skel->rodata->starved_name)) {
 			fprintf(stderr, help_text, basename(argv[0]));
 			return opt != 'h';
 		}
-		strcpy((char *)skel->rodata->starved_name, optarg);
+		name = optarg;
 	}
+	signal(SIGINT, end);
+	signal(SIGTERM, end);
+	skel = SCX_OPS_OPEN(starver_ops, scx_starver);
+	strcpy((char *)skel->rodata->starved_name, name);
 	SCX_OPS_LOAD(skel, starver_ops, scx_starver, uei);
 	link = SCX_OPS_ATTACH(skel, starver_ops, scx_starver);
 	while (!ends && !UEI_EXITED(skel, uei))

