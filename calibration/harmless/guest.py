@@ -26,10 +26,10 @@ import msgspec
 import asa
 from asa import paths, status, wire
 from asa.act.kernel import sched_ext_state
-from asa.cli import main as commands
-from asa.cli import run as _run  # noqa: F401  # before the copies are made: emulated, an import takes seconds
+from asa.act.priority import go_first
+from asa.assembly import Assembly
 from asa.core import kinds
-from asa.core.decision import Judgement
+from asa.core.decision import Decision, Judgement
 from asa.core.errors import AsaError
 from calibration.harmless.plants import MISSED_S, STARVER, VICTIM, Plant, Played, Sort
 from models.runtime import Ensemble
@@ -192,6 +192,7 @@ def _agent(config: Path, folder: Path) -> Iterator[Path]:
 
 
 def _become_agent(config: Path, folder: Path, output: Path) -> None:
+    """As `asa run --config` does it; each line of the output is one JSON object."""
     code = 1
     try:
         os.setsid()
@@ -202,13 +203,31 @@ def _become_agent(config: Path, folder: Path, output: Path) -> None:
         os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state")}
         paths.own_manifest = lambda: folder / "manifest.yaml"
         _hold_use((folder / "label").read_text(encoding="utf-8"))
-        commands.main(["run", "--json", "--config", str(config)])
-    except SystemExit as ended:
-        code = int(ended.code or 0)
+        code = _run(config)
+    except AsaError as error:
+        print(json.dumps({"say": str(error)}))
     finally:
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)
+
+
+def _run(config: Path) -> int:
+    def say(line: str) -> None:
+        print(json.dumps({"say": line}), flush=True)
+
+    def decided(decision: Decision) -> None:
+        print(json.dumps({"tick_ns": decision.monotonic_ns}), flush=True)
+
+    made = Assembly.open(paths.default(), config_path=config, observe=False, journal_path=None, say=say)
+    try:
+        if made.settings.realtime:
+            go_first()
+        agent = made.agent(say, decided)
+        agent.run(None)
+    finally:
+        made.close()
+    return 0 if agent.clean else 1
 
 
 def _hold_use(label: str) -> None:
@@ -277,9 +296,9 @@ def _lines(output: Path) -> Iterator[dict[str, object]]:
 
 def _ticks(output: Path, since_s: float, until_s: float) -> Iterator[float]:
     for line in _lines(output):
-        decision = line.get("decision")
-        if isinstance(decision, dict) and since_s <= decision["monotonic_ns"] / 1e9 <= until_s:
-            yield decision["monotonic_ns"] / 1e9
+        at_ns = line.get("tick_ns")
+        if isinstance(at_ns, int) and since_s <= at_ns / 1e9 <= until_s:
+            yield at_ns / 1e9
 
 
 def _said(output: Path) -> str:

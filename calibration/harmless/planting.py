@@ -114,6 +114,7 @@ def _play(part: Sequence[Plant], lab: Lab, starver: Path, out: Path, tell: Calla
         on_error=errors.append,
         machine=machines.alike(part[0].cpus),
         clock=Clock.PARALLEL,
+        env={"PYTHONPATH": str(SCALE.parents[1])},  # this code, wherever the interpreter's own is
         limit_s=_STARTS_S + _PLANT_S * len(part),
     )
     if result.exit_code != 0:
