@@ -186,18 +186,26 @@ def test_without_tracefs_only_programs_that_need_records_are_lost(tmp_path):
     assert made.lacking["on_call"] == "tracefs is not mounted; run `mount -t tracefs tracefs /sys/kernel/tracing`"
 
 
+# Fields of kernels with kprobes, and with the modules of screens and of sound.
+OF_SOME_KERNELS = {
+    *("input_keys", "input_motions", "input_flips", "input_flip_ns"),
+    *("flips", "flip_gaps", "drawn_ns", "drawn_refreshes", "missed_frames", "sound_underruns"),
+}
+
+
 def test_what_it_fills_and_what_it_cannot():
     stats = bcc.open_bcc(PROC, SYS)
     try:
         assert stats.backend is Ebpf.BCC
         assert stats.cpus == hooks.possible_cpus(SYS)
-        unfilled = {field.name for field in layout.FIELDS} - stats.fields - {"input_keys", "input_motions"}
+        unfilled = {field.name for field in layout.FIELDS} - stats.fields - OF_SOME_KERNELS
         assert unfilled == {
             *("run_queue_length_sum", "tcp_packets", "udp_packets"),
             *("long_waits", "waiting_ns", "scanned_ns"),
         }
         assert {"run queue length", "packets by protocol", "long waits"} <= set(stats.lacking)
-        assert set(stats.lacking) <= {"run queue length", "packets by protocol", "long waits", "input_event"}
+        here = {"input_event", *layout.OF_MODULES}
+        assert set(stats.lacking) <= {"run queue length", "packets by protocol", "long waits", *here}
     finally:
         stats.close()
 
