@@ -72,7 +72,7 @@ def read(folder: Path) -> list[Run]:
     names = [name for name in Block.__struct_fields__ if name not in {"energy", "series"}]
     for row in blocks.to_pylist():
         made = {name: row[name] for name in names} | {"energy": wire.from_json(row["energy"], Any)}
-        found = msgspec.convert(made | {"series": []}, Block)
+        found = wire.shaped(made | {"series": []}, Block)
         by_run[row["run"]].append(msgspec.structs.replace(found, series=series[row["run"], row["block"]]))
     return [
         msgspec.structs.replace(
