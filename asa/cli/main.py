@@ -27,7 +27,7 @@ Commands: TypeAlias = (
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "the agent": ("run", "status", "monitor", "explain", "proof"),
-    "steering": ("hold", "switch", "resume", "trial", "teach", "machine"),
+    "steering": ("hold", "switch", "resume", "trial", "teach"),
     "records": ("journal", "report"),
     "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),
     "installation": ("install", "uninstall"),
@@ -35,8 +35,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """What help shows, in that order."""
 
-HIDDEN = ("daemon", "helper", "completion")
-"""Commands that systemd, the bus or a shell's settings call."""
+HIDDEN = ("daemon", "helper", "completion", "machine")
+"""Commands that systemd, the bus or a shell's settings call, and the one of an administrator for all users."""
 
 COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 
