@@ -71,7 +71,8 @@ def agent(folder):
     }
     (folder / "opinion.yaml").write_text(json.dumps(table))
     policy = {"cooldown_s": 0, "dwell_s": 0, "learn": "on"}
-    return Short(folder, ["eevdf"], table=str(folder / "opinion.yaml"), policy=policy)
+    guard = {"baseline_s": 0}  # without a guard nothing is tried
+    return Short(folder, ["eevdf"], table=str(folder / "opinion.yaml"), policy=policy, guard=guard)
 
 
 def shown(holds):
