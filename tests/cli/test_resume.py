@@ -144,3 +144,4 @@ main(["resume"])
         assert done.stderr == f"asa: {host.folder}: only root may ask this agent: run it with sudo\n"
         assert done.returncode == 1
         assert agent.poll() is None
+        host.end()  # it writes its status there each moment
