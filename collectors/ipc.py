@@ -14,7 +14,7 @@ from pathlib import Path
 
 from asa.core.errors import SourceError
 from collectors.procfs.reader import reason_of
-from collectors.session import Session, acting_as, connected
+from collectors.session import Session, Watch, acting_as, connected
 from collectors.window import Window
 
 MOST_NS = 2_000_000
@@ -22,9 +22,7 @@ MOST_NS = 2_000_000
 
 LARGEST_ANSWER_BYTES = 1 << 22
 _S_NS = 1_000_000_000
-_FIRST_RETRY_NS, _LAST_RETRY_NS = 1 * _S_NS, 30 * _S_NS
 _UNANSWERED_NS = 5 * _S_NS
-_LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
 _PIECE_BYTES = 1 << 16
 _SOURCE = "desktop"
 
@@ -37,10 +35,7 @@ class IpcReader(ABC):
 
     def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.reason = "not asked yet"
-        self._find, self._now_ns = find, now_ns
-        self._session: Session | None = None
-        self._look_at_ns = self._retry_at_ns = 0
-        self._retry_ns = _FIRST_RETRY_NS
+        self._watch, self._now_ns = Watch(find), now_ns
         self._socket: socket.socket | None = None
         self._window: Window | None = None
         self._begin()
@@ -82,10 +77,10 @@ class IpcReader(ABC):
             self.close()
             words = reason_of(error) if isinstance(error, OSError) else str(error)
             self.reason = error.reason if isinstance(error, SourceError) else f"{self.compositor}: {words}"
-            self._retry_at_ns = now_ns + self._retry_ns
-            self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+            self._watch.failed(now_ns)
         if self._window is not None:
-            self.reason, self._retry_ns = "", _FIRST_RETRY_NS
+            self.reason = ""
+            self._watch.served()
         return self._window
 
     def settled(self) -> bool:
@@ -95,7 +90,8 @@ class IpcReader(ABC):
     def close(self) -> None:
         """Hang up."""
         self._hang_up()
-        self._window, self._retry_at_ns = None, 0
+        self._window = None
+        self._watch.anew()
 
     def _begin(self) -> None:
         self._heard = bytearray()
@@ -110,13 +106,11 @@ class IpcReader(ABC):
 
     def _turn(self, now_ns: int) -> None:
         if self._socket is None:
-            if now_ns < self._retry_at_ns:
+            if not self._watch.may_try(now_ns):
                 return
             self._connect(now_ns)
-        elif now_ns >= self._look_at_ns:
-            self._look_at_ns = now_ns + _LOOK_AGAIN_NS
-            if self._session != self._find():
-                raise SourceError(source=_SOURCE, reason="another session is at the screen now")
+        else:
+            self._watch.check(now_ns)
         if self._socket is None:
             return
         if not self._awaited:
@@ -155,12 +149,12 @@ class IpcReader(ABC):
         return self._socket.recv(_PIECE_BYTES) if poll.poll(left_ns / 1e6) else None
 
     def _connect(self, now_ns: int) -> None:
-        session = self._find()
+        session = self._watch.find()
         found = self._there(session)
         if not found:
             raise SourceError(source=_SOURCE, reason=f"{self.compositor} does not run")
         self._socket = connected(found, session.uid)
-        self._session, self._look_at_ns = session, now_ns + _LOOK_AGAIN_NS
+        self._watch.took(session, now_ns)
 
     def _there(self, session: Session) -> list[str]:
         # sockets, the newest first

@@ -9,15 +9,21 @@ protocol.
 import errno
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from asa.core.errors import SourceError
+
 _ROOT = 0
 _LARGEST_ID = (1 << 32) - 2  # (uid_t) -1 means "leave as it is" to setresuid(2)
 _LARGEST_FIELDS_BYTES = 1 << 14
+_S_NS = 1_000_000_000
+_FIRST_RETRY_NS = 1 * _S_NS
+_LAST_RETRY_NS = 30 * _S_NS  # a desktop that comes after the agent is seen this much later at most
+_LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,48 @@ class Session:
     authorities: tuple[Path, ...]  # where the X server's cookie may be, in order
     wayland: bool  # an X server there would be Xwayland, which sees some of the windows only
     runtime: Path | None = None  # the user's runtime folder, where compositors listen; it may not be there
+
+
+class Watch:
+    """When a reader tries again to find its desktop, and whether its session is still the one at the screen.
+
+    After a failure it waits for a second, then for twice as long each time. Times are CLOCK_MONOTONIC in ns.
+    """
+
+    def __init__(self, find: Callable[[], Session]) -> None:
+        self.find = find
+        self.session: Session | None = None
+        self._look_at_ns = self._retry_at_ns = 0
+        self._retry_ns = _FIRST_RETRY_NS
+
+    def may_try(self, now_ns: int) -> bool:
+        """Is the wait after the last failure over?"""
+        return now_ns >= self._retry_at_ns
+
+    def failed(self, now_ns: int) -> None:
+        """Nothing is tried for a while."""
+        self._retry_at_ns = now_ns + self._retry_ns
+        self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+
+    def served(self) -> None:
+        """The next failure is the first one."""
+        self._retry_ns = _FIRST_RETRY_NS
+
+    def anew(self) -> None:
+        """Wait for nothing."""
+        self._retry_at_ns = 0
+
+    def took(self, session: Session, now_ns: int) -> None:
+        """This one is looked at from now on."""
+        self.session, self._look_at_ns = session, now_ns + _LOOK_AGAIN_NS
+
+    def check(self, now_ns: int) -> None:
+        """Look again, now and then. Raises SourceError where another session is at the screen."""
+        if now_ns < self._look_at_ns:
+            return
+        self._look_at_ns = now_ns + _LOOK_AGAIN_NS
+        if self.session != self.find():
+            raise SourceError(source="desktop", reason="another session is at the screen now")
 
 
 def find(environment: Mapping[str, str], run: Path, own_uid: int) -> Session:

@@ -21,17 +21,14 @@ from asa.core.errors import SourceError
 from collectors import titles
 from collectors import xprotocol as x
 from collectors.procfs.reader import reason_of
-from collectors.session import Session, acting_as, connected
+from collectors.session import Session, Watch, acting_as, connected
 from collectors.window import Window, name_of
 
 MOST_NS = 2_000_000
 """Longest that `poll` waits for the server; one that has nothing else to do answers in 0.1 ms."""
 
 _S_NS = 1_000_000_000
-_FIRST_RETRY_NS = 1 * _S_NS
-_LAST_RETRY_NS = 30 * _S_NS  # a desktop that comes after the agent is seen this much later at most
 _UNANSWERED_NS = 5 * _S_NS
-_LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
 _MOST_UNREAD_BYTES = 2 * x.LARGEST_REPLY_BYTES
 _MOST_EVENTS = 1024  # while answers are awaited: none was asked for; a new keyboard map is told to all, key by key
 _PIECE_BYTES = 1 << 14
@@ -60,12 +57,8 @@ class X11Reader:
 
     def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.reason = "not asked yet"
-        self._find = find
-        self._now_ns = now_ns
-        self._session: Session | None = None
+        self._watch, self._now_ns = Watch(find), now_ns
         self._socket: socket.socket | None = None
-        self._retry_ns = _FIRST_RETRY_NS
-        self._retry_at_ns = 0
         self._begin()
 
     @property
@@ -89,11 +82,10 @@ class X11Reader:
         except SourceError as error:
             self.close()
             self.reason = error.reason
-            self._retry_at_ns = now_ns + self._retry_ns
-            self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+            self._watch.failed(now_ns)
         if self._window is not None:
             self.reason = ""
-            self._retry_ns = _FIRST_RETRY_NS
+            self._watch.served()
         return self._window
 
     def settled(self) -> bool:
@@ -106,7 +98,7 @@ class X11Reader:
             self._socket.close()
             self._socket = None
         self._begin()
-        self._retry_at_ns = 0
+        self._watch.anew()
 
     def _begin(self) -> None:
         self._incoming = bytearray()
@@ -116,19 +108,16 @@ class X11Reader:
         self._replies: _Replies = []
         self._events = 0  # that came since
         self._asked_ns = 0
-        self._look_at_ns = 0
         self._window: Window | None = None
         self._conversation = self._talk()
 
     def _turn(self, now_ns: int) -> None:
         if self._socket is None:
-            if now_ns < self._retry_at_ns:
+            if not self._watch.may_try(now_ns):
                 return
             self._connect(now_ns)
-        elif now_ns >= self._look_at_ns:
-            self._look_at_ns = now_ns + _LOOK_AGAIN_NS
-            if self._session != self._find():
-                raise SourceError(source=_SOURCE, reason="another session is at the screen now")
+        else:
+            self._watch.check(now_ns)
         if not self._awaited:
             self._ask(self._conversation.send([]), now_ns)
         until_ns = time.monotonic_ns() + MOST_NS
@@ -145,7 +134,7 @@ class X11Reader:
                 return
 
     def _connect(self, now_ns: int) -> None:
-        session = self._find()
+        session = self._watch.find()
         if session.wayland:
             raise SourceError(source=_SOURCE, reason="a Wayland session; its X server knows some of the windows only")
         number = _display_number(session.display)
@@ -159,8 +148,7 @@ class X11Reader:
                 key = x.cookie(session.authorities, number)
         except OSError as error:
             raise SourceError(source=_SOURCE, reason=f"X display {session.display!r}: {reason_of(error)}") from error
-        self._session = session
-        self._look_at_ns = now_ns + _LOOK_AGAIN_NS
+        self._watch.took(session, now_ns)
         next(self._conversation)
         self._outgoing += x.setup_request(key)
         self._awaited, self._asked_ns = 1, now_ns

@@ -19,7 +19,7 @@ from asa.bus import BUS, Bus, BusError, CallError, Method, Object, Request, Stre
 from asa.core.errors import SourceError
 from collectors import titles
 from collectors.procfs.reader import reason_of
-from collectors.session import Session, acting_as, connected, unix_addresses
+from collectors.session import Session, Watch, acting_as, connected, unix_addresses
 from collectors.window import Window, name_of
 
 KWIN = "org.kde.KWin"
@@ -28,9 +28,6 @@ SCRIPT = "asa-focus"
 
 PATH, INTERFACE = "/org/asa/Focus", "org.asa.Focus"
 _SCRIPTING = (KWIN, "/Scripting", "org.kde.kwin.Scripting")
-_S_NS = 1_000_000_000
-_FIRST_RETRY_NS, _LAST_RETRY_NS = 1 * _S_NS, 30 * _S_NS
-_LOOK_AGAIN_NS = 30 * _S_NS  # for another user at the screen
 _SOURCE = "desktop"
 _LONGEST_BYTES = 1 << 14  # of a message: one of the script has 0.3 KB, and 4 KB with the longest title
 
@@ -53,12 +50,9 @@ class KwinReader:
 
     def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int]) -> None:
         self.reason = "not asked yet"
-        self._find, self._now_ns = find, now_ns
-        self._session: Session | None = None
+        self._watch, self._now_ns = Watch(find), now_ns
         self._bus: Bus | None = None
         self._stream: Stream | None = None
-        self._look_at_ns = self._retry_at_ns = 0
-        self._retry_ns = _FIRST_RETRY_NS
         self._forget()
 
     @property
@@ -83,10 +77,10 @@ class KwinReader:
             self.close()
             words = reason_of(error) if isinstance(error, OSError) else str(error)
             self.reason = error.reason if isinstance(error, SourceError) else f"session bus: {words}"
-            self._retry_at_ns = now_ns + self._retry_ns
-            self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+            self._watch.failed(now_ns)
         if self._window is not None:
-            self.reason, self._retry_ns = "", _FIRST_RETRY_NS
+            self.reason = ""
+            self._watch.served()
         return self._window
 
     def settled(self) -> bool:
@@ -102,7 +96,7 @@ class KwinReader:
         self._bus = self._stream = None
         self._remove()
         self._forget()
-        self._retry_at_ns = 0
+        self._watch.anew()
 
     def _forget(self) -> None:
         self._owner: str | None = None  # of KWin's name; "" nobody, None not known yet
@@ -112,25 +106,22 @@ class KwinReader:
 
     def _turn(self, now_ns: int) -> None:
         if self._bus is None or self._stream is None:
-            if now_ns >= self._retry_at_ns:
+            if self._watch.may_try(now_ns):
                 self._connect(now_ns)
             return
         self._bus.advance()
         if self._stream.behind:
             raise BusError("more bytes than a tick takes")
-        if now_ns >= self._look_at_ns:
-            self._look_at_ns = now_ns + _LOOK_AGAIN_NS
-            if self._session != self._find():
-                raise SourceError(source=_SOURCE, reason="another session is at the screen now")
+        self._watch.check(now_ns)
 
     def _connect(self, now_ns: int) -> None:
-        session = self._find()
+        session = self._watch.find()
         if not session.wayland:
             raise SourceError(source=_SOURCE, reason="no Wayland session; on X11 the X server is asked")
         stream = connected(unix_addresses(session.bus), session.bus_uid)
         self._stream = Stream.over(stream, session.bus_uid, _LONGEST_BYTES)
         bus = self._bus = Bus(self._stream)
-        self._session, self._look_at_ns = session, now_ns + _LOOK_AGAIN_NS
+        self._watch.took(session, now_ns)
         bus.send(*BUS, "Hello", then=self._named)
         bus.serve(Object(path=PATH, interface=INTERFACE, methods={"Tell": Method(takes="s", run=self._hear)}))
         bus.watch_name(KWIN, self._owned)
@@ -144,10 +135,10 @@ class KwinReader:
             return
         self._owner, self._window = owner, None
         self.reason = "KWin's script is awaited" if owner else "KWin does not run on this session bus"
-        if owner and self._bus is not None and self._session is not None:
+        if owner and self._bus is not None and self._watch.session is not None:
             self._loading = True
             self._unload(self._bus)
-            path = str(self._write(self._session))
+            path = str(self._write(self._watch.session))
             self._bus.send(*_SCRIPTING, "loadScript", "ss", (path, SCRIPT), then=self._loaded, starts=False)
 
     def _loaded(self, answer: tuple[Any, ...] | CallError) -> None:
@@ -197,10 +188,11 @@ class KwinReader:
         return path
 
     def _remove(self) -> None:
-        if self._session is None or self._session.runtime is None:
+        session = self._watch.session
+        if session is None or session.runtime is None:
             return
         try:
-            with acting_as(self._session.uid):
-                (self._session.runtime / f"{SCRIPT}.js").unlink(missing_ok=True)
+            with acting_as(session.uid):
+                (session.runtime / f"{SCRIPT}.js").unlink(missing_ok=True)
         except OSError:
             return  # the folder went with the session
