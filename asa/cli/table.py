@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from asa.cli.main import Commands
     from asa.core.decision import SchedulerName, Workload
@@ -152,7 +152,7 @@ def _show(arguments: argparse.Namespace) -> int:
     asked = [Workload(name) for name in arguments.classes] or _listed(found, lessons)
     for name in asked:
         if not found.ranking(name):
-            raise InputError(path=found.path, key="classes", value=name, allowed=", ".join(_listed(found)))
+            raise InputError(path=found.path, key="classes", value=name, allowed=", ".join(found.listed))
     file = table.read(Path(found.path))
     if arguments.json:
         classes = {name: _class(found, name, lessons) for name in asked}
@@ -164,26 +164,12 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _listed(found: "MappingTable", lessons: "Lessons | None" = None) -> "list[Workload]":
+def _listed(found: "MappingTable", lessons: "Lessons") -> "list[Workload]":
     """Of the table and of all behind it, the first one's classes first; then what was tried besides."""
     from asa.core import kinds
 
-    names = dict.fromkeys(found.rankings)
-    while found.rest is not None:
-        found = found.rest
-        names |= dict.fromkeys(found.rankings)
-    tried = () if lessons is None else dict.fromkeys(one.use for one in lessons.kept.asked)
+    names, tried = found.listed, dict.fromkeys(one.use for one in lessons.kept.asked)
     return [*names, *(use for use in tried if not any(kinds.same(use, name) for name in names))]
-
-
-def _once(names: "Iterable[Workload]") -> "list[Workload]":
-    """Each use by the first of its names: a table may say `web` where the model says `browse`."""
-    from asa.core import kinds
-
-    first: dict[frozenset[str], Workload] = {}
-    for name in names:
-        first.setdefault(frozenset(kinds.names_of(name)), name)
-    return list(first.values())
 
 
 def _behind(found: "MappingTable") -> list[str]:
@@ -291,13 +277,14 @@ def _runs(count: int) -> str:
 def _diff(arguments: argparse.Namespace) -> int:
     """Print what two tables choose differently. Raises InputError for a damaged one."""
     from asa import wire
+    from asa.core import kinds
 
     desk = _Desk()
     if arguments.other is None:
         one, other = desk.in_use(), desk.at(arguments.file)
     else:
         one, other = desk.at(arguments.file), desk.at(arguments.other)
-    names = _once((*_listed(one), *_listed(other), *desk.classes()))
+    names = kinds.distinct((*one.listed, *other.listed, *desk.classes()))
     rows = []
     for name in names:
         for saver in (False, True):

@@ -5,8 +5,11 @@ The paper's labels name one application of each kind, as `web+archive`. `kinds_o
 """
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from typing import TypeVar
+
+_Label = TypeVar("_Label", bound=str)
 
 
 class Kind(StrEnum):
@@ -103,6 +106,14 @@ def names_of(label: str) -> tuple[str, ...]:
 def same(one: str, other: str) -> bool:
     """Do two labels mean the same use?"""
     return one in names_of(other)
+
+
+def distinct(labels: Iterable[_Label]) -> list[_Label]:
+    """Each use by the first of its names: a table may say `web` where a model says `browse`."""
+    first: dict[frozenset[str], _Label] = {}
+    for label in labels:
+        first.setdefault(frozenset(names_of(label)), label)
+    return list(first.values())
 
 
 def among(label: str, classes: Collection[str]) -> str:

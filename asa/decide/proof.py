@@ -7,7 +7,7 @@ of another machine is listed and counts for nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,7 +26,6 @@ from asa.decide.trial_pairs import Verdict
 
 _DAY_NS = 86_400 * 1_000_000_000
 _NUMBERS = re.compile(r"\d+(\.\d+)*")
-_HASH_SHOWN = 12  # digits, to name a file by
 _TRIAL = "trial"
 
 
@@ -99,8 +98,8 @@ def of(kept: Learning, table: MappingTable | None, here: Here) -> Proof:
     lessons = learning.begin(kept, here.stand)
     names = dict.fromkeys(one.use for one in kept.asked)
     if table is not None:
-        names |= dict.fromkeys(name for name in _listed(table) if any(_calibrated(table, name)))
-    uses = tuple(_use(Workload(name), kept, lessons, table, here) for name in _once(names))
+        names |= dict.fromkeys(name for name in table.listed if any(_calibrated(table, name)))
+    uses = tuple(_use(name, kept, lessons, table, here) for name in kinds.distinct(names))
     account = kept.account
     answer, sentence = _answer(uses)
     return Proof(
@@ -234,7 +233,7 @@ def _tried(one: Asked, stand: Stand) -> Found:
         high=None if effect is None else effect.high,
         runs=one.count,
         kernel=one.kernel,
-        versions=(one.versions[1][:_HASH_SHOWN], one.versions[0][:_HASH_SHOWN]),
+        versions=(one.versions[1][: trial_budget.HASH_SHOWN], one.versions[0][: trial_budget.HASH_SHOWN]),
         tried_s=one.tried_s,
         switches=one.switches,
         at_ns=one.at_ns or None,
@@ -286,23 +285,6 @@ def _answer(uses: tuple[Use, ...]) -> tuple[Answer, str]:
 
 def _uses(count: int) -> str:
     return f"{count} use{'' if count == 1 else 's'}"
-
-
-def _listed(table: MappingTable) -> Iterator[Workload]:
-    while True:
-        yield from table.rankings
-        if table.rest is None:
-            return
-        table = table.rest
-
-
-def _once(names: Iterable[Workload]) -> list[Workload]:
-    """Each use by the first of its names (`asa.core.kinds`)."""
-    found: list[Workload] = []
-    for name in names:
-        if not any(kinds.same(one, name) for one in found):
-            found.append(name)
-    return found
 
 
 class _Numbers:

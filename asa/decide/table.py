@@ -153,6 +153,12 @@ class MappingTable:
                     return self, name, self.rankings[name]
         return (self, workload, ()) if self.rest is None else self.rest.source(workload)
 
+    @property
+    def listed(self) -> tuple[Workload, ...]:
+        """The classes that this table and those behind it rank, this one's first."""
+        behind = () if self.rest is None else self.rest.listed
+        return tuple(dict.fromkeys((*self.rankings, *behind)))
+
     def check(self, classes: Iterable[Workload]) -> None:
         """Raises InputError for a class of a model that no table ranks: the agent would not know what serves it."""
         unserved = [name for name in classes if not self.ranking(name)]

@@ -27,7 +27,8 @@ SAVED_S = 160.0
 """The most that is saved up: eight blocks of 20 s."""
 PAIR_SWITCHES = 3
 """The most that a pair takes: to its first block, to its second one, and back."""
-_HASH_SHOWN = 12  # digits of a file's hash, with which a version begins
+HASH_SHOWN = 12
+"""Digits of a file's hash, with which a version begins, by which people know it."""
 MOST_BROKEN = 2
 """After so many a candidate is not tried again: it may take the machine with it."""
 
@@ -118,7 +119,7 @@ class Asked:
             runs=self.count,
             source="asa trial",
             kernel=self.kernel or None,
-            version=self.versions[1][:_HASH_SHOWN] or None,
+            version=self.versions[1][:HASH_SHOWN] or None,
         )
 
     @property
