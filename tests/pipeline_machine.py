@@ -29,6 +29,20 @@ S = 10**9
 STANDING_BY = Permit(switch=True, stand_by=True)
 
 
+def processors(ticks, runnable=1):
+    """One CPU that has spent these ticks (user, nice, system, idle, ... as /proc/stat has them)."""
+    return CpuCounters(
+        total=ticks,
+        cores=((0, ticks),),
+        interrupts=0,
+        context_switches=0,
+        forks=0,
+        softirqs=(0,) * 10,
+        runnable=runnable,
+        blocked=0,
+    )
+
+
 @dataclass(slots=True)
 class Machine:
     """A kernel, a classifier and a switcher in one, tick by tick; the test says what it shows and how switches end."""
@@ -84,16 +98,7 @@ class Machine:
         sample = RawSample(
             monotonic_ns=self.now_s * S,
             wall_ns=10**18 + self.now_s * S,
-            cpu=CpuCounters(
-                total=ticks,
-                cores=((0, ticks),),
-                interrupts=0,
-                context_switches=0,
-                forks=0,
-                softirqs=(0,) * 10,
-                runnable=1,
-                blocked=0,
-            ),
+            cpu=processors(ticks),
             pressure=PressureCounters(**pressures),
             sched_ext=SchedExtState(
                 state="disabled" if self.attached == EEVDF else "enabled",

@@ -4,12 +4,13 @@
 from dataclasses import replace
 
 import pytest
+from pipeline_machine import processors
 
 from asa.config import PolicySettings, Voting
 from asa.core.decision import Judgement, Permit, Probabilities, Reason, SchedulerName, Workload
 from asa.core.evidence import Evidence
 from asa.core.kinds import Kind
-from asa.core.sample import CpuCounters, DesktopEntry, HintState, RawSample
+from asa.core.sample import DesktopEntry, HintState, RawSample
 from asa.decide.hints import Hints
 from asa.decide.table import Entry, MappingTable
 from asa.pipeline import Setup, State, step
@@ -56,16 +57,7 @@ def setup(weight, game=0.4):
 
 def sample(second, hints=PLAYS):
     ticks = (second, 0, 0, second, 0, 0, 0, 0)
-    cpu = CpuCounters(
-        total=ticks,
-        cores=((0, ticks),),
-        interrupts=0,
-        context_switches=0,
-        forks=0,
-        softirqs=(0,) * 10,
-        runnable=1,
-        blocked=0,
-    )
+    cpu = processors(ticks)
     return RawSample(monotonic_ns=second * S, wall_ns=second * S, cpu=cpu, hints=hints)
 
 

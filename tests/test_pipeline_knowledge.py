@@ -4,12 +4,13 @@
 from dataclasses import replace
 
 import pytest
+from pipeline_machine import processors
 
 from asa import assembly
 from asa.config import PolicySettings, Voting
 from asa.core.decision import Judgement, Permit, Probabilities, SchedulerName, Workload
 from asa.core.errors import AsaError
-from asa.core.sample import CpuCounters, ProgramsAtWork, ProgramUse, RawSample
+from asa.core.sample import ProgramsAtWork, ProgramUse, RawSample
 from asa.decide import knowledge
 from asa.decide.books import Books
 from asa.decide.knowledge import Knowledge, Known
@@ -53,16 +54,7 @@ def setup(model):
 
 def sample(second, *programs):
     ticks = (second, 0, 0, second, 0, 0, 0, 0)
-    cpu = CpuCounters(
-        total=ticks,
-        cores=((0, ticks),),
-        interrupts=0,
-        context_switches=0,
-        forks=0,
-        softirqs=(0,) * 10,
-        runnable=0,
-        blocked=0,
-    )
+    cpu = processors(ticks, runnable=0)
     uses = tuple(ProgramUse(number, 1.0) for number in programs)
     return RawSample(monotonic_ns=second * S, wall_ns=second * S, cpu=cpu, programs=ProgramsAtWork(programs=uses))
 
