@@ -9,6 +9,7 @@ module starts nothing and reads nothing.
 """
 
 import random
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ import msgspec
 from asa.core.errors import AsaError
 from asa.core.kinds import Kind
 from scenarios.metric import Metric
+
+SEVEN_ZIP = "7zz|7z"  # the package 7zip of Debian 12, and of 13
 
 Parameters: TypeAlias = Mapping[str, "str | int | float | bool | list[str] | list[int] | list[float] | None"]
 """What a seed decides: file sizes, pages, codecs, thread counts, think times. Plain JSON; a driver gets it whole."""
@@ -85,6 +88,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     value: float
 
 
+def either(names: str) -> str:
+    """The first of `a|b` that is on PATH, else the last: releases of Debian name some programs differently."""
+    *others, last = names.split("|")
+    return next(filter(shutil.which, others), last)
+
+
 def _nothing(place: Place, report: Report) -> None:  # noqa: ARG001  # most have nothing to prepare
     return
 
@@ -109,7 +118,7 @@ class Application:
     scored: tuple[Metric, ...] = ()  # of a background load: its metrics with their scoring; the weights add up to 1
     metrics: tuple[str, ...] = ()  # names; those of `scored`, else of `calibration.scoring.table`; a test compares them
     packages: tuple[str, ...]  # of Debian
-    programs: tuple[str, ...]  # looked for on PATH before anything is started, in the packages' order of importance
+    programs: tuple[str, ...]  # looked for on PATH before anything is started; `a|b`: one of them will do
     modules: tuple[str, ...] = ()  # Python modules of the extra `bench` that the driver imports
     draw: Callable[[random.Random, Place], Parameters]
     command: Callable[[Place, Parameters], tuple[str, ...]]

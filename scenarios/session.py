@@ -32,6 +32,7 @@ from scenarios.application import (
     Place,
     Report,
     Tier,
+    either,
 )
 from scenarios.crew import Crew, StuckError, last_words
 
@@ -61,8 +62,9 @@ def parameters(application: Application, *, seed: int, place: Place) -> Paramete
 def check_installed(application: Application) -> None:
     """Raises ApplicationError (MISSING) for the first program or module that is not here."""
     for program in application.programs:
-        if shutil.which(program) is None:
-            reason = f"{program} is not installed; run: apt-get install {' '.join(application.packages)}"
+        if shutil.which(either(program)) is None:
+            packages = " ".join(application.packages)
+            reason = f"{program.replace('|', ' or ')} is not installed; run: apt-get install {packages}"
             raise ApplicationError(application=application.name, failure=Failure.MISSING, reason=reason)
     for module in application.modules:
         if find_spec(module.partition(".")[0]) is None:

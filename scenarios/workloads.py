@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asa.core.decision import Workload
+from scenarios.application import SEVEN_ZIP, either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ def _openssl(rng: random.Random, setting: Setting) -> tuple[Program, ...]:
 
 def _seven_zip(rng: random.Random, setting: Setting) -> tuple[Program, ...]:
     threads = max(2, setting.cpus)  # its benchmark wants an even share for coder and decoder
-    return (_program("7zip", "7zz", "b", 1_000, f"-mmt{threads}", f"-md{rng.randint(18, 20)}"),)
+    return (_program("7zip", either(SEVEN_ZIP), "b", 1_000, f"-mmt{threads}", f"-md{rng.randint(18, 20)}"),)
 
 
 # disk: the device itself, past the page cache

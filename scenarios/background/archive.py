@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from asa.core.kinds import Kind
-from scenarios.application import Application, Parameters, Place, Role
+from scenarios.application import SEVEN_ZIP, Application, Parameters, Place, Role, either
 from scenarios.driving import Driver, fail
 from scenarios.metric import speed
 
@@ -66,7 +66,7 @@ APPLICATION = Application(
         speed("extract_mb_per_s", "MB/s", "extracted", 0.50),
     ),
     packages=("7zip",),
-    programs=("7zz",),
+    programs=(SEVEN_ZIP,),
     draw=_draw,
     command=lambda _place, _parameters: (sys.executable, "-m", "scenarios.background.archive"),
     silence_limit_s=120.0,  # one pass beside an interactive program on a busy machine
@@ -118,16 +118,16 @@ def _falling(count: int) -> list[float]:
 
 
 def _version() -> str:
-    banner = subprocess.run(("7zz",), stdout=subprocess.PIPE, text=True, check=False).stdout
+    banner = subprocess.run((either(SEVEN_ZIP),), stdout=subprocess.PIPE, text=True, check=False).stdout
     found = re.search(r"^7-Zip.*? (\d+\.\d+)", banner, re.MULTILINE)
     return found.group(1) if found else "unknown"
 
 
 def _pass(*arguments: str) -> float:
     begin_s = time.monotonic()
-    code = subprocess.run(("7zz", *arguments, "-y", "-bso0", "-bsp0"), check=False).returncode
+    code = subprocess.run((either(SEVEN_ZIP), *arguments, "-y", "-bso0", "-bsp0"), check=False).returncode
     if code != 0:
-        fail(f"7zz {arguments[0]} ended with code {code}")
+        fail(f"7-Zip: {arguments[0]} ended with code {code}")
     return time.monotonic() - begin_s
 
 

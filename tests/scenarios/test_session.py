@@ -15,8 +15,8 @@ from playing import no_orphans
 from waiting import until
 
 from scenarios import crew
-from scenarios.application import Application, ApplicationError, Failure, Place, Role, Tier
-from scenarios.session import Session, parameters
+from scenarios.application import Application, ApplicationError, Failure, Place, Role, Tier, either
+from scenarios.session import Session, check_installed, parameters
 
 BEGIN = "from scenarios.driving import *; import os, sys, time; d = Driver.begin(); "
 READY = BEGIN + "d.ready({'python': '3'}); "
@@ -121,6 +121,7 @@ def test_orders_are_the_same_for_the_same_seed_and_reach_the_driver_whole(start,
     ("other", "words"),
     [
         ({"programs": ("no-such-program",)}, "apt-get install one two"),
+        ({"programs": ("no-such-one|nor-this",)}, "no-such-one or nor-this is not installed"),
         ({"modules": ("no_such_module.part",)}, "make setup"),
     ],
 )
@@ -128,6 +129,11 @@ def test_what_is_not_installed_is_named_with_its_package(start, other, words):
     with pytest.raises(ApplicationError, match=words) as caught:
         start(made(WORK, **other))
     assert caught.value.failure is Failure.MISSING
+
+
+def test_a_program_may_have_another_name():
+    assert [either("no-such-program|sh"), either("sh|no-such-program"), either("sh")] == ["sh"] * 3
+    check_installed(made(WORK, programs=("no-such-program|sh",)))
 
 
 @pytest.mark.parametrize(
