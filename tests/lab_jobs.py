@@ -56,13 +56,13 @@ TOGETHER = (
     ("faults",),
     ("agent_faults", "user_orders"),
     ("life", "shadow"),
-    ("switching", "hotplug", "render_node", "columns", "standins", "scale"),
-    ("undo", "watch", "loader", "bench_run", "probes"),
+    ("switching", "render_node", "columns", "standins", "scale"),
+    ("undo", "watch", "loader", "bench_run", "probes", "hotplug"),
     ("soak",),
 )
 # What measures, or waits for the kernel or for a scheduler, and takes little more of the host's time there.
 BY_THE_PARALLEL_CLOCK = frozenset(
-    {"undo", "watch", "loader", "bench_run", "trials", "probes", "agent_faults", "user_orders"}
+    {"undo", "watch", "loader", "bench_run", "trials", "probes", "hotplug", "agent_faults", "user_orders"}
 )
 
 
