@@ -31,6 +31,7 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
         "models/artefacts/base.npz",
         "models/members.c",
         "scx_bin/manifest.yaml",
+        "scx_bin/policies/scx_lavd-powersave.yaml",
     }
     known = {str(path.relative_to(ROOT)) for path in (ROOT / "models/artefacts").glob("*.json")}  # by `asa lab train`
     assert needed | known <= there

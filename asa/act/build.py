@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,6 +22,7 @@ from typing import Protocol
 
 from asa import debian, files, wire
 from asa.act.manifest import Crate, Host, Kernel, KernelSource, SchedulerEntry
+from asa.act.policies import Policy
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, InputError, SchedulerError, SetupError
@@ -213,7 +214,7 @@ class _Job:
         sha256 = self._portfolio.hash_of(name, path)
         flags, reason = _read_flags(entry, path)
         if flags is not None:
-            _check_modes(entry, flags)
+            _check_policies(name, self._portfolio.policies.values(), flags)
         self._records[name] = Record(
             path=str(path),
             origin=origin,
@@ -383,14 +384,12 @@ def parse_flags(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check_modes(entry: SchedulerEntry, flags: tuple[str, ...]) -> None:
-    for mode, arguments in entry.modes.items():
-        unknown = [word for word in arguments if word.startswith("-") and word.partition("=")[0] not in flags]
+def _check_policies(name: SchedulerName, policies: Iterable[Policy], flags: tuple[str, ...]) -> None:
+    for policy in policies:
+        unknown = [flag for flag in policy.flags if policy.name.bare == name and flag not in flags]
         if unknown:
-            reason = (
-                f"mode {mode!r} of the manifest uses {unknown[0]!r}, which its own help does not name; mend the mode"
-            )
-            raise SchedulerError(scheduler=entry.name, reason=reason)
+            reason = f"its own help does not name {unknown[0]!r}, which the policy {policy.id} sets; mend the policy"
+            raise SchedulerError(scheduler=name, reason=reason)
 
 
 def _read_version(entry: SchedulerEntry, path: Path) -> str | None:

@@ -251,13 +251,7 @@ class LoaderSwitcher(StopThenStart):
         return hear
 
     def _arguments(self, name: SchedulerName) -> tuple[str, tuple[str, ...]]:
-        bare, mode = name.bare, name.mode
-        modes = self._portfolio.entry(bare).modes
-        if barred := self._portfolio.barred(name):
-            raise SchedulerError(scheduler=name, reason=barred)
-        if mode not in modes:
-            raise SchedulerError(scheduler=bare, reason=f"has no mode {mode!r}, only {', '.join(modes)}")
-        return str(bare), modes[mode]
+        return str(name.bare), self._portfolio.arguments(name)
 
     def _patience_s(self) -> float:
         hotplug = self._exit is not None and self._exit.kind is ExitKind.HOTPLUG

@@ -2,7 +2,7 @@
 """The manifest: which schedulers there are, how to get and run each, and which kernel settings they may change.
 
 Reads `scx_bin/manifest.yaml`, and over it the administrator's own `/etc/asa/manifest.yaml`, which root alone may write.
-Both are checked alike. Knows nothing of what is installed (that is `asa.act.portfolio`).
+Both are checked alike. Knows nothing of policies (`asa.act.policies`) and of what is installed (`asa.act.portfolio`).
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 
 from asa import paths, yamlfile
-from asa.core.decision import DEFAULT_MODE
+from asa.act.knobs import Knobs
 from asa.core.errors import InputError
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -70,7 +70,7 @@ class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ops: _Name | None  # what /sys/kernel/sched_ext/root/ops starts with; None for the kernel's own
     help: tuple[str, ...] | None  # arguments that make it print its flags; None when it cannot
     paper: bool  # in the paper's portfolio, else a candidate beyond it
-    modes: dict[_Name, tuple[str, ...]]  # arguments of each way to run it; `default` is always there
+    knobs: Knobs = Knobs()  # the flags that policies may set (asa.act.policies)
     writes: tuple[_Name, ...] = ()  # settings that it may leave changed, by their files' names
     honours: tuple[Heeded, ...] = ()  # of control groups, in each of its modes; the kernel's own heeds all
 
@@ -172,8 +172,8 @@ def _check(manifest: Manifest, path: str, entries: tuple[SchedulerEntry, ...]) -
                 raise InputError(path=path, key=f"schedulers[{index}].{field}", value=value, allowed="each one once")
     for index, entry in enumerate(entries):
         key = f"schedulers[{index}]"
-        if entry.modes.get(DEFAULT_MODE) is None:
-            raise InputError(path=path, key=f"{key}.modes", value=list(entry.modes), allowed="a mode named default")
+        for place, value, allowed in entry.knobs.faults():
+            raise InputError(path=path, key=f"{key}.knobs.{place}", value=value, allowed=allowed)
         if (entry.ops is None) != isinstance(entry.source, Kernel):
             allowed = "a prefix of the ops name, null for the kernel's own scheduler alone"
             raise InputError(path=path, key=f"{key}.ops", value=entry.ops, allowed=allowed)

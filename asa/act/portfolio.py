@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The portfolio: what the manifest names, what of it is installed here, and the one way to open a scheduler's binary.
 
-Reads the manifest (`asa.act.manifest`) and `installed.json`, the record of each installed file's SHA-256. Nothing is
-trusted by its name: a binary is opened once, checked and hashed through that descriptor, and the caller runs the
-descriptor. Does not build (that is `asa.act.build`) and does not start anything.
+Reads the manifest (`asa.act.manifest`), the policies (`asa.act.policies`) and `installed.json`, the record of each
+installed file's SHA-256. Nothing is trusted by its name: a binary is opened once, checked and hashed through that
+descriptor, and the caller runs the descriptor. Does not build (that is `asa.act.build`) and does not start anything.
 """
 
 import hashlib
@@ -20,9 +20,12 @@ from typing import Self
 import msgspec
 
 from asa import files, paths, wire
-from asa.act.manifest import Host, Kernel, SchedulerEntry, in_use
+from asa.act import manifest as manifests
+from asa.act import policies
+from asa.act.manifest import Host, Kernel, SchedulerEntry
+from asa.act.policies import Policy
 from asa.config import SwitchSettings
-from asa.core.decision import EEVDF, SchedulerName, bar
+from asa.core.decision import DEFAULT_MODE, EEVDF, SchedulerName, bar
 from asa.core.errors import InputError, SchedulerError
 
 INSTALL = "asa schedulers install"
@@ -90,6 +93,7 @@ class Portfolio:
         self,
         *,
         entries: tuple[SchedulerEntry, ...],
+        policies: dict[SchedulerName, Policy],
         folder: Path,
         search: str,
         owners: frozenset[int],
@@ -98,6 +102,7 @@ class Portfolio:
         self.folder = folder
         self.never = frozenset(never)
         self._entries = {SchedulerName(entry.name): entry for entry in entries}
+        self.policies = policies
         self._search = search
         self._owners = owners
         self._hashed: dict[tuple[int, ...], str] = {}
@@ -107,11 +112,17 @@ class Portfolio:
         """The manifest, with installed files in `folder`; `search` is a PATH, None for the environment's.
 
         Binaries must belong to root, to the effective user, or to one of the further user ids `owners`.
-        Raises InputError for a manifest that is wrong.
+        Raises InputError for a manifest or a policy that is wrong.
         """
-        entries = in_use(manifest).schedulers
+        entries = manifests.in_use(manifest).schedulers
         search = os.environ.get("PATH", os.defpath) if search is None else search
-        return cls(entries=entries, folder=folder, search=search, owners=frozenset({0, os.geteuid(), *owners}))
+        return cls(
+            entries=entries,
+            policies=policies.in_use(manifest, entries),
+            folder=folder,
+            search=search,
+            owners=frozenset({0, os.geteuid(), *owners}),
+        )
 
     @classmethod
     def of_host(cls, limits: SwitchSettings, folder: Path, owners: Collection[int] = ()) -> Self:
@@ -146,8 +157,23 @@ class Portfolio:
             raise SchedulerError(scheduler=name, reason=f"not in the manifest, which has {known}") from None
 
     def modes(self) -> dict[str, tuple[str, ...]]:
-        """Each scheduler's modes by name: what a mapping table may say."""
-        return {str(name): tuple(entry.modes) for name, entry in self._entries.items()}
+        """Each scheduler's modes by name, `default` first: what a mapping table may say."""
+        found: dict[str, tuple[str, ...]] = {str(name): (DEFAULT_MODE,) for name in self._entries}
+        for name in self.policies:
+            if name.mode != DEFAULT_MODE:
+                found[name.bare] += (name.mode,)
+        return found
+
+    def arguments(self, name: SchedulerName) -> tuple[str, ...]:
+        """What the program of a scheduler in a mode is called with. Raises SchedulerError where it may not be run."""
+        self.entry(name.bare)
+        if barred := self.barred(name):
+            raise SchedulerError(scheduler=name, reason=barred)
+        modes = self.modes()[name.bare]
+        if name.mode not in modes:
+            raise SchedulerError(scheduler=name.bare, reason=f"has no mode {name.mode!r}, only {', '.join(modes)}")
+        policy = self.policies.get(SchedulerName.of(name.bare, name.mode))
+        return policy.arguments if policy else ()
 
     def barred(self, name: SchedulerName) -> str:
         """Why the settings never have it brought up, "" when they may."""
@@ -188,14 +214,11 @@ class Portfolio:
 
         Raises SchedulerError on each failure, InputError for a damaged record.
         """
-        scheduler, mode = name.bare, name.mode
+        scheduler = name.bare
         entry = self.entry(scheduler)
         if isinstance(entry.source, Kernel):
             raise SchedulerError(scheduler=scheduler, reason="it is the kernel's own; there is nothing to start")
-        if barred := self.barred(name):
-            raise SchedulerError(scheduler=name, reason=barred)
-        if mode not in entry.modes:
-            raise SchedulerError(scheduler=scheduler, reason=f"has no mode {mode!r}, only {', '.join(entry.modes)}")
+        given = self.arguments(name)
         record = self.records().get(scheduler)
         if record is None:
             raise SchedulerError(scheduler=scheduler, reason=self._why_not(entry))
@@ -210,7 +233,7 @@ class Portfolio:
             os.close(fd)
             reason = f"{path} is not the recorded file: SHA-256 {found!r}, recorded {record.sha256!r}; run `{INSTALL}`"
             raise SchedulerError(scheduler=scheduler, reason=reason)
-        return Opened(fd=fd, path=path, argv=(scheduler, *entry.modes[mode]))
+        return Opened(fd=fd, path=path, argv=(scheduler, *given))
 
     def hash_of(self, name: SchedulerName, path: Path) -> str:
         """SHA-256 of a binary that passes every other check of `open`. Raises SchedulerError."""

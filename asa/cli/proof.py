@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _shipped() -> "dict[str, tuple[str, ...]]":
     from asa import paths
-    from asa.act import manifest
+    from asa.act.portfolio import Portfolio
 
-    return {entry.name: tuple(entry.modes) for entry in manifest.read(paths.manifest()).schedulers}
+    return Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
 
 
 def _write(out: Path, found: "Proof") -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asa import paths
+from asa import paths, wire
 from asa.act.portfolio import Available, Portfolio, Unavailable
 from asa.core.decision import SchedulerName
 from asa.core.errors import SchedulerError
@@ -113,13 +113,13 @@ def _list(arguments: argparse.Namespace) -> int:
     portfolio = _portfolio()
     looks = [portfolio.look(name) for name in portfolio.names()]
     if arguments.json:
-        print(json.dumps([_as_json(look) for look in looks], indent=2))
+        print(json.dumps([_as_json(look, portfolio) for look in looks], indent=2))
         return 0
     for look in looks:
         entry = look.entry
         print(f"{entry.name:<12} {'paper    ' if entry.paper else 'candidate'} {_where(look)}")
         print(f"{'':<12} {entry.purpose}")
-        print(f"{'':<12} modes: {', '.join(entry.modes)}")
+        print(f"{'':<12} modes: {', '.join(portfolio.modes()[entry.name])}")
     return 0
 
 
@@ -130,7 +130,7 @@ def _where(look: Available | Unavailable) -> str:
     return f"{look.origin}{f' {look.version}' if look.version else ''}{place}"
 
 
-def _as_json(look: Available | Unavailable) -> dict[str, object]:
+def _as_json(look: Available | Unavailable, portfolio: Portfolio) -> dict[str, object]:
     entry = look.entry
     there = look if isinstance(look, Available) else None
     return {
@@ -144,7 +144,10 @@ def _as_json(look: Available | Unavailable) -> dict[str, object]:
         "sha256": there and there.sha256,
         "flags": there and there.flags,
         "purpose": entry.purpose,
-        "modes": entry.modes,
+        "modes": {
+            mode: portfolio.arguments(SchedulerName.of(entry.name, mode)) for mode in portfolio.modes()[entry.name]
+        },
+        "policies": [wire.plain(policy) for name, policy in portfolio.policies.items() if name.bare == entry.name],
     }
 
 

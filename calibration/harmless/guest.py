@@ -25,11 +25,12 @@ import msgspec
 
 import asa
 from asa import paths, status, wire
+from asa.act import policies
 from asa.act.kernel import sched_ext_state
 from asa.act.priority import go_first
 from asa.assembly import Assembly
 from asa.core import kinds
-from asa.core.decision import Decision, Judgement
+from asa.core.decision import Decision, Judgement, SchedulerName
 from asa.core.errors import AsaError
 from calibration.harmless.plants import MISSED_S, STARVER, VICTIM, Plant, Played, Sort
 from models.runtime import Ensemble
@@ -162,8 +163,18 @@ def _settings(plant: Plant, folder: Path, starver: Path) -> Path:
         "ops": "starver",
         "help": ["-h"],
         "paper": False,
-        "modes": {"default": [], "starving": ["-s", VICTIM]},
+        "knobs": {"choices": {"-s": [VICTIM]}},
     }
+    starving = SchedulerName.of(STARVER, "starving")
+    policy = {
+        "id": starving,
+        "version": "1.0",
+        "purpose": entry["purpose"],
+        "flags": {"-s": VICTIM},
+        "provenance": {"kind": "own"},
+    }
+    (folder / "policies").mkdir()
+    (folder / "policies" / policies.file_name(starving)).write_text(json.dumps(policy), encoding="utf-8")
     (folder / "manifest.yaml").write_text(json.dumps({"schedulers": [entry]}), encoding="utf-8")
     whole = {
         "table": str(folder / "table.yaml"),

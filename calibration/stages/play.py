@@ -68,7 +68,7 @@ def usable(portfolio: Portfolio, *, modes: bool) -> tuple[tuple[SchedulerName, .
     found: list[SchedulerName] = []
     lacking: dict[SchedulerName, str] = {}
     for name in portfolio.names():
-        for mode in portfolio.entry(name).modes if modes else (DEFAULT_MODE,):
+        for mode in portfolio.modes()[name] if modes else (DEFAULT_MODE,):
             full = SchedulerName.of(name, mode)
             try:
                 check_startable((full,), portfolio)

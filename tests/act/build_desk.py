@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A desk to install schedulers at: a manifest, a cache, and a small cargo of our own, which takes what lies ready."""
 
+import json
 import os
 from pathlib import Path
 
@@ -104,10 +105,17 @@ class Desk:
         path.write_text(text)
         path.chmod(0o755)
 
-    def entry(self, name, source, *, help_="[--help]", modes="{default: []}"):
+    def entry(self, name, source, *, help_="[--help]", policies=None):
         ops = "null" if source == "{kind: kernel}" else name.removeprefix("scx_")
         head = f"  - {{name: {name}, source: {source}, purpose: p, ops: {ops}, paper: true"
-        self.entries.append(f"{head}, help: {help_}, modes: {modes}}}\n")
+        numbers = {flag: {"unit": "x", "low": 0, "high": 9, "default": 0} for flag in ("--slice-us", "--speed")}
+        knobs = json.dumps({"numbers": numbers, "switches": ["-v"]})
+        self.entries.append(f"{head}, help: {help_}, knobs: {knobs}}}\n")
+        for mode, flags in (policies or {}).items():
+            policy = {"id": f"{name}:{mode}", "version": "1", "purpose": "p", "flags": flags}
+            path = self.root / f"policies/{name}-{mode}.yaml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps({**policy, "provenance": {"kind": "own"}}))
 
     def crate(self, name, version="1.2.3", **more):
         self.entry(name, f"{{kind: crate, crate: {name}, version: {version}}}", **more)

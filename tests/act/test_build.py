@@ -17,7 +17,7 @@ __all__ = ["desk"]  # a fixture
 
 
 def test_a_crate_is_built_recorded_and_kept(desk):
-    desk.crate("scx_one", modes="{default: [], fast: [--slice-us=5, -v]}")
+    desk.crate("scx_one", policies={"fast": {"--slice-us": 5, "-v": True}})
     desk.executable(desk.crates / "scx_one", SCHEDULER)
     outcome = desk.install()["scx_one"]
     assert outcome.status is Status.BUILT, outcome

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Flags that binaries tell by their help, and modes of the manifest that must use no other."""
+"""Flags that binaries tell by their help, and policies that must use no other."""
 
 import subprocess
 
@@ -25,17 +25,17 @@ Usage: scx_simple [-f] [-v]
 """
 
 
-def test_a_mode_must_use_flags_that_the_binary_has(desk):
-    desk.crate("scx_one", modes="{default: [], fast: [--speed, '3']}")
+def test_a_policy_must_use_flags_that_the_binary_has(desk):
+    desk.crate("scx_one", policies={"fast": {"--speed": 3}})
     desk.executable(desk.crates / "scx_one", SCHEDULER)
     outcome = desk.install()["scx_one"]
     assert outcome.status is Status.FAILED
-    assert "mode 'fast' of the manifest uses '--speed'" in outcome.detail
+    assert "does not name '--speed', which the policy scx_one:fast sets" in outcome.detail
     assert not isinstance(desk.portfolio().look("scx_one"), Available)
 
 
 def test_a_binary_that_does_not_tell_its_flags_is_usable(desk):
-    desk.crate("scx_one", modes="{default: [], fast: [--speed]}")
+    desk.crate("scx_one", policies={"fast": {"--speed": 3}})
     desk.executable(desk.crates / "scx_one", "#!/bin/sh\necho '[SCX_BUG] kernel too old?' >&2\nexit 1\n")
     assert desk.install()["scx_one"].status is Status.BUILT
     record = desk.portfolio().records()["scx_one"]
@@ -50,12 +50,12 @@ def test_help_on_stderr_with_an_error_code_counts(desk):
     assert "--slice-us" in desk.portfolio().records()["scx_one"].flags
 
 
-def test_modes_are_checked_again_though_the_binary_is_kept(desk):
+def test_policies_are_checked_again_though_the_binary_is_kept(desk):
     desk.crate("scx_one")
     desk.executable(desk.crates / "scx_one", SCHEDULER)
     desk.install()
     desk.entries.clear()
-    desk.crate("scx_one", modes="{default: [], fast: [--speed, '3']}")
+    desk.crate("scx_one", policies={"fast": {"--speed": 3}})
     outcome = desk.install()["scx_one"]
     assert outcome.status is Status.FAILED
     assert "'--speed'" in outcome.detail

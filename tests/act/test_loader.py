@@ -31,7 +31,7 @@ def test_there_and_back(bench):
     event = bench.switch(SchedulerName("scx_flash:performance"))
     assert (event.outcome, event.old, event.new) == (SwitchOutcome.CONFIRMED, BPFLAND, "scx_flash:performance")
     assert bench.switcher.current() == "scx_flash:performance"
-    assert (bench.root / "started").read_text() == "\n--primary-domain performance\n"
+    assert (bench.root / "started").read_text() == "\n--primary-domain=performance\n"
     assert [one.scheduler for one in bench.undo.leftover()] == ["scx_flash:performance"]
     event = bench.switch(EEVDF)
     assert (event.outcome, event.old, event.new) == (SwitchOutcome.CONFIRMED, "scx_flash:performance", EEVDF)

@@ -22,7 +22,7 @@ ENTRY = """
     ops: {ops}
     help: null
     paper: false
-    modes: {{default: [], loud: [--loud]}}
+    knobs: {{switches: [--loud]}}
 """
 OWN = "schedulers:" + ENTRY.format(name="scx_mine", ops="mine")
 
@@ -52,7 +52,7 @@ def test_a_scheduler_of_ones_own_is_one_of_the_portfolio(own, tmp_path):
     put(own, OWN)
     found = loaded(tmp_path)
     assert found.names() == (*shipped, "scx_mine")
-    assert found.modes()["scx_mine"] == ("default", "loud")
+    assert found.modes()["scx_mine"] == ("default",)
     assert found.name_of_ops("mine_1.0") == "scx_mine"
     mine = found.look(SchedulerName("scx_mine"))
     assert isinstance(mine, Unavailable)
@@ -60,12 +60,12 @@ def test_a_scheduler_of_ones_own_is_one_of_the_portfolio(own, tmp_path):
 
 
 @pytest.mark.root
-def test_flags_of_ones_own_take_the_place_of_the_packaged_ones(own, tmp_path):
+def test_an_entry_of_ones_own_takes_the_place_of_the_packaged_one(own, tmp_path):
     shipped = loaded(tmp_path).names()
-    put(own, "schedulers:" + ENTRY.format(name="scx_lavd", ops="lavd"))
+    put(own, "schedulers:" + ENTRY.format(name="scx_nest", ops="nest"))
     found = loaded(tmp_path)
     assert found.names() == shipped
-    assert found.entry(SchedulerName("scx_lavd")).modes == {"default": (), "loud": ("--loud",)}
+    assert found.entry(SchedulerName("scx_nest")).knobs.flags() == ("--loud",)
 
 
 @pytest.mark.root

@@ -17,23 +17,26 @@ from asa.core.errors import InputError, SchedulerError
 
 MANIFEST = """
 schedulers:
-  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true, modes: {default: []}}
+  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
   - name: scx_one
     source: {kind: crate, crate: scx_one, version: 1.0.0}
     purpose: first
     ops: one
     help: [--help]
     paper: true
-    modes: {default: [], loud: [--loud, "3"]}
+    knobs: {numbers: {--loud: {unit: x, low: 1, high: 9, default: 1}}}
   - {name: scx_gone, source: {kind: host, reason: nobody has it}, purpose: second, ops: one_more, help: null,
-     paper: false, modes: {default: []}}
+     paper: false}
 """
+POLICY = "{id: scx_one:loud, version: 1.0.0, purpose: loud, flags: {--loud: 3}, provenance: {kind: own}}"
 
 
 @pytest.fixture
 def manifest(tmp_path) -> Path:
     path = tmp_path / "manifest.yaml"
     path.write_text(MANIFEST)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/scx_one-loud.yaml").write_text(POLICY)
     return path
 
 
@@ -93,7 +96,7 @@ def test_the_shipped_manifest_has_the_papers_portfolio(tmp_path):
     nest = portfolio.look("scx_nest")
     assert isinstance(nest, Unavailable)
     assert "February 2026" in nest.reason
-    assert {"default", "performance", "powersave", "autopilot"} <= set(portfolio.entry("scx_lavd").modes)
+    assert {"default", "performance", "powersave", "autopilot"} <= set(portfolio.modes()["scx_lavd"])
 
 
 def test_ops_are_told_by_prefix_and_the_longer_one_wins(portfolio):
@@ -129,11 +132,11 @@ def test_an_unknown_name_lists_the_known(portfolio):
 
 def test_what_was_opened_is_what_runs(portfolio, folder):
     opened = portfolio.open(SchedulerName("scx_one:loud"))
-    assert opened.argv == ("scx_one", "--loud", "3")
+    assert opened.argv == ("scx_one", "--loud=3")
     assert opened.path == folder / "scx_one"
     (folder / "scx_one").unlink()
     shutil.copyfile("/bin/false", folder / "scx_one")  # somebody swaps the file between check and start
-    assert run(opened) == "--loud 3\n"
+    assert run(opened) == "--loud=3\n"
 
 
 def test_default_mode_and_unknown_mode(portfolio):
@@ -193,9 +196,9 @@ def test_a_change_after_a_good_start_is_found(portfolio, folder):
 def test_a_file_that_has_settled_is_hashed_once(portfolio, monkeypatch):
     echo = Path("/bin/echo").resolve()
     portfolio.write_records({"scx_one": record(echo)})
-    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud 3\n"
+    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud=3\n"
     monkeypatch.setattr(hashlib, "file_digest", None)
-    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud 3\n"
+    assert run(portfolio.open(SchedulerName("scx_one:loud"))) == "--loud=3\n"
 
 
 @pytest.mark.root
@@ -283,14 +286,16 @@ def test_path_search(manifest, folder, portfolio, tmp_path, monkeypatch):
     [
         ("name: scx_gone", "name: scx_one", r"schedulers\[1\].name: 'scx_one' .* each one once"),
         ("ops: one_more", "ops: one", r"schedulers\[1\].ops: 'one' .* each one once"),
-        ("modes: {default: [], loud", "modes: {loud", r"schedulers\[1\].modes: \['loud'\] .* a mode named default"),
         ("ops: null", "ops: eevdf", r"schedulers\[0\].ops: 'eevdf'"),
         ("ops: one_more", "ops: null", r"schedulers\[2\].ops: None"),
         ("name: scx_gone", "name: ../../bin/sh", r"schedulers\[2\].name"),
         ("version: 1.0.0", "version: 1.0", r"schedulers\[1\].source.version: 1.0 .* text"),
         ("kind: host", "kind: magic", r"schedulers\[2\].source"),
         ("paper: false", "papers: false", r"schedulers\[2\]"),
-        ("--loud, ", "[--loud], ", r"schedulers\[1\].modes"),
+        ("low: 1", "low: 9", r"schedulers\[1\].knobs.numbers.--loud.low: 9.0 .* a number below"),
+        ("default: 1", "default: 0", r"schedulers\[1\].knobs.numbers.--loud.default: 0.0 .* 1 to 9"),
+        ("high: 9, ", "high: 9, at_most: -x, ", r"schedulers\[1\].knobs.numbers.--loud.at_most: '-x'"),
+        ("numbers: {--loud: ", "numbers: {loud: ", r"schedulers\[1\].knobs.numbers"),
     ],
 )
 def test_a_wrong_manifest_names_the_place(manifest, folder, old, new, told):

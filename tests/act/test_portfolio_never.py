@@ -31,7 +31,7 @@ def test_with_and_without_a_mode(tmp_path, never, barred):
 
 
 def test_a_mode_that_there_is_not_is_told_the_modes(tmp_path):
-    allowed = "scx_lavd, scx_lavd:default, scx_lavd:performance, scx_lavd:powersave, scx_lavd:autopilot$"
+    allowed = "scx_lavd, scx_lavd:default, scx_lavd:autopilot, scx_lavd:performance, scx_lavd:powersave$"
     with pytest.raises(InputError, match=rf"switch.never\[0\]: 'scx_lavd:fast' is not accepted; allowed: {allowed}"):
         Portfolio.of_host(SwitchSettings(never=("scx_lavd:fast",)), tmp_path)
 

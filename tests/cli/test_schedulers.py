@@ -15,12 +15,19 @@ from asa.core.errors import SchedulerError
 
 MANIFEST = """
 schedulers:
-  - {name: eevdf, source: {kind: kernel}, purpose: rests, ops: null, help: null, paper: true, modes: {default: []}}
+  - {name: eevdf, source: {kind: kernel}, purpose: rests, ops: null, help: null, paper: true}
   - {name: scx_one, source: {kind: host, reason: nobody has it}, purpose: does one, ops: one, help: [--help],
-     paper: false, modes: {default: [], fast: [--fast]}}
+     paper: false, knobs: {switches: [--fast]}}
   - {name: scx_two, source: {kind: host, reason: nobody has it}, purpose: does two, ops: two, help: null,
-     paper: true, modes: {default: []}}
+     paper: true}
 """
+FAST = {
+    "id": "scx_one:fast",
+    "version": "1.5.0",
+    "purpose": "does one fast",
+    "flags": {"--fast": True},
+    "provenance": {"kind": "author", "source": "its help"},
+}
 BINARY = "#!/bin/sh\necho 'Usage: scx_one 1.5.0'\necho '      --fast  Be fast'\n"
 
 
@@ -28,6 +35,8 @@ BINARY = "#!/bin/sh\necho 'Usage: scx_one 1.5.0'\necho '      --fast  Be fast'\n
 def host(tmp_path, monkeypatch):
     """A host with scx_one on PATH; gives the folder."""
     (tmp_path / "manifest.yaml").write_text(MANIFEST)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/scx_one-fast.yaml").write_text(json.dumps(FAST))
     monkeypatch.setattr(paths, "manifest", lambda: tmp_path / "manifest.yaml")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     bin_ = tmp_path / "bin"
@@ -65,7 +74,10 @@ def test_install_of_one_that_cannot_be_had_fails(host, capsys):
 def test_a_failure_is_told_and_counts(host, capsys):
     (host / "scx_one").write_text(BINARY.replace("--fast", "--slow"))
     assert run("install") == 1
-    assert "asa: scx_one: mode 'fast'" in capsys.readouterr().err
+    assert (
+        "asa: scx_one: its own help does not name '--fast', which the policy scx_one:fast sets"
+        in capsys.readouterr().err
+    )
 
 
 def test_install_missing_for_set_up(host):
@@ -97,6 +109,7 @@ def test_list_as_json(host, capsys):
     assert (one["name"], one["paper"], one["available"], one["origin"]) == ("scx_one", False, True, "path")
     assert (one["version"], one["flags"], one["reason"]) == ("1.5.0", ["--fast"], None)
     assert one["modes"] == {"default": [], "fast": ["--fast"]}
+    assert one["policies"] == [{**FAST, "verified": []}]
     assert one["path"] == str(host / "scx_one")
     assert len(one["sha256"]) == 64
     assert (two["available"], two["origin"], two["sha256"]) == (False, None, None)

@@ -20,7 +20,7 @@ from scenarios.catalogue import PAPER
 
 KNOWN = {"eevdf": ("default",), "scx_lavd": ("default", "performance"), "scx_flash": ("default",)}
 _HOST = Portfolio.load(paths.manifest(), Path("/nonexistent"))
-ALL = {str(name): tuple(_HOST.entry(name).modes) for name in _HOST.names()}
+ALL = _HOST.modes()
 SURE = "evidence: {ground: measured, effect: 0.1, runs: 2, source: t, kernel: k}"
 SAID = "; measured here: +0.100 score against eevdf (interval unknown), 2 runs, t, kernel k"
 GOOD = f"""
@@ -174,7 +174,7 @@ def test_choosing_by_fingerprint(tmp_path):
 
 def test_shipped_tables_fit_the_shipped_manifest(tmp_path):
     portfolio = Portfolio.load(paths.manifest(), tmp_path)
-    known = {str(name): tuple(portfolio.entry(name).modes) for name in portfolio.names()}
+    known = portfolio.modes()
     shipped = table.shipped(paths.mapping_tables())
     assert [path.name for path in shipped] == ["default.yaml", "lab.yaml"]
     for path in shipped:

@@ -82,8 +82,7 @@ def test_switching_between_real_schedulers(portfolio, tmp_path):
 
 
 def test_a_mode_is_passed_on(portfolio, tmp_path):
-    name = SchedulerName("scx_bpfland")
-    mode = next(mode for mode in portfolio.entry(name).modes if mode != "default")
+    name = next(name for name in portfolio.policies if name.bare == "scx_bpfland")
     switcher = PlainSwitcher(
         portfolio=portfolio,
         undo=UndoJournal(tmp_path / "undo.json"),
@@ -92,11 +91,11 @@ def test_a_mode_is_passed_on(portfolio, tmp_path):
         sys=SYS,
         logs=tmp_path,
     )
-    switcher.begin(SchedulerName(f"{name}:{mode}"))
+    switcher.begin(name)
     event = event_of(switcher)
     assert event.outcome is SwitchOutcome.CONFIRMED, event.detail
     words = Path(f"/proc/{scheduler_processes()[0]}/cmdline").read_bytes().decode().split("\0")[1:-1]
-    assert tuple(words) == portfolio.entry(name).modes[mode]
+    assert tuple(words) == portfolio.arguments(name)
     switcher.rest()
 
 

@@ -91,6 +91,7 @@ def test_what_runs_is_in_it_and_what_never_runs_is_not(items):
         "/usr/lib/asa/models/members.c",
         "/usr/lib/asa/models/members.so",
         "/usr/lib/asa/scx_bin/manifest.yaml",
+        "/usr/lib/asa/scx_bin/policies/scx_lavd-powersave.yaml",
         "/usr/lib/asa/numpy/__init__.py",
         "/usr/lib/systemd/system/asa-helper.service",
         "/usr/lib/systemd/user/asa.service",

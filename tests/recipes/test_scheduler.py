@@ -14,10 +14,16 @@ ENTRY = """\
     help: [--help]
     paper: false
     writes: [made_up_knob, no_turbo]
-    modes:
-      default: []
-      loud: [--loud]
+    knobs:
+      switches: [--loud]
 
+"""
+POLICY = """\
+id: scx_made:loud
+version: "1.0"
+purpose: says more
+flags: {--loud: true}
+provenance: {kind: author, source: scx_made --help}
 """
 SETTING = '  devices/system/cpu/cpu*/power/made_up_knob: "[01]"\n'
 BINARY = '#!/bin/sh\ncase "$1" in --help) echo "      --loud    says more";; --version) echo "scx_made 1.0";; esac\n'
@@ -48,6 +54,7 @@ def tree(tmp_path_factory):
     copy = copied_tree(tmp_path_factory.mktemp("scheduler"))
     first = "  - name: scx_cosmos\n"
     copy.change("scx_bin/manifest.yaml", first, ENTRY + first)
+    copy.add("scx_bin/policies/scx_made-loud.yaml", POLICY)
     pstate = '  devices/system/cpu/intel_pstate/no_turbo: "[01]"\n'
     copy.change("scx_bin/manifest.yaml", pstate, SETTING + pstate)
     trigger = "interest-noawait /usr/bin/scx_cosmos\n"
@@ -101,7 +108,8 @@ def test_commands_know_it(tree):
 
 def test_the_tests_that_look_at_manifest_and_tables_pass(tree):
     files = (
-        *("tests/act/test_manifest.py", "tests/act/test_portfolio.py", "tests/act/test_settings.py"),
+        *("tests/act/test_manifest.py", "tests/act/test_policies.py", "tests/act/test_portfolio.py"),
+        "tests/act/test_settings.py",
         *("tests/act/test_undo_settings.py", "tests/decide/test_table.py"),
         "tests/packaging/test_debian_scripts.py",
     )
