@@ -78,12 +78,12 @@ class ProgramCollector:
             if worked > _ASK_AGAIN:
                 self._numbers[process], worked = self._number(process), 0
             self._asked[process] = worked
-        for process in [process for process in self._numbers if not self._work.there(process)]:
+        for process in self._work.gone(self._numbers.keys()):
             del self._numbers[process], self._places[process], self._asked[process]
         cores: dict[int, float] = {}
         for process, number in self._numbers.items():
             cores[number] = cores.get(number, 0.0) + shares.get(process, 0.0)
-        found = [ProgramUse(program=number, cores=round(cores[number], 2)) for number in sorted(cores)]
+        found = [ProgramUse(number, round(used, 2)) for number, used in sorted(cores.items())]
         return {self.name: ProgramsAtWork(programs=tuple(found))}
 
     def close(self) -> None:

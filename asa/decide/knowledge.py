@@ -124,7 +124,7 @@ def take(knowledge: Knowledge, sample: RawSample, judged: Judgement) -> Knowledg
     over += [(number, now.pop(number)) for number in quiet]
     known = _with(knowledge.known, over, sample.wall_ns) if over else knowledge.known
     present = frozenset(
-        number for number, one in now.items() if one.told is not None and now_ns - one.there_ns < GONE_NS
+        [number for number, one in now.items() if one.told is not None and now_ns - one.there_ns < GONE_NS]
     )
     return Knowledge(known=known, now=now, present=present)
 
@@ -141,12 +141,7 @@ def evidence(knowledge: Knowledge, now_ns: int) -> Evidence | None:
             continue
         kind, sure = one.told
         found[kind] = max(sure, found.get(kind, 0.0))
-    if not found:
-        return None
-    return Evidence(
-        interactive={kind: sure for kind, sure in found.items() if kind in INTERACTIVE},
-        background={kind: sure for kind, sure in found.items() if kind in BACKGROUND},
-    )
+    return _said(tuple(found.items())) if found else None
 
 
 def told(known: Known | None, wall_ns: int) -> Told | None:
@@ -219,12 +214,19 @@ def of_file(body: KnowledgeFile) -> dict[int, Known]:
     return found
 
 
+@lru_cache(maxsize=64)  # the same in each tick while the same programs work
+def _said(found: tuple[Told, ...]) -> Evidence:
+    return Evidence(
+        interactive={kind: sure for kind, sure in found if kind in INTERACTIVE},
+        background={kind: sure for kind, sure in found if kind in BACKGROUND},
+    )
+
+
 def _word(judged: Judgement) -> Workload | None:
     # the class that the model names, None where the tick fits none
     if not judged.known:
         return None
-    shares = judged.probabilities.values
-    return judged.probabilities.classes[shares.index(max(shares))]
+    return judged.probabilities.likeliest
 
 
 def _sure(kinds: Sequence[Kind | None]) -> Told | None:
@@ -238,11 +240,15 @@ def _contradicted(one: Sighting) -> bool:
     # by the model's own word on the half of what it is known for
     if one.told is None:
         return False
-    kind = one.told[0]
+    kind, for_it, against = one.told[0], 0, 0
     side = 0 if kind in INTERACTIVE else 1
-    named = [(_halves(label)[side], count) for label, count in one.said.items()]
-    against = sum(count for other, count in named if other not in (kind, None))
-    return against >= FEWEST_TICKS and against > sum(count for other, count in named if other == kind)
+    for label, count in one.said.items():
+        other = _halves(label)[side]
+        if other == kind:
+            for_it += count
+        elif other is not None:
+            against += count
+    return against >= FEWEST_TICKS and against > for_it
 
 
 def _with(known: Mapping[int, Known], over: Iterable[tuple[int, Sighting]], wall_ns: int) -> Mapping[int, Known]:

@@ -20,7 +20,7 @@ from calibration.knowledge.courses import Course
 from collectors.programs import KEY_BYTES, ProgramCollector
 from models.train import recorded
 
-_ROUNDS = 5
+_ROUNDS = 25
 _LOADS = "import sys; from pathlib import Path; from asa.decide import knowledge\n"
 _RESIDENT = """
 from asa.decide import kept_file
