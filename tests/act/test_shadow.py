@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from asa.act.gate import Stage, launch
 from asa.act.portfolio import Opened
@@ -69,7 +70,7 @@ class Bench:
             portfolio=self,
             undo=self.undo,
             clock=SystemClock(),
-            limits=SwitchSettings(attach_limit_s=20.0, stop_limit_s=0.5),
+            limits=SwitchSettings(attach_limit_s=60.0, stop_limit_s=30.0),
             sys=folder,
             logs=folder / "logs",
             run=folder / "run",
@@ -91,7 +92,7 @@ class Bench:
     def name_of_ops(self, ops):
         return SchedulerName("scx_good") if ops.startswith("good") else None
 
-    def event(self, limit_s=30.0):
+    def event(self, limit_s=LIMIT_S):
         """As the agent waits: on the descriptors, for as long as the switcher says."""
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
@@ -200,6 +201,7 @@ def test_one_that_never_comes_to_its_attach_is_stopped(bench):
 def test_one_that_stays_after_the_denial_is_killed(bench, monkeypatch):
     monkeypatch.setattr("asa.act.gated.leaving._EXIT_LIMIT_S", 0.5)
     bench.behave("deaf")
+    bench.switcher._leaving._limits = SwitchSettings(stop_limit_s=0.5)
     event = bench.try_out(GOOD)
     assert event.outcome is SwitchOutcome.SHADOWED
     assert "was ended by signal 9" in event.detail

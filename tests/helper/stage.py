@@ -24,7 +24,9 @@ from asa.core.helper_api import BUS_NAME, INTERFACE, PATH
 
 USER = 65534
 PROPERTIES = "org.freedesktop.DBus.Properties"
-SETTINGS = "switch: {gate: off, backend: own, stop_limit_s: 1.0, attach_limit_s: 20.0}\ncollect: {ebpf: off}\n"
+SETTINGS = (
+    "switch: {{gate: off, backend: own, stop_limit_s: {stop_limit_s}, attach_limit_s: 60.0}}\ncollect: {{ebpf: off}}\n"
+)
 STAND_IN = """#!/usr/bin/python3
 import os, signal, sys, time
 root, ops = {tree!r}, {ops!r}
@@ -82,7 +84,7 @@ class Stage:
         (self.tree / "root").mkdir(parents=True)
         (self.tree / "state").write_text("disabled\n")
         (self.tree / "enable_seq").write_text("0\n")
-        (folder / "asa.yaml").write_text(SETTINGS)
+        (folder / "asa.yaml").write_text(SETTINGS.format(stop_limit_s=30.0))
         self._install("scx_bpfland", "scx_flash", "scx_lavd")
         self._children, self._buses = [], []
 
@@ -111,6 +113,14 @@ class Stage:
             state=where / "state",
             config=where / "asa.yaml",
         )
+
+    def deafen(self):
+        """From now on stand-ins start that do not hear SIGINT, and helpers that are soon out of patience.
+
+        One that hears it, and is killed since a busy machine lets it do nothing, leaves a tree that no kernel clears.
+        """
+        (self.tree / "deaf").touch()
+        (self.folder / "asa.yaml").write_text(SETTINGS.format(stop_limit_s=1.0))
 
     def helper(self, *fault, idle_s=600.0, wait=True, **environment):
         """A helper's process; with `wait` it has its name."""

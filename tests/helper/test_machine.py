@@ -132,7 +132,7 @@ def test_settings_that_are_wrong_change_nothing(host):
     with pytest.raises(InputError):
         host.reload()
     assert host.settings is before
-    host.places.config.write_text(SETTINGS.replace("stop_limit_s: 1.0", "stop_limit_s: 3.0"))
+    host.places.config.write_text(SETTINGS.format(stop_limit_s=3.0))
     host.reload()
     assert host.settings.switch.stop_limit_s == 3.0
 

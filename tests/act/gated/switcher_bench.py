@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from waiting import LIMIT_S
 
 from asa.act.gated import leaving
 from asa.act.gated.switcher import GatedSwitcher
@@ -36,7 +37,9 @@ def enter():
     put("root/ops", name[4:] + "_1.1.4\\n"); put("state", "enabled\\n")
 def leave(*_):
     if behaviour == "clings": return
-    if behaviour == "late": enter(); time.sleep(0.5)
+    if behaviour == "late":
+        enter()
+        while not os.path.exists(root + "/seen"): time.sleep(0.02)
     if open(root + "/kernel/sched_ext/root/ops").read()[:len(name) - 4] not in ("", name[4:]): sys.exit(0)
     os.rename(root + "/kernel/sched_ext/root/ops", root + "/old-ops"); put("state", "disabled\\n"); sys.exit(0)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -70,7 +73,7 @@ class Bench:
             portfolio=self,
             undo=self.undo,
             clock=SystemClock(),
-            limits=SwitchSettings(attach_limit_s=10.0, stop_limit_s=0.5),
+            limits=SwitchSettings(attach_limit_s=60.0, stop_limit_s=30.0),
             sys=folder,
             logs=folder / "logs",
             run=folder / "run",
@@ -101,7 +104,7 @@ class Bench:
     def pid_of(self, name):
         return next(one.pid for one in self.undo.leftover() if one.scheduler == name)
 
-    def until(self, what, limit_s=30.0):
+    def until(self, what, limit_s=LIMIT_S):
         """As the agent waits, on the descriptors and for as long as the switcher says; the events that came."""
         events, end_s = [], time.monotonic() + limit_s
         while True:
@@ -133,7 +136,7 @@ def bench(tmp_path, monkeypatch):
     covered = tmp_path / "covered"  # the stand-in has to write to the tree's own
     covered.touch()
     monkeypatch.setattr(sys.modules["asa.act.gate.launch"], "_STATE", covered)
-    monkeypatch.setattr(leaving, "_EXIT_LIMIT_S", 2.0)
+    monkeypatch.setattr(leaving, "_EXIT_LIMIT_S", LIMIT_S)
     bench = Bench(tmp_path)
     yield bench
     bench.switcher.rest()

@@ -12,7 +12,7 @@ import pytest
 from switcher_bench import GOOD, OTHER, bench
 
 from asa.act import switching
-from asa.act.gated import switcher
+from asa.act.gated import leaving, switcher
 from asa.act.process import SchedulerProcess
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, ExitKind, SchedulerExit, SwitchOutcome, Way
@@ -101,14 +101,17 @@ def test_one_that_attaches_after_its_time_is_no_stranger(bench):
     bench.switcher.begin(GOOD)
     assert bench.event().outcome is SwitchOutcome.FAILED
     assert not bench.until(lambda _: bench.attached())  # it does so while it is asked to end
+    (bench.root / "seen").touch()
     assert not bench.until(lambda _: not bench.undo.leftover())
     assert not bench.attached()
 
 
 def test_a_kernel_that_does_not_let_go(bench, monkeypatch):
     monkeypatch.setattr(switcher, "DETACH_LIMIT_S", 0.5)
+    monkeypatch.setattr(leaving, "_EXIT_LIMIT_S", 2.0)
     bench.behave("clings", GOOD)
     bench.switch(GOOD)
+    bench.switcher._limits = bench.switcher._leaving._limits = SwitchSettings(stop_limit_s=0.5)
     bench.switcher.begin(OTHER)
     event = bench.event()
     assert (event.outcome, event.new) == (SwitchOutcome.FAILED, OTHER)

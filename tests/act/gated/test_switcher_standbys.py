@@ -7,6 +7,7 @@ import time
 
 from switcher_bench import GOOD, OTHER, bench
 
+from asa.act.gated import leaving
 from asa.act.undo import start_ticks
 from asa.config import SwitchSettings
 from asa.core.decision import EEVDF, SwitchOutcome, Way
@@ -55,9 +56,10 @@ def test_a_standby_has_more_time_to_load_and_all_of_its_own_once_it_is_wanted(be
     assert time.monotonic() - began_s >= 2.0
 
 
-def test_a_standby_that_stays_stopped_is_refused(bench):
+def test_a_standby_that_stays_stopped_is_refused(bench, monkeypatch):
+    monkeypatch.setattr(leaving, "_EXIT_LIMIT_S", 1.0)
     bench.stand_by(GOOD)
-    bench.switcher._limits = SwitchSettings(attach_limit_s=0.3)
+    bench.switcher._limits = bench.switcher._leaving._limits = SwitchSettings(attach_limit_s=0.3, stop_limit_s=0.5)
     pid = bench.pid_of(GOOD)
     os.kill(pid, signal.SIGSTOP)
     bench.until(lambda _: not bench.switcher._pool.get(GOOD).waits())
