@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -43,6 +43,9 @@ deb: bpf ## the Debian packages asa and asa-lab, into build
 wheel: bpf ## the wheels asa (with what is compiled in it) and asa-lab, into build
 	@hatchling build -t wheel -d build
 	cd calibration && hatchling build -t wheel -d ../build
+
+sdist: $(VENV)/.done ## the source of the wheel asa, into build
+	@hatchling build -t sdist -d build
 
 bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 

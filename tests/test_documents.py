@@ -12,7 +12,7 @@ from scenarios import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
-BY_HAND = ("README.md", "CONTRIBUTING.md", "install.md", "laptop.md", "limits.md", "what-happens.md")
+BY_HAND = ("README.md", "CONTRIBUTING.md", "helping.md", "install.md", "laptop.md", "limits.md", "what-happens.md")
 MOST_WORDS, MOST_IN_A_SENTENCE = 900, 25
 
 
