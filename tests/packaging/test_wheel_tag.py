@@ -33,7 +33,7 @@ def test_nothing_compiled_is_for_all(tag):
 def test_the_c_library_alone_is_manylinux_of_the_newest_symbol(tag, tmp_path):
     compiled = built(tmp_path, "-lm")
     text = subprocess.run(["readelf", "-V", tmp_path / "one.so"], capture_output=True, text=True, check=True).stdout
-    newest = max((tuple(map(int, word[6:].split("."))) for word in text.split() if word.startswith("GLIBC_")))
+    newest = max(tuple(map(int, word[6:].split("."))) for word in text.split() if word.startswith("GLIBC_"))
     major, minor = max((2, 17), newest)
     assert tag(compiled, "aarch64") == f"py3-none-manylinux_{major}_{minor}_aarch64"
 
