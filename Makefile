@@ -266,7 +266,7 @@ $(VENV)/.done: requirements.lock pyproject.toml
 	touch $@
 
 # all but `lab`, which names a distribution of this repository
-EXTRAS := $(addprefix --extra ,train export cluster bench monitor guests dev)
+EXTRAS := $(addprefix --extra ,train export cluster bench monitor guests mcp dev)
 lock: ## pin all dependencies again, with hashes
 	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet $(EXTRAS) pyproject.toml -o requirements.lock
 

@@ -15,9 +15,9 @@ from asa.paths import LABORATORY
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("asa", "collectors", "models", "calibration", "scenarios")
 EXTRAS_OF = {  # beside what the agent itself needs
-    "product": ("monitor",),
+    "product": ("mcp", "monitor"),
     "laboratory": ("bench", "cluster", "export", "guests", "train"),
-    "tests": ("bench", "cluster", "dev", "export", "guests", "monitor", "train"),
+    "tests": ("bench", "cluster", "dev", "export", "guests", "mcp", "monitor", "train"),
 }
 OF_OTHERS = {  # not from PyPI: a program brings it, or a distribution that is declared does
     "bpy": "Blender's own Python",
@@ -107,7 +107,7 @@ def test_what_is_imported_is_declared(kind):
 
 def test_what_is_declared_is_imported_by_whom_it_is_for():
     found = {kind: {distribution(module) for module in names} for kind, names in imported().items()}
-    users = {"": ("product",), "monitor": ("product",), "dev": ("tests",)}
+    users = {"": ("product",), "mcp": ("product",), "monitor": ("product",), "dev": ("tests",)}
     wrong = []
     for extra, names in declared().items():
         used = set().union(*(found[kind] for kind in users.get(extra, ("laboratory",))))

@@ -58,6 +58,7 @@ LAYERS = {
     "asa.helper": 5,
     "asa.install": 5,
     "asa.monitor": 6,
+    "asa.mcp": 7,
     "calibration": 6,
     "asa.cli": 7,
 }
@@ -150,7 +151,7 @@ def test_the_agent_stays_light():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "asa" in loaded
     heavy = {"calibration", "pandas", "sklearn", "scipy", "xgboost", "joblib", "matplotlib", "rich", "psutil"}
-    heavy.add("textual")
+    heavy |= {"textual", "mcp", "pydantic"}
     assert not heavy & set(loaded)
 
 

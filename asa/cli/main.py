@@ -35,8 +35,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """What help shows, in that order."""
 
-HIDDEN = ("daemon", "helper", "completion", "machine")
-"""Commands that systemd, the bus or a shell's settings call, and the one of an administrator for all users."""
+HIDDEN = ("daemon", "helper", "completion", "machine", "mcp")
+"""Commands that systemd, the bus, or settings of a shell or a client call, and an administrator's for all users."""
 
 COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 

@@ -7,7 +7,9 @@ schedulers is taken to have been empty at the start, as is what was learned wher
 """
 
 import argparse
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -67,6 +69,42 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what differs. Exit code 0 when nothing does, DIFFERS when something does."""
     from asa import config, wire
     from asa.cli.journal import chosen, session_of
+    from asa.report.markup import plain
+
+    path = chosen(arguments.journal)
+    number = session_of(path, arguments.session)
+    tried = None if arguments.settings is None else config.load(arguments.settings, required=True)
+    played = again(path, number, tried, arguments.settings)
+    found = played.replay
+    if arguments.json:
+        body = {"journal": str(path), "session": number, "settings": played.source, "replay": found}
+        print(wire.json_text(body))
+    else:
+        print(plain(f"session {number} of {path}, by {played.source}, {played.table}"))
+        for sha256 in played.gone:
+            print(plain(f"model       another one than the recording's, {sha256[:12]}"))
+        print("\n".join(plain(line) for line in _lines(found)))
+    return DIFFERS if found.differing else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What a session came to once more, and what it was decided by."""
+
+    replay: "Replay"
+    source: str  # of the settings
+    table: str
+    gone: "tuple[str, ...]"  # hashes of models in whose place another one judged
+
+
+def again(
+    path: Path, number: int, tried: "Settings | None" = None, file: Path | None = None, most: int | None = None
+) -> Again:
+    """Decide a session once more, by other settings where `tried` is given; `file`: these settings', for its hints.
+
+    `most`: ticks from the session's beginning (None: all). Raises JournalError, InputError and ModelError.
+    """
+    from asa import config
     from asa.decide import knowledge, learning
     from asa.decide.books import Books
     from asa.decide.knowledge import Knowledge, KnowledgeFile
@@ -74,24 +112,20 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.decide.trial_budget import Stand
     from asa.pipeline import State
     from asa.replay import replay, usual_delays
-    from asa.report.markup import plain
     from asa.report.reading import opened, ticks
 
-    path = chosen(arguments.journal)
-    number = session_of(path, arguments.session)
-    tried = None if arguments.settings is None else config.load(arguments.settings, required=True)
     with opened(path) as journal:
         header = next(session.header for session in journal.sessions() if session.number == number)
         went_by, differing = _settings(header.settings)
         settings = tried or went_by or config.load(_config_path())
         models = _Models(keep=tried is not None and bool(tried.model))
-        setup = _setup(journal, number, header, settings, models, arguments.settings)
+        setup = _setup(journal, number, header, settings, models, file)
         bars = _kept(header.standing, Bars, "standing")
         stand = Stand(kernel=setup.kernel, versions=setup.versions)
         lessons = learning.begin(_learned(header.learning), stand)
         knows = Knowledge(known=knowledge.of_file(_kept(header.known, KnowledgeFile, "knowledge of programs")))
         found = replay(
-            ticks(journal, number),
+            islice(ticks(journal, number), most),
             setup,
             State(books=Books(bars=bars, lessons=lessons, knowledge=knows)),
             usual_delays(journal.events(number)),
@@ -102,16 +136,17 @@ def run(arguments: argparse.Namespace) -> int:
         if went_by is not None
         else "the settings of now: the recording has none"
     )
-    source = source if tried is None else str(arguments.settings)
-    if arguments.json:
-        body = {"journal": str(path), "session": number, "settings": source, "replay": found}
-        print(wire.json_text(body))
-    else:
-        print(plain(f"session {number} of {path}, by {source}, {setup.table.path}"))
-        for sha256 in models.gone:
-            print(plain(f"model       another one than the recording's, {sha256[:12]}"))
-        print("\n".join(plain(line) for line in _lines(found)))
-    return DIFFERS if found.differing else 0
+    source = source if file is None else str(file)
+    return Again(replay=found, source=source, table=setup.table.path, gone=tuple(models.gone))
+
+
+def recorded_settings(path: Path, number: int) -> "Settings | None":
+    """What a session went by; None: it does not say (a journal before version 3). Raises JournalError."""
+    from asa.report.reading import opened
+
+    with opened(path) as journal:
+        header = next(session.header for session in journal.sessions() if session.number == number)
+    return _settings(header.settings)[0]
 
 
 def _config_path() -> Path:
@@ -166,9 +201,9 @@ def _setup(
     header: "SessionHeader",
     settings: "Settings",
     models: "_Models",
-    tried: Path | None,
+    file: Path | None,
 ) -> "Setup":
-    """The setup as `asa run` makes it, in the mode that the session was in; `tried`: other settings' file.
+    """The setup as `asa run` makes it, in the mode that the session was in; `file`: other settings', for its hints.
 
     Raises AsaError.
     """
@@ -193,7 +228,7 @@ def _setup(
         permit=Permit(
             switch=header.mode in {"switching", "shadow"} or (not header.mode and not observed), stand_by=stood_by
         ),
-        hints=_hints(header.hints) if tried is None else hints.load(tried, model.hint_weight),
+        hints=_hints(header.hints) if file is None else hints.load(file, model.hint_weight),
         guard=settings.guard,
         quarantine=settings.quarantine,
         standby=settings.standby,

@@ -78,7 +78,7 @@ def _table() -> "Iterator[str]":
     yield "Written by `asa lab man --markdown > docs/commands.md`; do not edit. `asa COMMAND --help` says more."
     for title, names in main.GROUPS.items():
         yield from _group(title, names, top)
-    yield from _group("called by systemd, packages and administrators", main.HIDDEN, top)
+    yield from _group("called by systemd, packages, clients and administrators", main.HIDDEN, top)
     for title, names in main.LAB_GROUPS.items():
         yield from _group(f"laboratory: {title}", names, lab)
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa mcp`: a server of the Model Context Protocol, which a client starts and ends."""
+
+import argparse
+import ipaddress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asa.cli.main import Commands
+
+_TEXT = """\
+Serves what the agent knows by the Model Context Protocol (MCP), to an assistant or another client. The client
+starts it and speaks to it over standard input and output. It reads only: it cannot switch, hold or try
+anything. It needs the Python package mcp: pip install 'asa[mcp]'.
+"""
+_MORE = """\
+exit status:
+  0  the client has gone
+  1  the package mcp is missing, or the port cannot be had
+
+examples:
+  asa mcp
+      What a client's settings name as the command of the server.
+  asa mcp --http 127.0.0.1:8931
+      For clients that speak HTTP, at http://127.0.0.1:8931/mcp. Every user of this machine can connect.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser(
+        "mcp", help="serve what the agent knows to a client of MCP", description=_TEXT, epilog=_MORE
+    )
+    command.add_argument(
+        "--http", type=loopback, metavar="ADDRESS:PORT", help="listen there, on loopback only (default: stdio)"
+    )
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until the client has gone. Raises AsaError without the SDK, and for a port that cannot be had."""
+    from asa.cli.extras import need
+
+    need("mcp", extra="mcp")
+    from asa.mcp import server
+    from asa.mcp.machine import Machine
+    from asa.mcp.resources import Resources
+    from asa.mcp.tools import looking
+
+    machine = Machine()
+    served = server.make(looking(machine), Resources(machine))
+    if arguments.http is None:
+        server.serve_stdio(served)
+    else:
+        server.serve_http(served, *arguments.http)
+    return 0
+
+
+def loopback(text: str) -> tuple[str, int]:
+    """Address and port of `127.0.0.1:8931`; 0: any free port. Raises ArgumentTypeError for what is not loopback."""
+    host, _, port = text.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or not address.is_loopback or not port.isdecimal() or int(port) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address of loopback and a port, as 127.0.0.1:8931")
+    return str(address), int(port)
