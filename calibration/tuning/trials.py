@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Trials of a tuning, each kept as it ends: the same search goes on where it was stopped, by asking again.
+
+A search is the same each time by its seed, so what it asked before is answered from the file without playing. One JSON
+line a trial.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from asa import files, wire
+from asa.act.knobs import arguments
+from asa.core.errors import AsaError
+from calibration.tuning.space import Flags
+
+
+class Objective(Protocol):
+    """What is to be made better."""
+
+    def gains(self, candidates: Sequence[Flags], seed: int) -> Sequence[float | None]:
+        """Of each against the same scheduler without these flags, in per cent, more is better; all of one seed.
+
+        None for one that could not be played. Raises AsaError where nothing can be.
+        """
+        ...
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One candidate with one seed."""
+
+    arguments: tuple[str, ...]
+    seed: int
+    gain_pct: float | None
+
+
+class Trials:
+    """An objective, with a memory in a file. `heard` is called with the number of trials that are known, after each."""
+
+    def __init__(self, objective: Objective, path: Path, heard: Callable[[int], None] = lambda _: None) -> None:
+        """Raises AsaError for a file that holds something else."""
+        self._objective = objective
+        self._path = path
+        self._heard = heard
+        self._known = {(one.arguments, one.seed): one for one in _read(path)}
+        self.asked: set[tuple[tuple[str, ...], int]] = set()
+
+    def gains(self, candidates: Sequence[Flags], seed: int) -> list[float | None]:
+        """As of the objective; each is played once. Raises AsaError."""
+        keys = [(arguments(flags), seed) for flags in candidates]
+        new = {key: flags for key, flags in zip(keys, candidates, strict=True) if key not in self._known}
+        self.asked |= set(keys)
+        if new:
+            told = self._objective.gains(list(new.values()), seed)
+            for (words, _), gain in zip(new, told, strict=True):
+                self._known[words, seed] = Trial(arguments=words, seed=seed, gain_pct=gain)
+            body = b"".join(wire.json_bytes(one) + b"\n" for one in self._known.values())
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            files.replace(self._path, body, durable=True)
+        self._heard(len(self.asked))
+        return [self._known[key].gain_pct for key in keys]
+
+
+def _read(path: Path) -> list[Trial]:
+    try:
+        return [wire.from_json(line, Trial) for line in path.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.DecodeError) as error:
+        raise AsaError(f"{path}: holds no trials: {error}; name another folder by --out, or remove it") from error

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A tuning: a method searches with one seed, the best is raced on others, and what won becomes a policy.
+
+The best of many noisy trials looks better than it is. So it is raced anew on seeds that nobody searched with, and by
+how much its gain falls there is told. Pure but for the trials.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import yaml
+
+from asa import wire
+from asa.act.knobs import Knobs
+from asa.act.policies import Policy, Tuned
+from asa.core.decision import SchedulerName
+from asa.core.errors import AsaError
+from calibration.tuning import golden, screening, space, swarm
+from calibration.tuning.racing import Race, Verdict, race
+from calibration.tuning.screening import Effect
+from calibration.tuning.space import Flags, Point
+from calibration.tuning.trials import Trials
+
+FLOOR_PCT = 0.5
+"""The smallest scatter of a gain that means anything."""
+
+_SHOWN = 3  # decimals of a gain in a policy
+
+
+class Method(StrEnum):
+    """How flags are searched."""
+
+    GOLDEN = "golden"
+    PSO = "pso"
+    SCREEN = "screen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be tuned. `flags`: of which alone, none for all numbers; golden section has its own."""
+
+    scheduler: SchedulerName
+    knobs: Knobs
+    method: Method
+    trials: int
+    seed: int
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The best flags, their gain with the seed of the search, and how many trials it took; None where all failed."""
+
+    flags: Flags
+    gain_pct: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """The race on fresh seeds. `regression_pct`: by how much the gain of the search was too good."""
+
+    race: Race
+    seeds: tuple[int, ...]
+    regression_pct: float
+
+
+def search(asked: Asked, trials: Trials) -> Found:
+    """By golden section or the swarm. Raises AsaError, also where no candidate could be played."""
+    best: dict[str, float] = {}
+    kept: dict[str, Flags] = {}
+
+    def costs(candidates: Sequence[Flags]) -> list[float]:
+        gains = trials.gains(candidates, asked.seed)
+        for flags, gain in zip(candidates, gains, strict=True):
+            if gain is not None:
+                best[str(flags)], kept[str(flags)] = gain, flags
+        return [math.inf if gain is None else -gain for gain in gains]
+
+    if asked.method is Method.GOLDEN:
+        golden.search(
+            lambda share: costs([space.derived(asked.scheduler.bare, asked.knobs, share)])[0], max(2, asked.trials)
+        )
+    else:
+        places = space.space(asked.scheduler.bare, asked.knobs, asked.flags)
+
+        def together(points: Sequence[Point]) -> list[float]:
+            return costs([places.flags(point) for point in points])
+
+        swarm.search(together, len(places.names), asked.trials, asked.seed)
+    if not best:
+        raise AsaError(f"{asked.scheduler}: no candidate could be played; what went wrong is said above")
+    winner = max(best, key=lambda one: best[one])
+    return Found(flags=kept[winner], gain_pct=best[winner], trials=len(trials.asked))
+
+
+def screen(asked: Asked, trials: Trials) -> list[Effect]:
+    """Which flags matter, the largest effect first, in per cent. Raises AsaError."""
+    names = asked.flags or asked.knobs.flags()
+    if len(names) > screening.MOST:
+        raise AsaError(
+            f"{asked.scheduler} has {len(names)} flags, a screening takes {screening.MOST}; name some of "
+            f"{', '.join(names)}"
+        )
+    levels = [space.levels(asked.knobs, name) for name in names]
+    candidates = []
+    for row in screening.design():
+        chosen: dict[str, int | float | str | bool] = {}
+        for (low, high), sign in zip(levels, row, strict=False):
+            chosen |= high if sign > 0 else low
+        candidates.append(space.bounded(asked.knobs, chosen))
+    gains = trials.gains(candidates, asked.seed)
+    told = [gain for gain in gains if gain is not None]
+    if len(told) < len(gains):
+        raise AsaError(
+            f"{asked.scheduler}: {len(gains) - len(told)} of {len(gains)} trials failed; a screening needs all"
+        )
+    return screening.effects(names, told)
+
+
+def confirm(found: Found, trials: Trials, seeds: Sequence[int]) -> Confirmed:
+    """Race the best against the scheduler without flags, a fresh seed a pair. Raises AsaError for one that fails."""
+
+    def difference(pair: int) -> float:
+        (gain,) = trials.gains([found.flags], seeds[pair])
+        if gain is None:
+            raise AsaError(f"seed {seeds[pair]}: the winner could not be played; it is not confirmed")
+        return gain
+
+    raced = race(difference, FLOOR_PCT)
+    return Confirmed(race=raced, seeds=tuple(seeds[: raced.pairs]), regression_pct=found.gain_pct - raced.mean)
+
+
+def policy(
+    asked: Asked, found: Found, confirmed: Confirmed, *, version: str, machine: str, workload: str, day: str
+) -> Policy | None:
+    """What won, as a policy `SCHEDULER:tuned_WORKLOAD`; None for what is not confirmed. `day` is ISO 8601."""
+    if confirmed.race.verdict is not Verdict.BETTER:
+        return None
+    mode = "tuned_" + "".join(letter if letter.isalnum() else "_" for letter in workload.lower())
+    low, mean, high = (round(one, _SHOWN) for one in (confirmed.race.low, confirmed.race.mean, confirmed.race.high))
+    return Policy(
+        id=SchedulerName.of(asked.scheduler.bare, mode),
+        version=version,
+        purpose=f"{workload}, tuned on {machine}",
+        flags=dict(found.flags),
+        provenance=Tuned(
+            method=asked.method,
+            machine=machine,
+            workload=workload,
+            effect_pct=mean,
+            interval_pct=(low, high),
+            date=day,
+            seeds=confirmed.seeds,
+            trials=found.trials,
+        ),
+    )
+
+
+def written(made: Policy) -> bytes:
+    """As a policy's file has it."""
+    return yaml.safe_dump(wire.plain(made), sort_keys=False).encode()
