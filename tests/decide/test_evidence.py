@@ -205,9 +205,9 @@ def test_what_a_tick_costs_is_bounded():
 
 
 def _timed(before, now):
-    start_s = time.perf_counter()
+    start_s = time.thread_time()
     pooled(judged(1, 2, 3, 4, 5, 6, 7), of_tick(before, now, TABLE), 1.0)
-    return time.perf_counter() - start_s
+    return time.thread_time() - start_s
 
 
 @pytest.mark.parametrize(
