@@ -143,11 +143,11 @@ def step(
     votes = voting.take(votes, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
     signals = _signals(sample, derived)
     awake_ns = _awake_ns(previous, sample)
-    around = _around(sample, awake_ns, news, sizes, disturbed.by(sample, derived, votes.vote.workload))
-    ready, vote = previous.readiness.chosen, votes.vote
-    tick = Seen(vote=vote, current=believed, signals=signals, ready=ready, around=around)
-    books, verdict = policy.decide(books, tick, now, setup)
+    inhibited, light = disturbed.by(sample, derived, votes.vote.workload), (previous.regime, doing, signals)
+    around = replace(_around(sample, awake_ns, news, sizes, inhibited), light=regime.has_little_to_do(*light))
     readiness = previous.readiness
+    tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=readiness.chosen, around=around)
+    books, verdict = policy.decide(books, tick, now, setup)
     if setup.permit.stand_by:
         readiness = standbys.observe(readiness, probabilities, now.monotonic_ns, setup.voting.window_s)
         readiness = _stand_by(standbys.weigh(readiness, sizes or {}), books, sample, derived, setup)

@@ -62,6 +62,7 @@ class Around:
     awake_s: float = 0.0  # since the agent's start and the last resume
     suspended_ns: int | None = None  # CLOCK_BOOTTIME less CLOCK_MONOTONIC
     inhibited: str = ""  # what must not be disturbed, for people
+    light: bool = False  # the load is, and no wait is felt: nobody would feel what a trial finds
     leased: bool = True  # does the helper keep what was ordered?
     loaded: Collection[SchedulerName] = ()  # those that stand by and have come up
 

@@ -14,6 +14,7 @@ to it.
 from dataclasses import dataclass
 
 from asa.core.regime import Doing, Load, Regime
+from asa.decide.signals import Signals, waited
 from collectors.rates import Rates
 
 
@@ -72,6 +73,15 @@ def of(rates: Rates, cpus: int, before: Regime | None = None) -> Regime | None:
     if busy is None or cpus < 1:
         return before
     return Regime(load=_load(busy, before), doing=_doing(rates, busy, cpus, before))
+
+
+def has_little_to_do(before: Regime | None, now: Regime | None, signals: Signals | None) -> bool:
+    """Is the load light in this tick or the one before, and nobody waits? Then nobody would feel what is tried.
+
+    A light load is over when two ticks in a row have had more. docs/knowledge.md has how often a wait is felt in one.
+    """
+    light = any(one is not None and one.load is Load.LIGHT for one in (before, now))
+    return light and (signals is None or not waited(signals))
 
 
 def _load(busy: float, before: Regime | None) -> Load:

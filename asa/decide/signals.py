@@ -82,6 +82,7 @@ FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in ME
 """Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
 SIGNALS = tuple(Signal)
 """In the order of their values in a block."""
+_WAITS = frozenset({Signal.RUN_QUEUE, Signal.WAKEUP, Signal.PRESSURE, Signal.TIMER, Signal.FRAMES, Signal.SOUND})
 GUARDED = tuple((place, signal) for place, signal in enumerate(SIGNALS) if MEANINGS[signal].guarded)
 """Those that the guard compares over hours, with their places."""
 FEWEST_PIECES_PER_S = 20.0
@@ -213,6 +214,12 @@ def values_of(tick: Signals) -> Values:
         tick.completed,
         tick.programs,
     )
+
+
+def waited(tick: Signals) -> bool:
+    """Does anybody feel in this tick that something waits, by itself and not beside another tick?"""
+    values = zip(SIGNALS, values_of(tick), strict=False)  # the load's quantities follow
+    return any(one in _WAITS and value is not None and value >= FLOOR[one] for one, value in values)
 
 
 def middle(blocks: tuple[Values, ...], place: int) -> float | None:

@@ -256,6 +256,7 @@ def _why_not(upcoming: Upcoming, books: Books, seen: Seen, now: Now, setup: Poli
     if upcoming.block_s is None:
         return f"a switch takes longer than {_FIRST_SWITCH_S:g} s here, or nobody knows how long"
     revert, use = state.revert_of(upcoming.use), upcoming.use
+    light = around.light and not upcoming.by_hand and upcoming.candidate != state.suspected
     short = not upcoming.by_hand and _stay_s(books, use, now, setup) < 2.0 * upcoming.block_s
     checks = (
         (state.power.saver, "battery saver is on"),
@@ -265,6 +266,7 @@ def _why_not(upcoming: Upcoming, books: Books, seen: Seen, now: Now, setup: Poli
         (now.monotonic_ns - state.since_ns < setup.policy.dwell_s * 1e9, f"{use} has only begun"),
         (short, f"{use} is not expected to stay for a pair of turns"),
         (not measured(seen.signals), "nothing is measured here"),
+        (light, "the load is light, and no wait is felt"),
     )
     if (why := next((words for applies, words in checks if applies), "")) or upcoming.by_hand:
         return why

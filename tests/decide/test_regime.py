@@ -15,6 +15,7 @@ from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.mark import Phase
 from asa.core.regime import REGIMES, Doing, Load, Regime, in_words
 from asa.decide import regime, voting
+from asa.decide.signals import Signals
 from asa.journal import Journal
 from collectors import rates
 from collectors.rates import Rates
@@ -241,3 +242,14 @@ def test_regimes_stand_still_in_the_recordings(played):
 def test_without_ebpf_the_regimes_are_the_same(played):
     alike = [one == other for found in played.values() for one, other in zip(found.voted, found.blind, strict=True)]
     assert sum(alike) / len(alike) > 0.97
+
+
+def test_little_to_do_is_over_after_two_ticks_with_more_and_where_somebody_waits():
+    light, mixed = (Regime(load=load, doing=Doing.WAITING) for load in (Load.LIGHT, Load.MIXED))
+    told = [regime.has_little_to_do(*last, None) for last in ((light, light), (light, mixed), (mixed, light))]
+    assert told == [True, True, True]
+    assert not regime.has_little_to_do(mixed, mixed, None)
+    assert not regime.has_little_to_do(None, None, None)
+    assert regime.has_little_to_do(light, light, Signals(wakeup_p99_us=1999.0, cpu_pressure=0.09, input_ms=40.0))
+    assert not regime.has_little_to_do(light, light, Signals(wakeup_p99_us=2000.0))
+    assert not regime.has_little_to_do(light, light, Signals(underruns=1.0))

@@ -483,3 +483,19 @@ def test_a_replay_draws_the_same_turns():
     later = Life(account=Account()).run(40)
     later.obey(OrderKind.TRY, FLASH)
     assert later.until(begun).trial.plan.seed != by_hand().trial.plan.seed
+
+
+def test_in_a_light_load_nothing_is_tried_unless_the_user_or_the_guard_asks_for_it():
+    life = Life()
+    assert life.run(60, light=True).trial is None
+    assert life.state.upcoming.why_not == "the load is light, and no wait is felt"
+    assert life.orders() == [(Reason.BETTER, RUSTY)]  # what the table was measured by
+    assert life.until(begun, limit=2).trial.plan.candidate == FLASH
+    asked = Life(account=Account()).run(30, light=True)
+    asked.obey(OrderKind.TRY, FLASH)
+    assert asked.until(begun, limit=5, light=True).trial.plan.candidate == FLASH
+    near = Life().run(30, light=True)
+    near.books = replace(near.books, policy=replace(near.state, suspected=SIMPLE))
+    assert near.run(2, light=True).state.upcoming is None or near.state.upcoming.why_not != (
+        "the load is light, and no wait is felt"
+    )
