@@ -51,6 +51,7 @@ RUNS = {
     ("uninstall",): {0, 1},
     ("completion", "fish"): {0},
     ("daemon", "--for", "1"): {0, 1},
+    ("mcp", "--help"): {0},  # it waits for a client; tests/mcp has some
     ("helper", "--help"): {0},  # what else it does needs a bus of its own: tests/helper
 }
 
