@@ -19,19 +19,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     ops: str  # of the scheduler that is attached; "": none, EEVDF serves
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that a client of this kind of server has made, or its end."""
-
-    trial: str
-    policy: str
-    old: str
-    state: str  # trial, kept or over
-    outcome: str  # "": it goes on
-    began_ns: int
-    ends_ns: int | None  # None: it stays until it is taken back
-    intent_sha256: str
-
-
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The agent and the kernel. Without an agent all of its part is None."""
 
