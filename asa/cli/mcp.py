@@ -44,11 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     need("mcp", extra="mcp")
     from asa.mcp import server
     from asa.mcp.machine import Machine
-    from asa.mcp.resources import Resources
-    from asa.mcp.tools import looking
 
-    machine = Machine()
-    served = server.make(looking(machine), Resources(machine))
+    served = server.make(Machine())
     if arguments.http is None:
         server.serve_stdio(served)
     else:

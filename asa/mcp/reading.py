@@ -326,8 +326,10 @@ def replayed(machine: Machine, ask: asked.Replay) -> answers.Replayed:
     """A session of the agent's own journal, decided once more. Raises JournalError and InputError."""
     path = machine.places.state / JOURNAL
     number = session_of(path, ask.session)
-    recorded = replay.recorded_settings(path, number) or config.load(machine.places.config)
-    tried = None if ask.settings is None else _with(recorded, ask.settings)
+    tried = None
+    if ask.settings is not None:
+        recorded = replay.recorded_settings(path, number) or config.load(machine.places.config)
+        tried = _with(recorded, ask.settings)
     found = replay.again(path, number, tried, most=ask.most_ticks)
     whole = found.replay.ticks < ask.most_ticks or _ticks(path, number) <= ask.most_ticks
     by = found.source if tried is None else "the recorded settings, and those that were given"

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mcp.server import Server, ServerRequestContext
@@ -43,9 +43,10 @@ from mcp.types import Tool as ListedTool
 import asa
 from asa.core.errors import AsaError
 from asa.mcp import schema
+from asa.mcp.machine import Machine
 from asa.mcp.prompts import PROMPTS
 from asa.mcp.resources import Resources
-from asa.mcp.tools import Tool, clean
+from asa.mcp.tools import TOOLS, Tool, clean
 
 _JSON = "application/json"
 _INSTRUCTIONS = """\
@@ -56,10 +57,10 @@ What was not measured on this machine is an opinion; `compare` says unknown rath
 _Answer = TypeVar("_Answer")
 
 
-def make(tools: Sequence[Tool], resources: Resources) -> Server[Any]:
-    """A server of these tools and resources."""
-    by_name = {tool.name: tool for tool in tools}
-    listed = [_listed(tool) for tool in tools]
+def make(machine: Machine) -> Server[Any]:
+    """A server of what is known of a machine."""
+    by_name = {tool.name: tool for tool in TOOLS}
+    listed = [_listed(tool) for tool in TOOLS]
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
@@ -69,7 +70,7 @@ def make(tools: Sequence[Tool], resources: Resources) -> Server[Any]:
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {clean(params.name[:64])!r}")
         try:
-            answer = await _in_thread(lambda: tool.answer(params.arguments or {}))
+            answer = await _in_thread(lambda: tool.answer(machine, params.arguments or {}))
         except (AsaError, OSError) as error:
             return CallToolResult(content=[TextContent(text=clean(str(error)))], is_error=True)
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
@@ -81,7 +82,7 @@ def make(tools: Sequence[Tool], resources: Resources) -> Server[Any]:
     async def get_prompt(_: ServerRequestContext[Any], params: GetPromptRequestParams) -> GetPromptResult:
         return _prompt(params)
 
-    listing, templates, read = _reading(resources)
+    listing, templates, read = _reading(Resources(machine))
     return Server(
         "asa",
         version=asa.__version__,
@@ -104,9 +105,9 @@ async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
 def _listed(tool: Tool) -> ListedTool:
     annotations = ToolAnnotations(
         title=tool.title,
-        read_only_hint=not tool.changes,
-        destructive_hint=tool.destructive,
-        idempotent_hint=tool.idempotent,
+        read_only_hint=True,
+        destructive_hint=False,
+        idempotent_hint=True,
         open_world_hint=False,
     )
     return ListedTool(

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,25 +16,22 @@ from asa.report.markup import plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `run` gets what was asked, checked; it may take seconds and runs in a thread."""
+    """One tool, which looks and changes nothing. `does` gets what was asked, checked; it may take seconds."""
 
     name: str
     title: str
     description: str
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
-    run: Callable[[Any], msgspec.Struct]
-    changes: bool = False
-    destructive: bool = False  # with `changes`: it ends or replaces something
-    idempotent: bool = True
+    does: Callable[[Machine, Any], msgspec.Struct]
 
-    def answer(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the tool says to these arguments, as JSON values. Raises AsaError."""
+    def answer(self, machine: Machine, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What the tool says of a machine to these arguments, as JSON values. Raises AsaError."""
         try:
             ask = wire.shaped(dict(arguments), self.takes)
         except msgspec.ValidationError as error:
             raise AsaError(f"{self.name}: {plain(str(error))}") from None
-        return {key: clean(value) for key, value in wire.plain(self.run(ask)).items()}
+        return {key: clean(value) for key, value in wire.plain(self.does(machine, ask)).items()}
 
 
 def clean(value: Any) -> Any:
@@ -49,18 +45,8 @@ def clean(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Looking:
-    name: str
-    title: str
-    description: str
-    takes: type[msgspec.Struct]
-    gives: type[msgspec.Struct]
-    does: Callable[[Machine, Any], msgspec.Struct]
-
-
-_LOOKING = (
-    _Looking(
+TOOLS = (
+    Tool(
         name="status",
         title="Status",
         description="What the machine is used for, which CPU scheduler serves it and why, and whether the agent "
@@ -69,7 +55,7 @@ _LOOKING = (
         gives=answers.Status,
         does=reading.status,
     ),
-    _Looking(
+    Tool(
         name="workload",
         title="Workload",
         description="The recognised class of use with probabilities and the waits of the last tick. "
@@ -78,7 +64,7 @@ _LOOKING = (
         gives=answers.Workload,
         does=reading.workload,
     ),
-    _Looking(
+    Tool(
         name="explain",
         title="Explain",
         description="Why this scheduler serves now: the ranking of the class, who is out and why, what the guard "
@@ -87,7 +73,7 @@ _LOOKING = (
         gives=answers.Explain,
         does=reading.explain,
     ),
-    _Looking(
+    Tool(
         name="policies",
         title="Policies",
         description="The schedulers that there are, each with its purpose, and with for_class the figures of the "
@@ -96,7 +82,7 @@ _LOOKING = (
         gives=answers.Policies,
         does=reading.policies,
     ),
-    _Looking(
+    Tool(
         name="policy",
         title="Policy",
         description="One scheduler: version, modes, flags, kernel settings that it may change, its figures in all "
@@ -105,7 +91,7 @@ _LOOKING = (
         gives=answers.Policy,
         does=reading.policy,
     ),
-    _Looking(
+    Tool(
         name="compare",
         title="Compare",
         description="Two schedulers in one class of use: better, worse, same, or unknown, with the difference and "
@@ -114,7 +100,7 @@ _LOOKING = (
         gives=answers.Compare,
         does=reading.compare,
     ),
-    _Looking(
+    Tool(
         name="history",
         title="History",
         description="What happened lately: switches, trials, or switches that the guard took back.",
@@ -122,7 +108,7 @@ _LOOKING = (
         gives=answers.History,
         does=reading.history,
     ),
-    _Looking(
+    Tool(
         name="replay",
         title="Replay",
         description="A recorded session decided once more, by its own settings or by others: which decisions and "
@@ -132,18 +118,3 @@ _LOOKING = (
         does=reading.replayed,
     ),
 )
-
-
-def looking(machine: Machine) -> tuple[Tool, ...]:
-    """The tools that change nothing."""
-    return tuple(
-        Tool(
-            name=one.name,
-            title=one.title,
-            description=one.description,
-            takes=one.takes,
-            gives=one.gives,
-            run=partial(one.does, machine),
-        )
-        for one in _LOOKING
-    )

@@ -21,8 +21,7 @@ from mcp.shared.exceptions import MCPError
 from asa import paths
 from asa.mcp import asked, server
 from asa.mcp.machine import Machine
-from asa.mcp.resources import Resources
-from asa.mcp.tools import looking
+from asa.mcp.tools import TOOLS
 from asa.status import StatusFile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +50,7 @@ def agent(folder, **changes):
 
 @cache
 def made():
-    machine = Machine()
-    return server.make(looking(machine), Resources(machine))
+    return server.make(Machine())
 
 
 def talk(what, era="2026-07-28", where=None):
@@ -259,5 +257,5 @@ def test_the_sdk_is_imported_by_the_server_alone():
 
 
 def test_no_more_tools_than_a_small_model_can_keep_in_mind():
-    assert len(looking(Machine())) <= 17
-    assert {tool.takes.__module__ for tool in looking(Machine())} == {asked.__name__}
+    assert len(TOOLS) <= 17
+    assert {tool.takes.__module__ for tool in TOOLS} == {asked.__name__}
