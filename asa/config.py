@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from asa import paths, wire, yamlfile
+from asa.core.decision import SCHEDULER_PATTERN
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
@@ -97,7 +98,7 @@ class SwitchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Meta(description="user ids whose scheduler files are run besides root's; they can then run anything as root"),
     ] = ()
     never: Annotated[
-        tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$")], ...],
+        tuple[Annotated[str, Meta(pattern=SCHEDULER_PATTERN)], ...],
         Meta(description="schedulers, or modes such as scx_lavd:powersave, that are never brought up on this machine"),
     ] = ()
     respect_limits: Annotated[

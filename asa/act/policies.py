@@ -16,11 +16,11 @@ import msgspec
 from asa import paths, yamlfile
 from asa.act.knobs import Flag, Value, arguments
 from asa.act.manifest import Kernel, SchedulerEntry, check_owner
-from asa.core.decision import SchedulerName
+from asa.core.decision import SCHEDULER_PATTERN, SchedulerName
 from asa.core.errors import InputError
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-_Id = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$")]
+_Id = Annotated[str, msgspec.Meta(pattern=SCHEDULER_PATTERN)]
 _Day = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 

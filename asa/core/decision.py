@@ -14,6 +14,9 @@ REGIME = "regime:"
 
 DEFAULT_MODE = "default"
 
+SCHEDULER_PATTERN = r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$"
+"""Of a scheduler's name, with or without a mode, where it comes from outside."""
+
 
 class SchedulerName(str):
     """A scheduler with its mode: `scx_lavd:powersave`, `scx_bpfland` in its default mode, `eevdf` for the kernel's own.

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 
 from asa import wire
-from asa.core.decision import SchedulerName
+from asa.core.decision import SCHEDULER_PATTERN, SchedulerName
 from asa.core.errors import AsaError, InputError
 from asa.helper import statefile
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?")  # a scheduler, or one of its modes
+_NAME = re.compile(SCHEDULER_PATTERN)
 _MOST_NAMES = 256
 
 

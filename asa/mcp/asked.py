@@ -9,17 +9,22 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-POLICY = r"^[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?$"
-"""Of a scheduler's name, with or without a mode (`asa.act.manifest`)."""
+from asa.core.decision import SCHEDULER_PATTERN
+
+CLASS = r"^[a-z][a-z0-9_+:-]{0,63}$"
+"""Of a class of use."""
 
 MOST_ROWS = 200
 
 _Policy = Annotated[
-    str, Meta(pattern=POLICY, max_length=129, description="a scheduler, with or without a mode: scx_lavd:performance")
+    str,
+    Meta(
+        pattern=SCHEDULER_PATTERN,
+        max_length=129,
+        description="a scheduler, with or without a mode: scx_lavd:performance",
+    ),
 ]
-_Class = Annotated[
-    str, Meta(pattern=r"^[a-z][a-z0-9_+:-]{0,63}$", description="a class of use, such as web+video or cpu")
-]
+_Class = Annotated[str, Meta(pattern=CLASS, description="a class of use, such as web+video or cpu")]
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

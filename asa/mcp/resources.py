@@ -10,6 +10,7 @@ import msgspec
 
 from asa import host, wire
 from asa.cli.journal import JOURNAL, session_of
+from asa.core.decision import SCHEDULER_PATTERN
 from asa.mcp import asked, reading
 from asa.mcp.machine import Machine
 from asa.report.gathering import gather
@@ -50,7 +51,7 @@ class Resources:
                 name="policies",
                 description="One scheduler, as the tool `policy`",
                 read=self._policy,
-                part=asked.POLICY.strip("^$"),
+                part=SCHEDULER_PATTERN.strip("^$"),
                 label="id",
             ),
             Resource(name="reports", description="What was found on this machine, by use", read=self._proof),
