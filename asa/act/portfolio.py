@@ -169,10 +169,10 @@ class Portfolio:
         self.entry(name.bare)
         if barred := self.barred(name):
             raise SchedulerError(scheduler=name, reason=barred)
-        modes = self.modes()[name.bare]
-        if name.mode not in modes:
-            raise SchedulerError(scheduler=name.bare, reason=f"has no mode {name.mode!r}, only {', '.join(modes)}")
         policy = self.policies.get(SchedulerName.of(name.bare, name.mode))
+        if policy is None and name.mode != DEFAULT_MODE:
+            known = ", ".join(self.modes()[name.bare])
+            raise SchedulerError(scheduler=name.bare, reason=f"has no mode {name.mode!r}, only {known}")
         return policy.arguments if policy else ()
 
     def barred(self, name: SchedulerName) -> str:
