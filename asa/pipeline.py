@@ -141,11 +141,11 @@ def step(
     does = None if doing is None else doing.workload
     votes = _votes(previous, books, gap=derived is None)
     votes = voting.take(votes, setup.voting, now.monotonic_ns, judged, current=books.policy.workload, regime=does)
-    signals = _signals(sample, derived)
+    signals, readiness = _signals(sample, derived), previous.readiness
     awake_ns = _awake_ns(previous, sample)
-    inhibited, light = disturbed.by(sample, derived, votes.vote.workload), (previous.regime, doing, signals)
-    around = replace(_around(sample, awake_ns, news, sizes, inhibited), light=regime.has_little_to_do(*light))
-    readiness = previous.readiness
+    inhibited = disturbed.by(sample, derived, votes.vote.workload)
+    light = regime.has_little_to_do(previous.regime, doing, signals)
+    around = replace(_around(sample, awake_ns, news, sizes, inhibited), light=light)
     tick = Seen(vote=votes.vote, current=believed, signals=signals, ready=readiness.chosen, around=around)
     books, verdict = policy.decide(books, tick, now, setup)
     if setup.permit.stand_by:

@@ -82,7 +82,10 @@ FLOOR: Mapping[Signal, float] = {signal: meaning.floor for signal, meaning in ME
 """Growth of a median that nobody feels: microseconds, for the pressure a share of time."""
 SIGNALS = tuple(Signal)
 """In the order of their values in a block."""
-_WAITS = frozenset({Signal.RUN_QUEUE, Signal.WAKEUP, Signal.PRESSURE, Signal.TIMER, Signal.FRAMES, Signal.SOUND})
+_WAITS = tuple(
+    (SIGNALS.index(one), FLOOR[one])
+    for one in (Signal.RUN_QUEUE, Signal.WAKEUP, Signal.PRESSURE, Signal.TIMER, Signal.FRAMES, Signal.SOUND)
+)
 GUARDED = tuple((place, signal) for place, signal in enumerate(SIGNALS) if MEANINGS[signal].guarded)
 """Those that the guard compares over hours, with their places."""
 FEWEST_PIECES_PER_S = 20.0
@@ -218,8 +221,8 @@ def values_of(tick: Signals) -> Values:
 
 def waited(tick: Signals) -> bool:
     """Does anybody feel in this tick that something waits, by itself and not beside another tick?"""
-    values = zip(SIGNALS, values_of(tick), strict=False)  # the load's quantities follow
-    return any(one in _WAITS and value is not None and value >= FLOOR[one] for one, value in values)
+    values = values_of(tick)
+    return any((value := values[place]) is not None and value >= floor for place, floor in _WAITS)
 
 
 def middle(blocks: tuple[Values, ...], place: int) -> float | None:
