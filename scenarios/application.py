@@ -5,7 +5,7 @@ An application is one child process, its driver, which starts whatever it needs,
 person would feel of it as JSON lines (`scenarios.driving` is the driver's side of that, `scenarios.session` ours). The
 real programs are in `scenarios.interactive` and `scenarios.background`, more of their kinds in `scenarios.programs`,
 small stand-ins of the same names for emulated guests in `scenarios.standins`; `scenarios.catalogue` lists all. This
-module starts nothing and reads nothing.
+module starts nothing, and looks for programs on PATH at most.
 """
 
 import random

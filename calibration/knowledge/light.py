@@ -32,7 +32,10 @@ _HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tick:
+class Tick:
+    """One tick of a recording, with the regime before it, if any, and its own."""
+
+    at_ns: int  # CLOCK_MONOTONIC
     workload: Workload | None  # that the recording's marks name
     before: Regime | None
     now: Regime
@@ -81,7 +84,7 @@ def orders(journals: Iterable[Path], *, gate: bool = True) -> tuple[int, int]:
     return ordered, total
 
 
-def _orders(setup: _Setup, tick: _Tick, *, light: bool) -> bool:
+def _orders(setup: _Setup, tick: Tick, *, light: bool) -> bool:
     assert tick.workload is not None  # noqa: S101  # see `orders`
     lessons = begin(Learning(account=Account(credit_s=SAVED_S)), Stand(kernel="", versions={}))
     books = Books(policy=PolicyState(workload=tick.workload), lessons=lessons)
@@ -97,12 +100,13 @@ def _orders(setup: _Setup, tick: _Tick, *, light: bool) -> bool:
     return policy.decide(books, seen, now, setup)[1].switch_to is not None
 
 
-def _ticks(journals: Iterable[Path]) -> Iterator[_Tick]:
+def _ticks(journals: Iterable[Path]) -> Iterator[Tick]:
     for session in (one for path in journals for one in read(path)):
-        yield from _of(session)
+        yield from ticks_of(session)
 
 
-def _of(session: Recorded) -> Iterator[_Tick]:
+def ticks_of(session: Recorded) -> Iterator[Tick]:
+    """Those of a session that tell how much there is to do."""
     before, wanted = None, plan(())
     marks = [
         (mark.monotonic_ns, "+".join(filter(None, (mark.interactive, mark.background))) or IDLE)
@@ -117,7 +121,8 @@ def _of(session: Recorded) -> Iterator[_Tick]:
         now = regime.of(derived, cpus, before)
         if now is not None:
             label = next((name for at_ns, name in reversed(marks) if at_ns <= new.monotonic_ns), "")
-            yield _Tick(
+            yield Tick(
+                at_ns=new.monotonic_ns,
                 workload=Workload(label) if label else None,
                 before=before,
                 now=now,

@@ -9,17 +9,14 @@ is chosen that was the best beside the other backgrounds: all of them, or those 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
 from asa.core.mark import Phase
 from asa.core.regime import Load
-from asa.decide import regime
-from asa.pipeline import plan
+from calibration.knowledge.light import ticks_of
 from calibration.scenarios import kept, scores
-from collectors import rates
-from models.train.recorded import Recorded, read
+from models.train.recorded import read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,9 @@ def of_pairs(journals: Iterable[Path]) -> Mapping[tuple[str, str], Load]:
     for session in (one for path in journals for one in read(path)):
         running = [mark for mark in session.marks if mark.phase is Phase.RUNNING]
         if running and running[0].interactive and running[0].background:
-            found[running[0].interactive, running[0].background].update(_loads(session, running[0].monotonic_ns))
+            begun_ns = running[0].monotonic_ns
+            loads = (tick.now.load for tick in ticks_of(session) if tick.at_ns >= begun_ns)
+            found[running[0].interactive, running[0].background].update(loads)
     return {pair: counts.most_common(1)[0][0] for pair, counts in found.items() if counts}
 
 
@@ -80,15 +79,3 @@ def gain_pct(found: Sequence[Pair]) -> tuple[float, int]:
 def _best(found: Sequence[Pair]) -> str:
     means = {name: fmean(one.score[name] for one in found) for name in found[0].score}
     return max(means, key=lambda name: means[name])
-
-
-def _loads(session: Recorded, from_ns: int) -> Iterable[Load]:
-    before, wanted = None, plan(())
-    for old, new in pairwise(session.samples):
-        derived = rates.derive(old, new, wanted)
-        if derived is None or new.cpu is None:
-            before = None
-            continue
-        before = regime.of(derived, len(new.cpu.cores), before)
-        if before is not None and new.monotonic_ns >= from_ns:
-            yield before.load
