@@ -144,7 +144,10 @@ def arranged(items):
             (alone if item.get_closest_marker("alone") else others).append(item)
     jobs = lab_jobs.guests(FILES)
     jobs[-3:-3] = lab_jobs.of_this_host([item.nodeid for item in booting])  # most are shorter than these three
-    return [*alone, *others, *(Elsewhere.of(item) for item in booting), *guests], jobs
+    booting = [Elsewhere.of(item) for item in booting]
+    for item in (*booting, *guests):
+        item.add_marker(pytest.mark.flaky(reruns=0))  # `lab_jobs` played it again
+    return [*alone, *others, *booting, *guests], jobs
 
 
 @pytest.fixture(scope="session", autouse=True)

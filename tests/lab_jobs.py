@@ -11,7 +11,7 @@ still, so that limits and waits in tests do not depend on what else the host doe
 
 What fails is played again, alone in a fresh guest, twice at most: by the host's time an emulated guest stands still for
 seconds now and then when the host is busy, and what such a pause broke passes then. What fails three times has failed.
-Cases that boot guests of theirs have one more try. No other test has one. `reruns` keeps what needed it.
+Cases that boot guests of theirs have one more try. `kept_runs` keeps what needed it.
 """
 
 import compileall

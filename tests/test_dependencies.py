@@ -32,6 +32,7 @@ RUN_BY = {  # distributions that are run or built with, and the file that says s
     "mypy": ".pre-commit-config.yaml",
     "pre-commit": "Makefile",
     "pycotap": "scenarios/lab/qemu/build.py",
+    "pytest-rerunfailures": "tests/kept_runs.py",
     "ruff": ".pre-commit-config.yaml",
     "types-psutil": "docs/dependencies.md",
     "types-pyyaml": "docs/dependencies.md",

@@ -3,6 +3,7 @@
 
 from types import SimpleNamespace
 
+import beside
 import kept_runs
 
 
@@ -36,3 +37,13 @@ def test_seconds_go_by_folder_and_guests_are_apart():
     }
     assert (found["seconds"], found["warm"]) == (41.0, True)
     assert not kept_runs.seconds_by_part({}, 1.0, "setup=900")["warm"]
+
+
+def test_what_had_a_second_try_here_and_in_guests_is_one_list():
+    here = SimpleNamespace(nodeid="tests/test_a.py::test_b")
+    terminal = SimpleNamespace(stats={"rerun": [here, here]})
+    plugins = SimpleNamespace(getplugin={"terminalreporter": terminal}.get)
+    config = SimpleNamespace(stash={beside.AGAIN: ["tests/guest/test_c.py::test_d"]}, pluginmanager=plugins)
+    assert kept_runs.played_again(config) == ["tests/guest/test_c.py::test_d", "tests/test_a.py::test_b"]
+    config.stash = {}
+    assert kept_runs.played_again(config) is None
