@@ -15,6 +15,7 @@ from asa import config, paths
 from asa.act import choice
 from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
+from asa.act.policies import Policy
 from asa.act.portfolio import Available, Portfolio
 from asa.act.undo import UndoJournal
 from asa.clock import SystemClock
@@ -54,10 +55,14 @@ class Forcing:
     Raises AsaError at once when an agent runs already. Where the kernel has no sched_ext there is nothing to lock.
     """
 
-    def __init__(self, places: paths.Places, owners: Collection[int] = ()) -> None:
-        """`owners` are trusted with the schedulers' files besides those that the settings name."""
+    def __init__(self, places: paths.Places, owners: Collection[int] = (), policies: Iterable[Policy] = ()) -> None:
+        """`owners` are trusted with the schedulers' files besides those that the settings name.
+
+        `policies` are there besides those of files. Raises InputError for one with flags that cannot be.
+        """
         self._places = places
         self._portfolio = Portfolio.of_host(config.load(places.config).switch, places.schedulers, owners)
+        self._portfolio.add(policies)
         self._able = sched_ext_state(places.sys) is not None
         self._lock = StatusFile(places.run) if self._able else None
 

@@ -7,7 +7,7 @@ without flags needs no file. Whether a binary has the flags is found when it is 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -92,11 +92,14 @@ def in_use(manifest: Path, entries: Iterable[SchedulerEntry]) -> dict[SchedulerN
 
 def read(folder: Path, entries: Iterable[SchedulerEntry]) -> dict[SchedulerName, Policy]:
     """Those of one folder; none where there is no such folder. Raises InputError."""
-    known = {entry.name: entry for entry in entries}
+    known = {SchedulerName(entry.name): entry for entry in entries}
     found = {}
     for path in _files(folder):
         policy = yamlfile.load(path, Policy)
-        _check(policy, path, known)
+        check(policy, str(path), known)
+        if path.name != file_name(policy.name):
+            allowed = f"what the file's name says: this one belongs into {file_name(policy.name)}"
+            raise InputError(path=str(path), key="id", value=policy.id, allowed=allowed)
         found[policy.name] = policy
     return found
 
@@ -106,6 +109,26 @@ def file_name(name: SchedulerName) -> str:
     return f"{name.replace(':', '-')}.yaml"
 
 
+def check(policy: Policy, path: str, known: Mapping[SchedulerName, SchedulerEntry]) -> None:
+    """Raises InputError, which tells `path`, where it is of no scheduler that is `known`, or its flags cannot be."""
+    name = policy.name
+    entry = known.get(name.bare)
+    if entry is None or isinstance(entry.source, Kernel):
+        some = ", ".join(one.name for one in known.values() if not isinstance(one.source, Kernel))
+        raise InputError(path=path, key="id", value=policy.id, allowed=f"one of {some}, alone or with `:mode`")
+    if name != SchedulerName.of(name.bare, name.mode):
+        raise InputError(path=path, key="id", value=policy.id, allowed=f"{name.bare}, which is its default mode")
+    if wrong := entry.knobs.wrong(policy.flags):
+        flag, value, allowed = wrong
+        raise InputError(path=path, key=f"flags.{flag}", value=value, allowed=allowed)
+    tuned = policy.provenance
+    if isinstance(tuned, Tuned):
+        low, high = tuned.interval_pct
+        if not all(map(math.isfinite, (low, tuned.effect_pct, high))) or not low <= tuned.effect_pct <= high:
+            allowed = f"two numbers around effect_pct, {tuned.effect_pct:g}"
+            raise InputError(path=path, key="provenance.interval_pct", value=[low, high], allowed=allowed)
+
+
 def _files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".yaml")
@@ -113,25 +136,3 @@ def _files(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise InputError(path=str(folder), key="", value=error.strerror, allowed="a folder of policies") from error
-
-
-def _check(policy: Policy, path: Path, known: dict[str, SchedulerEntry]) -> None:
-    name = policy.name
-    entry = known.get(name.bare)
-    if entry is None or isinstance(entry.source, Kernel):
-        some = ", ".join(one.name for one in known.values() if not isinstance(one.source, Kernel))
-        raise InputError(path=str(path), key="id", value=policy.id, allowed=f"one of {some}, alone or with `:mode`")
-    if name != SchedulerName.of(name.bare, name.mode) or path.name != file_name(name):
-        allowed = (
-            f"what the file's name says: this one belongs into {file_name(SchedulerName.of(name.bare, name.mode))}"
-        )
-        raise InputError(path=str(path), key="id", value=policy.id, allowed=allowed)
-    if wrong := entry.knobs.wrong(policy.flags):
-        flag, value, allowed = wrong
-        raise InputError(path=str(path), key=f"flags.{flag}", value=value, allowed=allowed)
-    tuned = policy.provenance
-    if isinstance(tuned, Tuned):
-        low, high = tuned.interval_pct
-        if not all(map(math.isfinite, (low, tuned.effect_pct, high))) or not low <= tuned.effect_pct <= high:
-            allowed = f"two numbers around effect_pct, {tuned.effect_pct:g}"
-            raise InputError(path=str(path), key="provenance.interval_pct", value=[low, high], allowed=allowed)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -155,6 +155,12 @@ class Portfolio:
         except KeyError:
             known = ", ".join(self._entries)
             raise SchedulerError(scheduler=name, reason=f"not in the manifest, which has {known}") from None
+
+    def add(self, more: Iterable[Policy]) -> None:
+        """Policies besides those of files, for offline work. Raises InputError for one with flags that cannot be."""
+        for policy in more:
+            policies.check(policy, policy.id, self._entries)
+            self.policies[policy.name] = policy
 
     def modes(self) -> dict[str, tuple[str, ...]]:
         """Each scheduler's modes by name, `default` first: what a mapping table may say."""

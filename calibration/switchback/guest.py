@@ -260,7 +260,8 @@ def main(words: list[str]) -> int:
     places.run.mkdir(parents=True, exist_ok=True)
     go_first()
     try:
-        with Forcing(places, owners=[places.cache.stat().st_uid]) as forcing:  # who built the schedulers on the host
+        owners = [places.cache.stat().st_uid]  # who built the schedulers on the host
+        with Forcing(places, owners, orders.policies) as forcing:
             known = tuple(catalogue.applications(Tier.LAB).values())
             play(orders, forcing, places, known, lambda run: runner_folder.write(Path(orders.out) / RUN, run))
     except AsaError as error:

@@ -17,6 +17,7 @@ import msgspec
 
 from asa import paths
 from asa.act.forcing import check_startable
+from asa.act.policies import Policy
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError
 from calibration.switchback import intensity, samples, tables
@@ -55,6 +56,7 @@ class Options:
     settle_s: float = 2.0
     window_s: float | None = None
     at_once: int = 1
+    policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,9 @@ def play(options: Options, out: Path, places: paths.Places, tell: Tell, boot: Bo
     works = left(planned(options, out), out)
     if not works:
         return []
-    check_startable(options.schedulers, Portfolio.load(paths.manifest(), places.schedulers))
+    portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+    portfolio.add(options.policies)
+    check_startable(options.schedulers, portfolio)
     for name in dict.fromkeys(name for one in options.scenarios for name in (one.interactive, one.background)):
         application = catalogue.applications(Tier.LAB)[name]
         place = place_for(application, cache=places.cache, tier=Tier.LAB)
@@ -136,6 +140,7 @@ def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, o
         settle_s=options.settle_s,
         window_s=options.window_s,
         power=guests.power(machine),
+        policies=options.policies,
     )
     place = (out / _GUESTS / f"{machine.name}-{scenario.label}-{seed}").resolve()
     return msgspec.structs.replace(whole, out=str(place))

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from asa import wire
+from asa.act.policies import Policy
 from asa.core.errors import AsaError
 from scenarios.conditions import Conditions
 from scenarios.energy import Energy, Power
@@ -30,6 +31,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     pilot_s: float = 12.0
     window_s: float | None = None  # None: by the pilot
     power: Power | None = None
+    policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,14 +17,18 @@ from asa.core.errors import AsaError
 from calibration.tuning.space import Flags
 
 
+class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a candidate, in per cent, more is better: over the scheduler without its flags, and over the kernel's own."""
+
+    pct: float
+    over_eevdf_pct: float
+
+
 class Objective(Protocol):
     """What is to be made better."""
 
-    def gains(self, candidates: Sequence[Flags], seed: int) -> Sequence[float | None]:
-        """Of each against the same scheduler without these flags, in per cent, more is better; all of one seed.
-
-        None for one that could not be played. Raises AsaError where nothing can be.
-        """
+    def gains(self, candidates: Sequence[Flags], seed: int) -> Sequence[Gain | None]:
+        """Of each, all of one seed; None for one that could not be played. Raises AsaError where nothing can be."""
         ...
 
 
@@ -33,7 +37,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     arguments: tuple[str, ...]
     seed: int
-    gain_pct: float | None
+    gain: Gain | None
 
 
 class Trials:
@@ -47,7 +51,7 @@ class Trials:
         self._known = {(one.arguments, one.seed): one for one in _read(path)}
         self.asked: set[tuple[tuple[str, ...], int]] = set()
 
-    def gains(self, candidates: Sequence[Flags], seed: int) -> list[float | None]:
+    def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
         """As of the objective; each is played once. Raises AsaError."""
         keys = [(arguments(flags), seed) for flags in candidates]
         new = {key: flags for key, flags in zip(keys, candidates, strict=True) if key not in self._known}
@@ -55,12 +59,12 @@ class Trials:
         if new:
             told = self._objective.gains(list(new.values()), seed)
             for (words, _), gain in zip(new, told, strict=True):
-                self._known[words, seed] = Trial(arguments=words, seed=seed, gain_pct=gain)
+                self._known[words, seed] = Trial(arguments=words, seed=seed, gain=gain)
             body = b"".join(wire.json_bytes(one) + b"\n" for one in self._known.values())
             self._path.parent.mkdir(parents=True, exist_ok=True)
             files.replace(self._path, body, durable=True)
         self._heard(len(self.asked))
-        return [self._known[key].gain_pct for key in keys]
+        return [self._known[key].gain for key in keys]
 
 
 def _read(path: Path) -> list[Trial]:

@@ -6,6 +6,7 @@ how much its gain falls there is told. Pure but for the trials.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,14 +18,17 @@ from asa.act.knobs import Knobs
 from asa.act.policies import Policy, Tuned
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
-from calibration.tuning import golden, screening, space, swarm
+from calibration.tuning import golden, screening, space, swarm, tpe
 from calibration.tuning.racing import Race, Verdict, race
 from calibration.tuning.screening import Effect
 from calibration.tuning.space import Flags, Point
-from calibration.tuning.trials import Trials
+from calibration.tuning.trials import Gain, Trials
 
 FLOOR_PCT = 0.5
 """The smallest scatter of a gain that means anything."""
+
+WORST_PCT = -2.0
+"""Against the kernel's own a policy may be so much worse at most, in the use it is for and in others."""
 
 _SHOWN = 3  # decimals of a gain in a policy
 
@@ -34,6 +38,7 @@ class Method(StrEnum):
 
     GOLDEN = "golden"
     PSO = "pso"
+    TPE = "tpe"
     SCREEN = "screen"
 
 
@@ -60,15 +65,24 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed:
-    """The race on fresh seeds. `regression_pct`: by how much the gain of the search was too good."""
+    """The race on fresh seeds. `regression_pct`: by how much the gain of the search was too good.
+
+    `over_eevdf_pct` is the mean over these seeds.
+    """
 
     race: Race
     seeds: tuple[int, ...]
     regression_pct: float
+    over_eevdf_pct: float
+
+    @property
+    def wanted(self) -> bool:
+        """Is it surely better than without the flags, and not worse than the kernel's own?"""
+        return self.race.verdict is Verdict.BETTER and self.over_eevdf_pct >= WORST_PCT
 
 
 def search(asked: Asked, trials: Trials) -> Found:
-    """By golden section or the swarm. Raises AsaError, also where no candidate could be played."""
+    """By golden section, the swarm, or Parzen estimators. Raises AsaError, also where no candidate could be played."""
     best: dict[str, float] = {}
     kept: dict[str, Flags] = {}
 
@@ -76,8 +90,8 @@ def search(asked: Asked, trials: Trials) -> Found:
         gains = trials.gains(candidates, asked.seed)
         for flags, gain in zip(candidates, gains, strict=True):
             if gain is not None:
-                best[str(flags)], kept[str(flags)] = gain, flags
-        return [math.inf if gain is None else -gain for gain in gains]
+                best[str(flags)], kept[str(flags)] = gain.pct, flags
+        return [math.inf if gain is None else -gain.pct for gain in gains]
 
     if asked.method is Method.GOLDEN:
         golden.search(
@@ -89,7 +103,8 @@ def search(asked: Asked, trials: Trials) -> Found:
         def together(points: Sequence[Point]) -> list[float]:
             return costs([places.flags(point) for point in points])
 
-        swarm.search(together, len(places.names), asked.trials, asked.seed)
+        method = swarm.search if asked.method is Method.PSO else tpe.search
+        method(together, len(places.names), asked.trials, asked.seed)
     if not best:
         raise AsaError(f"{asked.scheduler}: no candidate could be played; what went wrong is said above")
     winner = max(best, key=lambda one: best[one])
@@ -112,7 +127,7 @@ def screen(asked: Asked, trials: Trials) -> list[Effect]:
             chosen |= high if sign > 0 else low
         candidates.append(space.bounded(asked.knobs, chosen))
     gains = trials.gains(candidates, asked.seed)
-    told = [gain for gain in gains if gain is not None]
+    told = [gain.pct for gain in gains if gain is not None]
     if len(told) < len(gains):
         raise AsaError(
             f"{asked.scheduler}: {len(gains) - len(told)} of {len(gains)} trials failed; a screening needs all"
@@ -123,21 +138,38 @@ def screen(asked: Asked, trials: Trials) -> list[Effect]:
 def confirm(found: Found, trials: Trials, seeds: Sequence[int]) -> Confirmed:
     """Race the best against the scheduler without flags, a fresh seed a pair. Raises AsaError for one that fails."""
 
+    played: list[Gain] = []
+
     def difference(pair: int) -> float:
-        (gain,) = trials.gains([found.flags], seeds[pair])
-        if gain is None:
-            raise AsaError(f"seed {seeds[pair]}: the winner could not be played; it is not confirmed")
-        return gain
+        played.append(_played(found, trials, seeds[pair]))
+        return played[-1].pct
 
     raced = race(difference, FLOOR_PCT)
-    return Confirmed(race=raced, seeds=tuple(seeds[: raced.pairs]), regression_pct=found.gain_pct - raced.mean)
+    return Confirmed(
+        race=raced,
+        seeds=tuple(seeds[: raced.pairs]),
+        regression_pct=found.gain_pct - raced.mean,
+        over_eevdf_pct=statistics.fmean(one.over_eevdf_pct for one in played),
+    )
+
+
+def elsewhere(found: Found, trials: Trials, seeds: Sequence[int]) -> float:
+    """The mean gain over the kernel's own, in per cent, in a use that it is not for. Raises AsaError."""
+    return statistics.fmean(_played(found, trials, seed).over_eevdf_pct for seed in seeds)
+
+
+def _played(found: Found, trials: Trials, seed: int) -> Gain:
+    (gain,) = trials.gains([found.flags], seed)
+    if gain is None:
+        raise AsaError(f"seed {seed}: the winner could not be played; it is not confirmed")
+    return gain
 
 
 def policy(
     asked: Asked, found: Found, confirmed: Confirmed, *, version: str, machine: str, workload: str, day: str
 ) -> Policy | None:
     """What won, as a policy `SCHEDULER:tuned_WORKLOAD`; None for what is not confirmed. `day` is ISO 8601."""
-    if confirmed.race.verdict is not Verdict.BETTER:
+    if not confirmed.wanted:
         return None
     mode = "tuned_" + "".join(letter if letter.isalnum() else "_" for letter in workload.lower())
     low, mean, high = (round(one, _SHOWN) for one in (confirmed.race.low, confirmed.race.mean, confirmed.race.high))

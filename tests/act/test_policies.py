@@ -94,7 +94,7 @@ def test_ones_own_are_beside_the_shipped_ones_and_over_them(own, tmp_path):
         ("--no-futex-boost", "--profile", "flags.--profile: True .* one of its knobs in the manifest: --slice-max-us"),
         ("--no-futex-boost", "; reboot", "flags"),
         ("scx_lavd:short", "scx_lavd:long", "id: 'scx_lavd:long' .* belongs into scx_lavd-long.yaml"),
-        ("scx_lavd:short", "scx_lavd:default", "id: 'scx_lavd:default' .* belongs into scx_lavd.yaml"),
+        ("scx_lavd:short", "scx_lavd:default", "id: 'scx_lavd:default' .* scx_lavd, which is its default mode"),
         ("scx_lavd:short", "scx_cake:short", "id: 'scx_cake:short' .* one of scx_bpfland, "),
         ("scx_lavd:short", "eevdf", "id: 'eevdf' .* one of scx_bpfland, "),
         ("scx_lavd:short", "../lavd", "id"),

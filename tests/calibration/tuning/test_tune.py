@@ -11,7 +11,7 @@ from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from calibration.tuning import space, tune
 from calibration.tuning.racing import Verdict
-from calibration.tuning.trials import Trials
+from calibration.tuning.trials import Gain, Trials
 from calibration.tuning.tune import Asked, Method
 
 ENTRIES = {SchedulerName(one.name): one for one in manifest.read(paths.manifest()).schedulers}
@@ -19,17 +19,18 @@ LAVD = ENTRIES[SchedulerName("scx_lavd")].knobs
 
 
 class Valley:
-    """The gain is largest at a slice of 2000 us; each seed adds its own part."""
+    """The gain is largest at a slice of 2000 us; each seed adds its own part. EEVDF is `behind_pct` ahead."""
 
-    def __init__(self, *, fresh_pct=0.0, fails=False):
-        self.fresh_pct, self.fails, self.played = fresh_pct, fails, []
+    def __init__(self, *, fresh_pct=0.0, behind_pct=0.0, fails=False):
+        self.fresh_pct, self.behind_pct, self.fails, self.played = fresh_pct, behind_pct, fails, []
 
     def gains(self, candidates, seed):
         self.played += [(dict(flags), seed) for flags in candidates]
         if self.fails:
             return [None for _ in candidates]
         off = [abs(math.log(flags.get("--slice-max-us", 5000) / 2000)) for flags in candidates]
-        return [10.0 - 5.0 * one + (self.fresh_pct if seed > 1 else 0.0) for one in off]
+        gains = [10.0 - 5.0 * one + (self.fresh_pct if seed > 1 else 0.0) for one in off]
+        return [Gain(pct=gain, over_eevdf_pct=gain - self.behind_pct) for gain in gains]
 
 
 def asked(method, **changes):
@@ -78,13 +79,15 @@ def test_golden_section_finds_the_valley_and_goes_on_where_it_was(tmp_path):
     assert again.played == []
 
 
-def test_a_swarm_takes_the_flags_that_were_named(tmp_path):
+@pytest.mark.parametrize("method", [Method.PSO, Method.TPE])
+def test_a_search_takes_the_flags_that_were_named(method, tmp_path):
     valley = Valley()
     found = tune.search(
-        asked(Method.PSO, trials=60, flags=("--slice-max-us", "--warm-cpu-us")), Trials(valley, tmp_path / "t.jsonl")
+        asked(method, trials=60, flags=("--slice-max-us", "--warm-cpu-us")), Trials(valley, tmp_path / "t.jsonl")
     )
     assert set(found.flags) == {"--slice-max-us", "--warm-cpu-us"}
-    assert found.gain_pct == max(Valley().gains([flags for flags, _ in valley.played], 1))
+    assert found.gain_pct == max(one.pct for one in Valley().gains([flags for flags, _ in valley.played], 1))
+    assert found.gain_pct > 9.0
     assert len(valley.played) <= 60
 
 
@@ -111,6 +114,18 @@ def test_what_fresh_seeds_confirm_becomes_a_policy(tmp_path):
     assert made.provenance.effect_pct == pytest.approx(found.gain_pct - 4.0, abs=0.001)
     (tmp_path / policies.file_name(made.name)).write_bytes(tune.written(made))
     assert policies.read(tmp_path, ENTRIES.values()) == {made.name: made}
+
+
+def test_a_gain_that_leaves_it_behind_the_kernels_own_is_not_wanted(tmp_path):
+    trials = Trials(Valley(behind_pct=13.0), tmp_path / "trials.jsonl")
+    found = tune.search(asked(Method.GOLDEN), trials)
+    confirmed = tune.confirm(found, trials, range(2, 11))
+    assert confirmed.race.verdict is Verdict.BETTER
+    assert confirmed.over_eevdf_pct == pytest.approx(found.gain_pct - 13.0)
+    assert not confirmed.wanted
+    other = Trials(Valley(behind_pct=3.0), tmp_path / "other.jsonl")
+    assert tune.elsewhere(found, other, [2, 3, 4]) == pytest.approx(found.gain_pct - 3.0)
+    assert tune.elsewhere(found, Trials(Valley(), tmp_path / "other.jsonl"), [2]) == pytest.approx(found.gain_pct - 3.0)
 
 
 def test_what_they_do_not_confirm_does_not(tmp_path):

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`asa lab tune`: searches a scheduler's flags for a use in the lab, and confirms what is best on fresh seeds."""
+
+import argparse
+import datetime
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asa.cli.lab import bounds
+from asa.cli.lab.bench import output as bench_output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asa.act.portfolio import Portfolio
+    from asa.cli.main import Commands
+    from calibration.switchback.play import Tell
+    from calibration.tuning.lab import Lab
+    from calibration.tuning.screening import Effect
+    from calibration.tuning.trials import Trials
+    from calibration.tuning.tune import Asked, Confirmed, Found
+    from scenarios.catalogue import Scenario
+
+EXIT_UNCONFIRMED = 4
+_MOST_TRIALS, _RACE, _ELSEWHERE = 600, 9, 3
+_TEXT = """\
+Searches the flags of a scheduler that serve a use best. Candidates and the untuned scheduler take turns in
+guests of the lab, which play one scenario. The best candidate is then played with seeds that nobody searched
+with. It is written as a policy if it is surely better there, and at most 2 % worse than the kernel's own, also in
+--others. The same command goes on where it was stopped.
+"""
+_MORE = """\
+exit status:
+  0  a policy was confirmed and written, or a screening was made
+  1  nothing was found, or it could not go on
+  4  the best candidate is not surely better on fresh seeds, or too bad elsewhere; no policy was written
+
+files of the folder:
+  trials.jsonl                 what was played, a line a trial
+  MACHINE.jsonl                the same of the confirmation on another machine
+  SCENARIO-MACHINE.jsonl       the same of --others
+  policies/SCHEDULER-MODE.yaml what was confirmed; a copy in /etc/asa/policies makes the agent know it
+
+examples:
+  asa lab tune --policy scx_lavd --class office+archive --method screen --flag=--slice-max-us --out screened
+      Whether this flag matters, by twelve trials.
+  asa lab tune --policy scx_lavd --class office+archive --method golden --confirm-machine vm122 --out tuned
+      One slice and what follows from it, confirmed on another machine.
+"""
+
+
+def register(commands: "Commands") -> None:
+    """Add the parser."""
+    command = commands.add_parser("tune", help="search a scheduler's flags", description=_TEXT, epilog=_MORE)
+    command.add_argument("--policy", required=True, metavar="SCHEDULER", help="what is tuned")
+    command.add_argument(
+        "--class", required=True, dest="workload", metavar="SCENARIO", help="a pair, as of `asa lab bench run`"
+    )
+    command.add_argument(
+        "--method",
+        required=True,
+        choices=("golden", "pso", "tpe", "screen"),
+        help="golden section on one flag that sets others, a particle swarm or Parzen estimators on numbers, "
+        "screening of up to 8 flags",
+    )
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the trials")
+    command.add_argument(
+        "--trials",
+        type=bounds.number(2, _MOST_TRIALS),
+        default=12,
+        metavar="N",
+        help="at most, before the confirmation (default: 12; a screening always has 12)",
+    )
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="of the search (default: 1)")
+    command.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="of pso, tpe and screen: this one; may be given repeatedly",
+    )
+    command.add_argument("--machine", default="vm120", metavar="MACHINE", help="where it is searched (default: vm120)")
+    command.add_argument(
+        "--confirm-machine", metavar="MACHINE", help="where it is confirmed (default: where it was searched)"
+    )
+    command.add_argument(
+        "--others",
+        action="append",
+        default=[],
+        metavar="SCENARIO",
+        help="where it may be at most 2 %% worse than the kernel's own, by three seeds; may be given repeatedly",
+    )
+    command.add_argument("--rounds", type=bounds.COUNT, default=4, metavar="N", help="of each guest (default: 4)")
+    command.add_argument("--json", action="store_true", help="what was found, or each effect, as a JSON line")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code EXIT_UNCONFIRMED when the best is not surely better."""
+    from asa.cli.extras import need
+
+    need("optuna", "pyarrow", "scipy", "rich", extra="bench,guests,train")
+    from asa import paths
+    from asa.act.portfolio import Portfolio
+    from calibration.tuning import tune
+    from calibration.tuning.tune import Method
+
+    asked = _asked(arguments, Portfolio.load(paths.manifest(), paths.default().schedulers))
+    others = [_scenario("--others", label) for label in dict.fromkeys(arguments.others)]
+    with bench_output.progress() as tell:
+        played = _Played(arguments, tell)
+        trials = played.trials(_scenario("--class", arguments.workload), arguments.machine, "trials")
+        try:
+            if asked.method is Method.SCREEN:
+                return _show_effects(tune.screen(asked, trials), as_json=arguments.json)
+            found = tune.search(asked, trials)
+            made = _Outcome(asked=asked, found=found, confirmed=_confirmed(played, found), elsewhere={})
+            if made.confirmed.wanted:
+                made.elsewhere.update((one.label, _elsewhere(played, found, one)) for one in others)
+        finally:
+            played.say_troubles()
+    return _end(arguments, made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What a search came to. `elsewhere`: scenario -> mean gain over the kernel's own, in per cent."""
+
+    asked: "Asked"
+    found: "Found"
+    confirmed: "Confirmed"
+    elsewhere: dict[str, float]
+
+
+class _Played:
+    """Trials of this command's folder."""
+
+    def __init__(self, arguments: argparse.Namespace, tell: "Tell") -> None:
+        self.arguments = arguments
+        self._tell = tell
+        self._labs: list[Lab] = []
+
+    def trials(self, scenario: "Scenario", machine: str, name: str) -> "Trials":
+        """Of a scenario on a machine, kept in a file of this name. Raises AsaError."""
+        from asa import paths
+        from asa.core.decision import SchedulerName
+        from calibration.tuning.lab import Lab
+        from calibration.tuning.trials import Trials
+        from scenarios.lab import machines
+
+        given = self.arguments
+        lab = Lab(
+            base=SchedulerName(given.policy),
+            machine=machines.load(machine),
+            scenario=scenario,
+            rounds=given.rounds,
+            out=(given.out / "guests" / f"{scenario.label}-{Path(machine).stem}").resolve(),
+            places=paths.default(),
+            tell=self._tell,
+        )
+        self._labs.append(lab)
+        return Trials(lab, given.out / f"{name}.jsonl")
+
+    def say_troubles(self) -> None:
+        for words in (one for lab in self._labs for one in lab.troubles):
+            print(f"asa: {words}", file=sys.stderr)
+
+    @property
+    def confirm_machine(self) -> str:
+        return str(self.arguments.confirm_machine or self.arguments.machine)
+
+    def fresh_seeds(self, count: int) -> list[int]:
+        """Not the search's, nor that of the search for intensities."""
+        from calibration.switchback.intensity import SEED
+
+        first = self.arguments.seed + 1
+        return [seed for seed in range(first, first + count + 1) if seed != SEED][:count]
+
+
+def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
+    from asa.core.decision import EEVDF, SchedulerName
+    from asa.core.errors import AsaError
+    from calibration.tuning.tune import Asked, Method
+
+    name = SchedulerName(arguments.policy)
+    if name != name.bare or name == EEVDF:
+        raise AsaError(f"--policy {name}: is not a scheduler alone; name one such as scx_bpfland")
+    method = Method(arguments.method)
+    if method is Method.GOLDEN and arguments.flag:
+        raise AsaError("--flag: golden section has one flag of its own; leave it out, or take --method pso")
+    return Asked(
+        scheduler=name,
+        knobs=portfolio.entry(name).knobs,
+        method=method,
+        trials=arguments.trials,
+        seed=arguments.seed,
+        flags=tuple(dict.fromkeys(arguments.flag)),
+    )
+
+
+def _scenario(option: str, label: str) -> "Scenario":
+    from asa.core.errors import AsaError
+    from scenarios import catalogue
+
+    found = catalogue.find(label)
+    if len(found) != 1:
+        raise AsaError(f"{option} {label}: is {len(found)} scenarios; name one such as office+archive")
+    return found[0]
+
+
+def _confirmed(played: _Played, found: "Found") -> "Confirmed":
+    from calibration.tuning import tune
+
+    machine = played.confirm_machine
+    name = "trials" if machine == played.arguments.machine else Path(machine).stem
+    trials = played.trials(_scenario("--class", played.arguments.workload), machine, name)
+    return tune.confirm(found, trials, played.fresh_seeds(_RACE))
+
+
+def _elsewhere(played: _Played, found: "Found", scenario: "Scenario") -> float:
+    from calibration.tuning import tune
+
+    machine = played.confirm_machine
+    trials = played.trials(scenario, machine, f"{scenario.label}-{Path(machine).stem}")
+    return tune.elsewhere(found, trials, played.fresh_seeds(_ELSEWHERE))
+
+
+def _end(arguments: argparse.Namespace, made: _Outcome) -> int:
+    from asa import files, paths
+    from asa.act.forcing import version_of
+    from asa.act.policies import file_name
+    from asa.act.portfolio import Portfolio
+    from calibration.tuning import tune
+
+    policy = tune.policy(
+        made.asked,
+        made.found,
+        made.confirmed,
+        version=version_of(made.asked.scheduler, Portfolio.load(paths.manifest(), paths.default().schedulers)),
+        machine=arguments.confirm_machine or arguments.machine,
+        workload=arguments.workload,
+        day=datetime.datetime.now(datetime.UTC).date().isoformat(),
+    )
+    if any(gain < tune.WORST_PCT for gain in made.elsewhere.values()):
+        policy = None
+    path = None
+    if policy is not None:
+        path = arguments.out / "policies" / file_name(policy.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(path, tune.written(policy))
+    _show(made, path, as_json=arguments.json)
+    return EXIT_UNCONFIRMED if path is None else 0
+
+
+def _show(made: _Outcome, path: Path | None, *, as_json: bool) -> None:
+    from asa.act.knobs import arguments
+
+    found, confirmed, race = made.found, made.confirmed, made.confirmed.race
+    flags = " ".join(arguments(found.flags))
+    if as_json:
+        whole = {
+            "flags": flags,
+            "trials": found.trials,
+            "gain_pct": found.gain_pct,
+            "seeds": confirmed.seeds,
+            "confirmed_pct": race.mean,
+            "interval_pct": (race.low, race.high),
+            "verdict": race.verdict,
+            "regression_pct": confirmed.regression_pct,
+            "over_eevdf_pct": confirmed.over_eevdf_pct,
+            "elsewhere_over_eevdf_pct": made.elsewhere,
+            "written": str(path) if path else None,
+        }
+        print(json.dumps(whole))
+        return
+    print(f"best of {found.trials} trials: {found.gain_pct:+.2f} %, {flags}")
+    print(
+        f"on {race.pairs} fresh seeds: {race.mean:+.2f} % ({race.low:+.2f} to {race.high:+.2f}), {race.verdict}; "
+        f"the search had it {confirmed.regression_pct:+.2f} points too good"
+    )
+    for label, gain in (("this use", confirmed.over_eevdf_pct), *made.elsewhere.items()):
+        print(f"over EEVDF in {label}: {gain:+.2f} %")
+    print(f"wrote {path}" if path else "no policy was written")
+
+
+def _show_effects(effects: "Sequence[Effect]", *, as_json: bool) -> int:
+    if as_json:
+        for one in effects:
+            print(json.dumps({"flag": one.flag, "effect_pct": one.effect, "p": one.p, "matters": one.matters}))
+        return 0
+    bench_output.table(
+        ("flag", "effect", "p", ""),
+        [(one.flag, f"{one.effect:+.2f} %", f"{one.p:.3f}", "matters" if one.matters else "") for one in effects],
+    )
+    return 0

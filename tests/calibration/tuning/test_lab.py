@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Candidates take turns with the scheduler that they are of; `asa lab tune` searches, confirms, and writes a policy."""
+
+import argparse
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from switchback_runs import run
+
+from asa import paths, wire
+from asa.act import manifest, policies
+from asa.cli.lab import tune as command
+from asa.core.decision import SchedulerName
+from asa.core.errors import AsaError
+from calibration.switchback import play
+from calibration.switchback.guest import RUN
+from calibration.switchback.samples import Orders
+from calibration.tuning import lab
+from scenarios import catalogue, guests, runner_folder
+from scenarios.lab import machines
+from scenarios.lab.guest import GuestResult
+
+FLASH = SchedulerName("scx_flash")
+
+
+class FakeGuest:
+    """Plays at once what it is ordered: the shorter a candidate's slice, the quicker the keys; 700 us by default."""
+
+    def __init__(self, words, out):
+        self.out, self.orders = out, wire.from_json(Path(words[-1]).read_bytes(), Orders)
+
+    def poll(self):
+        orders = self.orders
+        slices = {policy.name: policy.flags.get("--slice-us", 700) for policy in orders.policies}
+        times = {name: 0.5 + slices.get(name, 700) / 2000.0 for name in orders.schedulers}
+        made = run(orders.schedulers, orders.rounds, orders.seed, times=times)
+        runner_folder.write(self.out / RUN, msgspec.structs.replace(made, orders=orders, host_cpu_s=0.0))
+        return GuestResult(exit_code=0, boot_s=1.0, run_s=1.0, console=self.out)
+
+    def output(self):
+        return [], []
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def booted(monkeypatch):
+    """The orders of each guest."""
+    real, orders = play.play, []
+
+    def boot(words, folder, _limit_s):
+        orders.append(FakeGuest(words, folder))
+        return orders[-1]
+
+    monkeypatch.setattr(guests, "_LOOK_S", 0.0)
+    monkeypatch.setattr(play, "prepare", lambda *_: None)
+    monkeypatch.setattr(play, "check_startable", lambda *_: None)
+    monkeypatch.setattr(play, "play", lambda asked, out, places, tell, _=None: real(asked, out, places, tell, boot))
+    return orders
+
+
+def made_lab(out):
+    return lab.Lab(
+        base=FLASH,
+        machine=machines.load("vm120"),
+        scenario=catalogue.find("office+archive")[0],
+        rounds=2,
+        out=out,
+        places=paths.default(),
+        tell=lambda *_: None,
+    )
+
+
+def test_candidates_take_turns_with_what_they_are_of(tmp_path, booted):
+    slices = (100, 400, 700, 1500, 3000)
+    gains = made_lab(tmp_path).gains([{"--slice-us": one} for one in slices], 5)
+    found = [one.pct for one in gains]
+    assert sorted(found, reverse=True) == found
+    assert abs(found[2]) < 2.0  # as it is without flags
+    assert [one.over_eevdf_pct > one.pct for one in gains] == [True] * 5  # which EEVDF's own is behind
+    first, second = (guest.orders for guest in booted)  # four, and one
+    assert first.schedulers == (FLASH, *(f"scx_flash:candidate_{n}" for n in range(1, 5)))
+    assert (second.schedulers, second.seed) == ((FLASH, "scx_flash:candidate_1"), 5)
+    assert [policy.flags for policy in second.policies] == [{"--slice-us": 3000}]
+    made_lab(tmp_path).gains([{"--slice-us": 3000}], 5)
+    assert len(booted) == 2  # it is kept
+
+
+def test_flags_that_cannot_be_are_refused_before_a_guest_boots(tmp_path, booted):
+    with pytest.raises(AsaError, match=r"flags.--slice-us: 5 .* 100 to 20000"):
+        made_lab(tmp_path).gains([{"--slice-us": 5}], 5)
+    assert booted == []
+
+
+def answered(words, capsys):
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    given = parser.parse_args(["tune", "--policy", "scx_flash", "--class", "office+archive", *words])
+    code = given.run(given)
+    return code, capsys.readouterr()
+
+
+def test_what_is_confirmed_is_written_as_a_policy(tmp_path, booted, capsys):
+    words = ["--method", "golden", "--trials", "5", "--rounds", "2", "--out", str(tmp_path), "--others", "web+disk"]
+    code, said = answered([*words, "--json"], capsys)
+    assert code == 0
+    told = json.loads(said.out)
+    assert told["verdict"] == "better"
+    assert told["elsewhere_over_eevdf_pct"]["web+disk"] > 0.0
+    entries = manifest.read(paths.manifest()).schedulers
+    (policy,) = policies.read(tmp_path / "policies", entries).values()
+    assert policy.id == "scx_flash:tuned_office_archive"
+    assert policy.provenance.trials == told["trials"] == 5
+    assert {guest.orders.seed for guest in booted} == {1, *policy.provenance.seeds}
+    count = len(booted)
+    code, said = answered(words, capsys)
+    assert (code, len(booted)) == (0, count)
+    assert "wrote" in said.out
+
+
+def test_where_it_cannot_be_better_nothing_is_written(tmp_path, booted, capsys, monkeypatch):
+    monkeypatch.setattr(FakeGuest, "poll", _alike)
+    words = ["--method", "tpe", "--trials", "4", "--rounds", "2", "--out", str(tmp_path), "--flag=--slice-us"]
+    code, said = answered(words, capsys)
+    assert code == command.EXIT_UNCONFIRMED
+    assert "no policy was written" in said.out
+    assert not (tmp_path / "policies").exists()
+    assert booted[-1].orders.seed == 10  # of nine fresh seeds the last
+
+
+def _alike(guest):
+    made = run(guest.orders.schedulers, guest.orders.rounds, guest.orders.seed)
+    runner_folder.write(guest.out / RUN, msgspec.structs.replace(made, orders=guest.orders, host_cpu_s=0.0))
+    return GuestResult(exit_code=0, boot_s=1.0, run_s=1.0, console=guest.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--policy", "eevdf", "--method", "pso"], "--policy eevdf: is not a scheduler alone"),
+        (["--policy", "scx_lavd:performance", "--method", "pso"], "name one such as scx_bpfland"),
+        (["--method", "golden", "--flag=--slice-us"], "golden section has one flag of its own"),
+        (["--method", "pso", "--class", "all"], "name one such as office\\+archive"),
+        (["--method", "pso", "--flag=--nothing"], "--nothing is no number that may be set"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_line(words, says, tmp_path, booted, capsys):
+    with pytest.raises(AsaError, match=says):
+        answered([*words, "--out", str(tmp_path)], capsys)
+    assert booted == []
