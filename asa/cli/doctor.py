@@ -84,7 +84,7 @@ def _fix(*, yes: bool) -> int:
         print("nothing to do: no unit here loads schedulers by itself")
         return 0
     print("\n".join(takeover.commands(names)))
-    if not yes and not _agreed("Run this? `sudo asa doctor --undo` puts it back. [y/N] "):
+    if not yes and not agreed("Run this? `sudo asa doctor --undo` puts it back. [y/N] "):
         print("nothing was changed")
         return 1
     takeover.take(names, _taken_over())
@@ -114,7 +114,8 @@ def _need_root(option: str) -> None:
         raise SetupError(f"only root can do that; run `sudo asa doctor {option}`")
 
 
-def _agreed(question: str) -> bool:
+def agreed(question: str) -> bool:
+    """Ask; anything but a yes is a no, and so is the end of the input."""
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:

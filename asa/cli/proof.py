@@ -60,18 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     found = of_host(paths.default())
     out: Path | None = arguments.redacted
     if out is not None:
-        found = proof.redacted(found, _shipped())
+        found = proof.redacted(found, shipped())
         _write(out, found)
     if arguments.json:
         print(wire.json_text(found))
     elif out is not None:
         print(f"{out}: {found.sentence}")
     else:
-        print("\n".join(plain(line) for line in _lines(found)))
+        print("\n".join(plain(line) for line in lines(found)))
     return 0
 
 
-def _shipped() -> "dict[str, tuple[str, ...]]":
+def shipped() -> "dict[str, tuple[str, ...]]":
+    """The schedulers that the package ships, with their modes."""
     from asa import paths
     from asa.act.portfolio import Portfolio
 
@@ -94,7 +95,8 @@ def _write(out: Path, found: "Proof") -> None:
         raise AsaError(f"{out}: cannot be written: {error.strerror}; name another file") from error
 
 
-def _lines(found: "Proof") -> "Iterator[str]":
+def lines(found: "Proof") -> "Iterator[str]":
+    """A proof for people."""
     from asa.report import words
 
     yield found.sentence

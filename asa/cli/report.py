@@ -17,6 +17,10 @@ Makes one HTML page of a journal. For each session it shows a timeline of classe
 with their reasons, the time of each, latencies before and after a switch, what switching and the agent cost,
 what the guard took back, failures, and what `asa proof` says. The page needs no scripts and nothing from
 the network.
+
+--attach makes a text for a bug report instead: the machine, what `asa doctor` finds, settings that were changed, the
+agent's state, the newest session, and the proof. Names of users and hosts, paths, tasks and addresses are taken out.
+All of it is shown before it is written.
 """
 _MORE = """\
 examples:
@@ -26,6 +30,8 @@ examples:
       Another journal, another page.
   asa report --json
       The same figures, for programs.
+  asa report --attach bug.txt
+      Shows a text to attach to a bug report, asks, and writes it.
 """
 
 
@@ -37,13 +43,15 @@ def register(commands: "Commands") -> None:
     add_file(command)
     command.add_argument("--out", type=Path, metavar="FILE", help=f"the page (default: {_PAGE}; none with --json)")
     command.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    command.add_argument("--attach", type=Path, metavar="FILE", help="show a text for a bug report, then write it")
+    command.add_argument("--yes", action="store_true", help="with --attach: write it without a question")
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page, or print its figures, or both. The journal stays as it is."""
     from asa import paths, wire
-    from asa.cli import outfile
+    from asa.cli import attach, outfile
     from asa.cli.journal import JOURNAL, chosen
     from asa.report import words
     from asa.report.gathering import gather
@@ -51,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.report.reading import opened
 
     path = chosen(arguments.journal)
+    if arguments.attach is not None:
+        return attach.run(arguments.attach, path, yes=arguments.yes)
     places = paths.default()
     mine = path == places.state / JOURNAL
     with opened(path) as journal:
