@@ -30,6 +30,7 @@ from asa.decide.trial_budget import Stand
 from asa.heed import Heed
 from asa.journal import Journal, Told
 from asa.lateness import LateTicks
+from asa.lease import Watch
 from asa.meter import Meter
 from asa.model import Model
 from asa.pipeline import Setup, State, plan
@@ -68,6 +69,7 @@ class Assembly:
     books: Books
     key: bytes  # of the programs' numbers
     remote: "Remote | None"  # the root helper switches
+    watch: Watch
     delay: RunDelay = field(default_factory=RunDelay)
 
     @classmethod
@@ -129,6 +131,7 @@ class Assembly:
             books=books,
             key=key,
             remote=remote,
+            watch=Watch(places.run),
         )
 
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
@@ -169,6 +172,7 @@ class Assembly:
             reload=self.reload,
             meter=self.meter,
             take_orders=self._orders,
+            lapsed=self._lapsed,
             keep_bars=lambda bars: penalties.save(self.places.state / _STANDING, bars),
             keep_learning=lambda learned: learning.save(self.places.state / LEARNING, learned),
             keep_known=lambda known: knowledge.save(self.places.state / knowledge.NAME, known, self.key),
@@ -228,8 +232,15 @@ class Assembly:
 
     def _orders(self) -> tuple[Order, ...]:
         now_ns = self.clock.wall_ns()
-        orders = (requests.order(request, now_ns) for request in requests.take(self.places.run))
+        taken = requests.take(self.places.run)
+        for one in taken:
+            self.watch.note(one)
+        orders = (requests.order(request, now_ns) for request in taken)
         return tuple(one for one in orders if one.kind is not OrderKind.SWITCH or not self._barred(one.scheduler))
+
+    def _lapsed(self) -> tuple[Order, ...]:
+        gone = self.watch.gone()
+        return (Order(kind=OrderKind.LAPSE, lease=gone),) if gone else ()
 
     def _barred(self, name: SchedulerName | None) -> bool:
         return name is not None and bool(bar(name, self.setup.table.never))

@@ -84,6 +84,7 @@ class Agent:
     reload: Callable[[], Setup]
     meter: Meter = field(default_factory=Meter)
     take_orders: Callable[[], tuple[Order, ...]] = tuple  # what the user has asked for since the last SIGUSR1
+    lapsed: Callable[[], tuple[Order, ...]] = tuple  # what ends now because a client has gone
     keep_bars: Callable[[Bars], None] = lambda _: None  # raises AsaError when it cannot be written
     keep_learning: Callable[[Learning], None] = lambda _: None  # the same
     keep_known: Callable[[Mapping[int, Known]], None] = lambda _: None  # the same
@@ -147,7 +148,7 @@ class Agent:
         sample = self.sampler.sample()
         self.meter.lap(Part.COLLECTION)
         news, self._news = tuple(self._news), []
-        orders, self._orders = tuple(self._orders), []
+        orders, self._orders = (*self._orders, *self.lapsed()), []
         before, sizes = self.state.books.bars, dict(self._sizes)
         self.state = step(self.setup, self.state, sample, news, orders, sizes)
         self.meter.lap(Part.STEP)

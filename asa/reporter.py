@@ -88,6 +88,8 @@ class Reporter:
             held=state.held is not None,
             held_until_ns=state.held.until_ns if state.held is not None else None,
             chosen=state.held.scheduler if state.held is not None else None,
+            client=state.held.client if state.held is not None else "",
+            lease=state.held.lease if state.held is not None else "",
             way=how.way,
             way_reason=how.no_gate if how.way == "plain" else "",
             standbys=self._standbys(now_ns - monotonic_ns),

@@ -30,6 +30,8 @@ _DAY_NS = 86_400 * 10**9
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 _Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # CLOCK_REALTIME in ns
+_Client = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[\w .:@/()+?-]*$")]
+_Lease = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="resume", forbid_unknown_fields=True):
@@ -39,16 +41,21 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="hold", forbid_unknown_fields=True):
-    """Switch nothing, until then or until told to resume."""
+    """Switch nothing, until then or until told to resume. A client's ends with its lease, too (`asa.lease`)."""
 
     until_ns: _Time | None = None
+    client: _Client = ""
+    lease: _Lease = ""
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="switch", forbid_unknown_fields=True):
-    """Bring this scheduler up, and hold."""
+    """Bring this scheduler up, and hold. The guard judges a client's, which ends with its lease unless it is `kept`."""
 
     scheduler: _Name
     until_ns: _Time | None = None
+    client: _Client = ""
+    lease: _Lease = ""
+    kept: bool = False
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="try", forbid_unknown_fields=True):
@@ -61,7 +68,13 @@ class Untry(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag=
     """End the trial under way; without one, the one in question is not to be tried."""
 
 
-Request: TypeAlias = Resume | Hold | Switch | Try | Untry
+class Lapse(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="lapse", forbid_unknown_fields=True):
+    """A client takes back what it had asked for with this lease. Nothing else changes."""
+
+    lease: _Lease
+
+
+Request: TypeAlias = Resume | Hold | Switch | Try | Untry | Lapse
 
 
 class RequestError(AsaError):
@@ -163,14 +176,25 @@ def order(request: Request, wall_ns: int) -> Order:
             )
         case Untry():
             return Order(kind=OrderKind.UNTRY)
+        case Lapse():
+            return Order(kind=OrderKind.LAPSE, lease=request.lease)
         case Hold():
-            return Order(kind=OrderKind.HOLD, until_ns=request.until_ns, until=_until(request.until_ns, wall_ns))
+            return Order(
+                kind=OrderKind.HOLD,
+                until_ns=request.until_ns,
+                until=_until(request.until_ns, wall_ns),
+                client=request.client,
+                lease=request.lease,
+            )
         case Switch():
             return Order(
                 kind=OrderKind.SWITCH,
                 scheduler=SchedulerName(request.scheduler),
                 until_ns=request.until_ns,
                 until=_until(request.until_ns, wall_ns),
+                client=request.client,
+                lease=request.lease,
+                kept=request.kept,
             )
 
 

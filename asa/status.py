@@ -154,6 +154,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     held: bool = False  # by the user
     held_until_ns: int | None = None  # None: until `asa resume`
     chosen: str | None = None  # by hand: in force, or on its way
+    client: str = ""  # who holds, where that is not the user: a client of `asa mcp`
+    lease: str = ""  # and its lease (`asa.lease`)
     way: str = ""  # how switches are made: gated, plain, shadow; "" while observing
     way_reason: str = ""  # why not by the gate
     standbys: tuple[Waiting, ...] = ()

@@ -25,6 +25,7 @@ LAYERS = {
     "asa.host": 1,
     "asa.inbox": 1,
     "asa.journal": 1,
+    "asa.lease": 1,
     "asa.journal_file": 1,
     "asa.paths": 1,
     "asa.requests": 1,

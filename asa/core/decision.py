@@ -176,6 +176,7 @@ class OrderKind(StrEnum):
     SWITCH = "switch"  # `asa switch`: bring this scheduler up, then hold
     TRY = "try"  # `asa trial NAME`: try this scheduler for what is done now; without a name, the one in question
     UNTRY = "untry"  # `asa trial stop`, `no`: end the trial under way, else the one in question is not to be tried
+    LAPSE = "lapse"  # a client's word has ended: it has gone, or takes it back (`asa.lease`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,13 +184,17 @@ class Order:
     """A person's word to the policy.
 
     `scheduler`: for RESUME whose marks are forgotten (without a mode: all its modes), for
-    SWITCH the one to bring up, for TRY the candidate.
+    SWITCH the one to bring up, for TRY the candidate. A client's order (`asa mcp`) has its name and its lease's number;
+    the user's own have neither.
     """
 
     kind: OrderKind
     scheduler: SchedulerName | None = None
     until_ns: int | None = None  # CLOCK_REALTIME, when a hold ends by itself; None: not before RESUME
     until: str = ""  # the same for people: local time, which a replay elsewhere could not tell
+    client: str = ""
+    lease: str = ""
+    kept: bool = False  # it stays when the lease ends; what was there before it does not come back
 
 
 class SwitchOutcome(StrEnum):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from asa.config import Learn
 from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload, bar
-from asa.decide import cooldown, gain, guard, harm, learning, penalties, turns
+from asa.decide import cooldown, gain, guard, harm, learning, orders, penalties, turns
 from asa.decide.books import Books
 from asa.decide.gain import Weighed
 from asa.decide.guard import Regression
@@ -72,7 +72,7 @@ def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Book
 def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Worse | None) -> tuple[Books, Verdict]:
     """By the rules in their order. `worse`: what the guard takes back."""
     state, current = books.policy, seen.current
-    if (by_hand := _by_hand(state, current, setup)) is not None:
+    if worse is None and (by_hand := _by_hand(state, current, setup)) is not None:
         return _with(books, replace(state, pending=by_hand.switch_to)), by_hand
     if worse is not None:
         return _take_back(books, worse, now, setup)
@@ -122,12 +122,13 @@ def _with(books: Books, state: PolicyState) -> Books:
 
 def _by_hand(state: PolicyState, current: SchedulerName | None, setup: PolicySetup) -> Verdict | None:
     """The switch to order because the user asked for it; not before it is known why what should run does not."""
-    expected, chosen = state.running or EEVDF, state.held.scheduler if state.held is not None else None
-    if chosen is None or chosen == current or current != expected:
+    expected, held = state.running or EEVDF, state.held
+    chosen = held.scheduler if held is not None else None
+    if held is None or chosen is None or chosen == current or current != expected:
         return None
     if state.pending is not None or not setup.permit.switch:
         return None
-    return Verdict(wanted=chosen, switch_to=chosen, reason=Reason.BY_HAND, sentence=f"the user chose {chosen}")
+    return Verdict(wanted=chosen, switch_to=chosen, reason=Reason.BY_HAND, sentence=held.choice)
 
 
 def first_choice(
@@ -161,10 +162,7 @@ def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Polic
     state, vote = books.policy, seen.vote
     if vote.workload is not None and vote.workload != state.workload:
         state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns, by_hand=None, suspected=None)
-    chosen = state.held.scheduler if state.held is not None else None
-    barred_now = chosen is not None and bool(bar(chosen, setup.table.never))
-    if state.held is not None and (state.held.over(now.wall_ns) or barred_now):
-        state = replace(state, held=None)
+    state = _held_still(state, now.wall_ns, seen.current, setup)
     state = _without_stranger(state, now.monotonic_ns, seen.current)
     set_aside, barred = state.quarantine.out(now.monotonic_ns), frozenset[SchedulerName]()
     if books.bars.marks:
@@ -176,6 +174,16 @@ def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Polic
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
     return state if state.upcoming is None else replace(state, upcoming=None)  # `_served` says it anew
+
+
+def _held_still(state: PolicyState, wall_ns: int, current: SchedulerName | None, setup: PolicySetup) -> PolicyState:
+    """Without the word whose time is over, whose scheduler the settings bar, or which has come to its end."""
+    held = state.held
+    if held is None:
+        return state
+    barred = held.scheduler is not None and bool(bar(held.scheduler, setup.table.never))
+    back = held.returning and state.pending is None and current == held.scheduler
+    return replace(state, held=orders.ended(held)) if barred or back or held.over(wall_ns) else state
 
 
 def _without_stranger(state: PolicyState, now_ns: int, current: SchedulerName | None) -> PolicyState:
@@ -197,7 +205,7 @@ def _starved(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Bo
     state, current, signals = books.policy, seen.current, seen.signals
     if signals is None or current is None or state.workload is None or current != (state.running or EEVDF):
         return books, None
-    if not setup.permit.switch or state.hold or state.pending is not None:
+    if not setup.permit.switch or not state.judged(current) or state.pending is not None:
         return books, None
     if not _judges(setup) or not _stands(state, now.monotonic_ns):
         return books, None
@@ -228,7 +236,9 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     state, current, signals, workload = books.policy, seen.current, seen.signals, books.policy.workload
     if signals is None or current is None or workload is None or seen.vote.workload is None:
         return books, None
-    if not setup.permit.switch or state.hold or state.pending is not None or current != (state.running or EEVDF):
+    if not setup.permit.switch or not state.judged(current) or state.pending is not None:
+        return books, None
+    if current != (state.running or EEVDF):
         return books, None
     if not _settled(state, now.monotonic_ns, setup):
         return books, None
@@ -237,13 +247,17 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     )
     state = replace(state, guard=seen_now)
     books = _with(books, state)
-    if state.trial is None and current != first_choice(books, workload, now, setup, out=state.out):
+    if (
+        state.trial is None
+        and state.held is None
+        and current != first_choice(books, workload, now, setup, out=state.out)
+    ):
         return books, None  # it goes anyway
-    previous = state.previous
+    previous = state.previous if state.held is None else state.held.back
     if previous is not None and not _may_serve(state, workload, previous, state.out, setup):
         previous = None  # it may not serve again, so nothing is gained by knowing that it was better
     worse = guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
-    if worse is not None or state.trial is not None:
+    if worse is not None or state.trial is not None or state.held is not None:
         return books, worse
     near = guard.near(seen_now, workload=workload, scheduler=current, previous=previous)
     return books if near is None else _with(books, replace(state, suspected=near.than)), None
@@ -300,7 +314,7 @@ def _take_back(books: Books, worse: Worse, now: Now, setup: PolicySetup) -> tupl
     others = tuple(one for one in state.reverts if one.workload != worse.workload)
     reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
     state = replace(state, pending=back, reverts=reverts, barred=state.barred | {worse.scheduler})
-    state = replace(state, trial=None, suspected=None)
+    state = replace(state, trial=None, suspected=None, held=None)  # a client's: the user's is not judged
     sentence = f"{worse.sentence}: back to {back}"
     verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence)
     return replace(books, policy=state, bars=bars), verdict

@@ -26,7 +26,8 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
     match event.outcome:
         case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
             # what takes turns in a trial was not chosen, and is nothing to go back to
-            previous = event.old if event.old != new and state.trial is None else state.previous
+            trying = state.trial is not None or (held is not None and held.client)
+            previous = event.old if event.old != new and not trying else state.previous
             state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
             if state.trial is None:
                 state = replace(state, suspected=None)
@@ -44,7 +45,10 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
             state = replace(state, pending=None, running=EEVDF, last_switch_ns=at_ns)
     if event.exit is not None and event.exit.kind is ExitKind.SYSRQ:
         return replace(books, policy=_held_up(state, f"{new} was taken out by SysRq-S", stranger=False))
-    if held is not None and by_hand:
+    if held is not None and held.client and (by_hand or new == held.scheduler):
+        # It counts against the scheduler. What served before is due, where that is not what has failed itself.
+        state = replace(state, held=orders.ended(held) if held.back != new else None)
+    elif held is not None and by_hand:
         if event.outcome is SwitchOutcome.LOST and event.withdrawn and stood_ns >= _STOOD_NS:
             return replace(books, policy=state)  # it comes back with the lease
         return replace(books, policy=replace(state, held=orders.failed(held, event)))
@@ -76,11 +80,15 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
             kept = quarantine.lift(state.quarantine, order.scheduler)
             state = replace(state, quarantine=kept, reverts=reverts, held=None, go_on=bool(state.outside))
             bars = penalties.lift(bars, order.scheduler)
+        case OrderKind.HOLD | OrderKind.SWITCH if not orders.heeds(state.held, order, state.outside):
+            pass
         case OrderKind.HOLD:
             state = replace(state, held=orders.hold(order, state.held))
         case OrderKind.SWITCH:
             if alone or current == state.running:
-                state = replace(released(state), held=orders.choose(order))
+                state = replace(released(state), held=orders.choose(order, state.held, current))
+        case OrderKind.LAPSE:
+            state = replace(state, held=orders.lapsed(state.held, order.lease))
         case OrderKind.TRY | OrderKind.UNTRY:
             state, lessons = turns.obey(state, lessons, order)
     return Books(policy=state, bars=bars, lessons=lessons)

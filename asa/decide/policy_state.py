@@ -143,6 +143,13 @@ class PolicyState:
             return self.outside
         return f"{self.outside}; {self.held.words}" if self.outside else self.held.words
 
+    def judged(self, current: SchedulerName) -> bool:
+        """Is it for the guard to judge what is in force? Not what the user holds, nor what a trial is compared with."""
+        held = self.held
+        if held is None:
+            return not self.outside
+        return bool(held.client) and not held.returning and held.back != current and not self.outside
+
     @property
     def out(self) -> frozenset[SchedulerName]:
         """Who may not serve the class in force in this tick."""
