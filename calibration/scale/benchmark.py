@@ -17,8 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from asa import paths
+from asa import paths, wire
 from asa.act.forcing import check_startable
+from asa.act.policies import Policy
 from asa.act.portfolio import Available, Portfolio
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
@@ -46,7 +47,7 @@ _LIMIT_S = 600.0  # of one guest, beyond its turns
 _TURN_LIMIT_S = 150.0  # of a turn, beyond its modes' own time: a scheduler comes and goes
 _SLOWEST = 60.0  # times slower than its clock: 16 busy CPUs on a host of two that others use
 _TURN = re.compile(r"round (\d+) of (\d+): ")
-_TURNS = "turns.json"
+_TURNS, _POLICIES = "turns.json", "policies.json"
 
 
 def planned() -> tuple[Machine, ...]:
@@ -62,7 +63,10 @@ def ticking(machine: Machine, tick_hz: int) -> Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which guests and schedulers, how often each comes into force and plays then, and the seconds of each mode."""
+    """Which guests and schedulers, how often each comes into force and plays then, and the seconds of each mode.
+
+    `policies` are of `schedulers`, besides those that are shipped. What guests record goes into `folder`.
+    """
 
     machines: tuple[Machine, ...] = field(default_factory=planned)
     schedulers: tuple[str, ...] = ()  # none: all that can be used here
@@ -70,6 +74,9 @@ class Options:
     plays: int = 2
     seconds: float = 0.5
     at_once: int = AT_ONCE
+    modes: tuple[Mode, ...] = tuple(Mode)
+    policies: tuple[Policy, ...] = ()
+    folder: Path | None = None  # None: the benchmark's own
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +119,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     """Boot a guest for each machine; one that gives nothing is a trouble, all of them AsaError."""
     began_s = time.monotonic()
     portfolio = Portfolio.load(paths.manifest(), places.schedulers)
+    portfolio.add(options.policies)
     wanted = {_key(one): playing(portfolio, options.schedulers, one) for one in options.machines}
     tell("the lab is made ready", 0.0)
     by_tick = {one.tick_hz: one for one in options.machines}
@@ -120,7 +128,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     }
     version = ".".join(map(str, next(iter(labs.values())).emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
-    with _Guests(labs, wanted, options, places.state / "bench-scale", tell) as running:
+    with _Guests(labs, wanted, options, options.folder or places.state / "bench-scale", tell) as running:
         running.play()
     for one in options.machines:
         try:
@@ -205,12 +213,16 @@ class _Guests(guests.Loop[Machine]):
         out.mkdir(parents=True, exist_ok=True)
         options = self._options
         names = self._wanted[_key(work)]
-        command = (
+        command: tuple[str, ...] = (
             *(*_COMMAND, "--program", str(build(out)), "--json", str(out / _TURNS)),
             *("--scheduler", ",".join(names), "--repeat", str(options.repeats)),
             *("--plays", str(options.plays), "--seconds", f"{options.seconds:g}"),
+            *("--modes", ",".join(options.modes)),
         )
-        played_s = options.plays * len(Mode) * options.seconds * _SLOWEST
+        if options.policies:
+            (out / _POLICIES).write_bytes(wire.json_bytes(options.policies))
+            command = (*command, "--policies", str(out / _POLICIES))
+        played_s = options.plays * len(options.modes) * options.seconds * _SLOWEST
         limit_s = _LIMIT_S + len(names) * options.repeats * (_TURN_LIMIT_S + played_s)
         self._say(work, "the guest boots")
         boot = guests.booter(self._labs[work.tick_hz], work)

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-from asa import host, paths
+from asa import host, paths, wire
 from asa.act.forcing import Forcing
+from asa.act.policies import Policy
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
 from calibration.scale.samples import Found, Mode, Turn, read, write
@@ -67,16 +68,17 @@ def mode_run(program: Path, mode: Mode, seconds: float) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How often each scheduler is brought into force, how often it plays all modes then, and the seconds of a mode."""
+    """How often each scheduler is brought into force, how often it plays the modes then, and the seconds of a mode."""
 
     schedulers: Sequence[str]
     repeats: int = 1
     plays: int = 1
     seconds: float = 1.0
+    modes: Sequence[Mode] = tuple(Mode)
 
 
 def turns(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int, plan: Plan) -> Iterator[Turn]:
-    """Every mode, `plan.plays` times, under one scheduler that is brought into force once.
+    """Its modes, `plan.plays` times, under one scheduler that is brought into force once.
 
     Raises AsaError, also when it was not in force until the end.
     """
@@ -84,7 +86,7 @@ def turns(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int
         time.sleep(_CALM_S)
         for play in range(1, plan.plays + 1):
             readings = {}
-            for mode in Mode:
+            for mode in plan.modes:
                 readings[mode] = mode_run(program, mode, plan.seconds)
                 check()
             yield Turn(scheduler=scheduler, round=number, play=play, readings=readings)
@@ -104,7 +106,7 @@ def measure(forcing: Forcing, program: Path, plan: Plan, begun: Found | None, ke
     if begun is not None and begun.continues(found):
         found = msgspec.structs.replace(found, turns=begun.turns)
     say("warming up")
-    for mode in Mode:
+    for mode in plan.modes:
         mode_run(program, mode, _WARM_S)
     order = random.Random(f"{host.cpus()} CPUs")  # noqa: S311  # the same each time, and another one for each count
     for number in range(1, plan.repeats + 1):
@@ -130,6 +132,13 @@ def _begun(path: Path) -> Found | None:
         return None
 
 
+def _policies(path: Path) -> list[Policy]:
+    try:
+        return wire.from_json(path.read_bytes(), list[Policy])
+    except (OSError, msgspec.DecodeError) as error:
+        raise AsaError(f"{path}: no policies: {error}") from error
+
+
 def main(words: list[str]) -> int:
     """Entry point. Exit code 1 with one line on stderr when nothing could be measured."""
     parser = argparse.ArgumentParser(prog="python -m calibration.scale.guest")
@@ -139,6 +148,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--plays", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--modes", default=",".join(Mode), help="names, with commas between")
+    parser.add_argument("--policies", type=Path, help="JSON file of policies besides those that are shipped")
     arguments = parser.parse_args(words)
     places = paths.default()
     owner = places.cache.stat().st_uid  # who built the schedulers on the host
@@ -147,12 +158,14 @@ def main(words: list[str]) -> int:
         program = Path(
             shutil.copy(arguments.program, places.run / "scale")
         )  # launched often: not from the host's files
-        with Forcing(places, owners=[owner]) as forcing:
+        policies = [] if arguments.policies is None else _policies(arguments.policies)
+        with Forcing(places, owners=[owner], policies=policies) as forcing:
             plan = Plan(
                 schedulers=arguments.scheduler.split(","),
                 repeats=arguments.repeat,
                 plays=arguments.plays,
                 seconds=arguments.seconds,
+                modes=[Mode(name) for name in arguments.modes.split(",")],
             )
             begun = _begun(arguments.json)
             measure(forcing, program, plan, begun, lambda found: write(found, arguments.json))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The laboratory's objective: candidates and the untuned scheduler take turns in one guest, by the scenario's score.
+"""The laboratory's objectives: candidates, the untuned scheduler and the kernel's own take turns in one guest.
 
-A switchback run (`calibration.switchback`) for some candidates at once: one load, started once. A candidate's gain is
-the mean over rounds of its score against the untuned scheduler's, and the kernel's own, in the same round.
+`Pair`: a switchback run (`calibration.switchback`) of a scenario, one load, started once. A gain is the mean over
+rounds, by the scenario's score. `Bench`: one figure of the scale benchmark, which is quicker, but no use of a machine.
 """
 
 import hashlib
@@ -10,25 +10,34 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 from asa import paths, wire
 from asa.act.policies import Own, Policy
 from asa.core.decision import EEVDF, SchedulerName
+from calibration.scale import benchmark
+from calibration.scale.samples import Found, Metric
 from calibration.switchback import play, samples
 from calibration.switchback.figures import change_pct, pair_score
 from calibration.switchback.samples import Block, Run
 from calibration.tuning.space import Flags
+from calibration.tuning.swarm import PARTICLES
 from calibration.tuning.tpe import TOGETHER
 from calibration.tuning.trials import Gain
 from scenarios.catalogue import Scenario
 from scenarios.lab.machines import Machine
 
 IN_A_GUEST = TOGETHER
-"""Candidates that take turns in one guest: each loads in every round."""
+"""Candidates that take turns in one guest of a pair: each loads in every round."""
+
+IN_A_BENCH = PARTICLES
+"""The same of the scale benchmark, which takes seconds of each."""
+
+_PLAYS, _SECONDS = 2, 0.5  # a round, each of so many seconds of the guest's clock
 
 
 @dataclass(slots=True, kw_only=True)
-class Lab:
+class Pair:
     """An `Objective`. What went wrong is in `troubles`."""
 
     base: SchedulerName
@@ -48,9 +57,8 @@ class Lab:
         return found
 
     def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
-        policies = tuple(_policy(self.base, number, flags) for number, flags in enumerate(candidates, 1))
+        policies, digest = _policies(self.base, candidates)
         names = tuple(policy.name for policy in policies)
-        digest = hashlib.sha256(wire.json_bytes(policies)).hexdigest()[:12]
         options = play.Options(
             machines=(self.machine,),
             scenarios=(self.scenario,),
@@ -67,6 +75,61 @@ class Lab:
             return [None] * len(names)
         self.troubles += [f"{block.scheduler}: {block.trouble}" for block in runs[0].blocks if block.trouble]
         return [gain(runs[0], self.base, name) for name in names]
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """An `Objective`. What went wrong is in `troubles`. Its seeds are orders of the turns."""
+
+    base: SchedulerName
+    machine: Machine
+    metric: Metric
+    rounds: int
+    out: Path
+    places: paths.Places
+    tell: play.Tell
+    troubles: list[str] = field(default_factory=list)
+
+    def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
+        """As of `Objective`. Raises AsaError where the lab is not there."""
+        found: list[Gain | None] = []
+        for first in range(0, len(candidates), IN_A_BENCH):
+            found += self._guest(candidates[first : first + IN_A_BENCH], seed)
+        return found
+
+    def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
+        policies, digest = _policies(self.base, candidates)
+        names = [policy.name for policy in policies]
+        everyone = [EEVDF, self.base, *names]
+        options = benchmark.Options(
+            machines=(self.machine,),
+            schedulers=tuple(Random(f"{seed} {digest}").sample(everyone, len(everyone))),  # noqa: S311
+            repeats=self.rounds,
+            plays=_PLAYS,
+            seconds=_SECONDS,
+            modes=(self.metric.mode,),
+            policies=policies,
+            folder=self.out / f"{seed}-{digest}",
+        )
+        result = benchmark.measure(options, self.places, self.tell)
+        (found,) = result.found
+        self.troubles += [*result.troubles, *found.troubles]
+        return [bench_gain(found, self.metric, self.base, name) for name in names]
+
+
+def bench_gain(found: Found, metric: Metric, base: SchedulerName, candidate: SchedulerName) -> Gain | None:
+    """By the means of a figure; None where one of the three has none."""
+
+    def mean(name: SchedulerName) -> float | None:
+        readings = [turn.readings[metric.mode] for turn in found.turns if turn.scheduler == name]
+        told = [value for reading in readings if (value := metric.value(reading)) is not None]
+        return statistics.fmean(told) if told else None
+
+    own, before, after = mean(EEVDF), mean(base), mean(candidate)
+    if own is None or before is None or after is None:
+        return None
+    sign = 1.0 if metric.more_is_better else -1.0
+    return Gain(pct=sign * change_pct(before, after), over_eevdf_pct=sign * change_pct(own, after))
 
 
 def gain(run: Run, base: SchedulerName, candidate: SchedulerName) -> Gain | None:
@@ -88,11 +151,16 @@ def gain(run: Run, base: SchedulerName, candidate: SchedulerName) -> Gain | None
     return Gain(pct=statistics.fmean(over_base), over_eevdf_pct=statistics.fmean(over_own))
 
 
-def _policy(base: SchedulerName, number: int, flags: Flags) -> Policy:
-    return Policy(
-        id=SchedulerName.of(base.bare, f"candidate_{number}"),
-        version="-",
-        purpose="a candidate of a tuning",
-        flags=dict(flags),
-        provenance=Own(),
+def _policies(base: SchedulerName, candidates: Sequence[Flags]) -> tuple[tuple[Policy, ...], str]:
+    """With a word for all of them."""
+    made = tuple(
+        Policy(
+            id=SchedulerName.of(base.bare, f"candidate_{number}"),
+            version="-",
+            purpose="a candidate of a tuning",
+            flags=dict(flags),
+            provenance=Own(),
+        )
+        for number, flags in enumerate(candidates, 1)
     )
+    return made, hashlib.sha256(wire.json_bytes(made)).hexdigest()[:12]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from asa.act.portfolio import Portfolio
     from asa.cli.main import Commands
+    from calibration.scale.samples import Metric
     from calibration.switchback.play import Tell
-    from calibration.tuning.lab import Lab
+    from calibration.tuning.lab import Bench, Pair
     from calibration.tuning.screening import Effect
     from calibration.tuning.trials import Trials
     from calibration.tuning.tune import Asked, Confirmed, Found
@@ -49,6 +50,8 @@ examples:
       Whether this flag matters, by twelve trials.
   asa lab tune --policy scx_lavd --class office+archive --method golden --confirm-machine vm122 --out tuned
       One slice and what follows from it, confirmed on another machine.
+  asa lab tune --policy scx_bpfland --class messages --method pso --trials 120 --rounds 2 --out swarm
+      All numbers, by messages a second of the scale benchmark.
 """
 
 
@@ -57,7 +60,11 @@ def register(commands: "Commands") -> None:
     command = commands.add_parser("tune", help="search a scheduler's flags", description=_TEXT, epilog=_MORE)
     command.add_argument("--policy", required=True, metavar="SCHEDULER", help="what is tuned")
     command.add_argument(
-        "--class", required=True, dest="workload", metavar="SCENARIO", help="a pair, as of `asa lab bench run`"
+        "--class",
+        required=True,
+        dest="workload",
+        metavar="SCENARIO",
+        help="a pair, as of `asa lab bench run`, or a figure of `asa lab bench scale` such as messages",
     )
     command.add_argument(
         "--method",
@@ -112,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     others = [_scenario("--others", label) for label in dict.fromkeys(arguments.others)]
     with bench_output.progress() as tell:
         played = _Played(arguments, tell)
-        trials = played.trials(_scenario("--class", arguments.workload), arguments.machine, "trials")
+        trials = played.trials(_use(arguments.workload), arguments.machine, "trials")
         try:
             if asked.method is Method.SCREEN:
                 return _show_effects(tune.screen(asked, trials), as_json=arguments.json)
@@ -141,26 +148,27 @@ class _Played:
     def __init__(self, arguments: argparse.Namespace, tell: "Tell") -> None:
         self.arguments = arguments
         self._tell = tell
-        self._labs: list[Lab] = []
+        self._labs: list[Pair | Bench] = []
 
-    def trials(self, scenario: "Scenario", machine: str, name: str) -> "Trials":
-        """Of a scenario on a machine, kept in a file of this name. Raises AsaError."""
+    def trials(self, use: "Scenario | Metric", machine: str, name: str) -> "Trials":
+        """Of a use on a machine, kept in a file of this name. Raises AsaError."""
         from asa import paths
         from asa.core.decision import SchedulerName
-        from calibration.tuning.lab import Lab
+        from calibration.tuning.lab import Bench, Pair
         from calibration.tuning.trials import Trials
+        from scenarios.catalogue import Scenario
         from scenarios.lab import machines
 
         given = self.arguments
-        lab = Lab(
-            base=SchedulerName(given.policy),
-            machine=machines.load(machine),
-            scenario=scenario,
-            rounds=given.rounds,
-            out=(given.out / "guests" / f"{scenario.label}-{Path(machine).stem}").resolve(),
-            places=paths.default(),
-            tell=self._tell,
-        )
+        word = use.label if isinstance(use, Scenario) else use.name
+        base, on = SchedulerName(given.policy), machines.load(machine)
+        out = (given.out / "guests" / f"{word}-{Path(machine).stem}").resolve()
+        places, tell = paths.default(), self._tell
+        lab: Pair | Bench
+        if isinstance(use, Scenario):
+            lab = Pair(base=base, machine=on, scenario=use, rounds=given.rounds, out=out, places=places, tell=tell)
+        else:
+            lab = Bench(base=base, machine=on, metric=use, rounds=given.rounds, out=out, places=places, tell=tell)
         self._labs.append(lab)
         return Trials(lab, given.out / f"{name}.jsonl")
 
@@ -201,6 +209,12 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
     )
 
 
+def _use(name: str) -> "Scenario | Metric":
+    from calibration.scale.samples import METRICS
+
+    return {one.name: one for one in METRICS}.get(name) or _scenario("--class", name)
+
+
 def _scenario(option: str, label: str) -> "Scenario":
     from asa.core.errors import AsaError
     from scenarios import catalogue
@@ -216,7 +230,7 @@ def _confirmed(played: _Played, found: "Found") -> "Confirmed":
 
     machine = played.confirm_machine
     name = "trials" if machine == played.arguments.machine else Path(machine).stem
-    trials = played.trials(_scenario("--class", played.arguments.workload), machine, name)
+    trials = played.trials(_use(played.arguments.workload), machine, name)
     return tune.confirm(found, trials, played.fresh_seeds(_RACE))
 
 

@@ -4,6 +4,7 @@
 import argparse
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,13 +13,17 @@ from switchback_runs import run
 from asa import paths, wire
 from asa.act import manifest, policies
 from asa.cli.lab import tune as command
-from asa.core.decision import SchedulerName
+from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
+from calibration.scale import benchmark
+from calibration.scale.samples import METRICS, Found, Mode, Turn
 from calibration.switchback import play
+from calibration.switchback.figures import change_pct
 from calibration.switchback.guest import RUN
 from calibration.switchback.samples import Orders
 from calibration.tuning import lab
 from scenarios import catalogue, guests, runner_folder
+from scenarios.conditions import Conditions
 from scenarios.lab import machines
 from scenarios.lab.guest import GuestResult
 
@@ -63,7 +68,7 @@ def booted(monkeypatch):
 
 
 def made_lab(out):
-    return lab.Lab(
+    return lab.Pair(
         base=FLASH,
         machine=machines.load("vm120"),
         scenario=catalogue.find("office+archive")[0],
@@ -93,6 +98,48 @@ def test_flags_that_cannot_be_are_refused_before_a_guest_boots(tmp_path, booted)
     with pytest.raises(AsaError, match=r"flags.--slice-us: 5 .* 100 to 20000"):
         made_lab(tmp_path).gains([{"--slice-us": 5}], 5)
     assert booted == []
+
+
+def test_a_figure_of_the_scale_benchmark_is_an_objective(tmp_path, monkeypatch):
+    asked = []
+
+    def measure(options, _places, _tell):
+        asked.append(options)
+        slices = {EEVDF: 500, FLASH: 700, **{one.name: one.flags["--slice-us"] for one in options.policies}}
+        turns = [
+            Turn(scheduler=name, round=1, play=play, readings={Mode.MESSAGING: reading(slices[name])})
+            for name in options.schedulers
+            for play in (1, 2)
+            if slices[name] != 100  # it does not load
+        ]
+        under = Conditions(clock="parallel", tick_hz=1000, machine="vm120")
+        found = Found(kernel="6", cpus=4, under=under, program="", seconds=0.5, versions={}, turns=tuple(turns))
+        return SimpleNamespace(found=[found], troubles=[])
+
+    monkeypatch.setattr(benchmark, "measure", measure)
+    (messages,) = (one for one in METRICS if one.name == "messages")
+    made = lab.Bench(
+        base=FLASH,
+        machine=machines.load("vm120"),
+        metric=messages,
+        rounds=1,
+        out=tmp_path,
+        places=paths.default(),
+        tell=lambda *_: None,
+    )
+    failed, longer = made.gains([{"--slice-us": 100}, {"--slice-us": 1400}], 3)
+    assert failed is None
+    assert longer.pct == pytest.approx(change_pct(1.0, 0.5))
+    assert longer.over_eevdf_pct == pytest.approx(change_pct(1.4, 0.5))
+    (options,) = asked
+    assert set(options.schedulers) == {EEVDF, FLASH, "scx_flash:candidate_1", "scx_flash:candidate_2"}
+    assert options.modes == (Mode.MESSAGING,)
+    made.gains([{"--slice-us": 100}, {"--slice-us": 1400}], 4)
+    assert asked[1].folder != options.folder
+
+
+def reading(slice_us):
+    return {"messages": 700_000 // slice_us, "elapsed_ns": 1_000_000_000}
 
 
 def answered(words, capsys):
