@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The desktop: what the person has in front of them, and what its processes use.
 
-Asks GNOME's extension first, then KWin, sway, Hyprland and the X server (`READERS`); each waits for its desktop by
-itself, so a login after the boot, another user, a Shell or server that restarts are all found without a restart of the
-agent, 30 s later at most, or 60 s after a flood of messages drove it away. Under sudo it is the caller's desktop
-(SUDO_UID) for as long as the agent runs, whoever comes to the screen.
+Asks GNOME's extension first, then KWin, sway, Hyprland, gamescope and the X server (`READERS`); each waits for its
+desktop by itself, so a login after the boot, another user, a Shell or server that restarts are all found without a
+restart of the agent, 30 s later at most, or 60 s after a flood of messages drove it away. Under sudo it is the
+caller's desktop (SUDO_UID) for as long as the agent runs, whoever comes to the screen.
 
 While there is nothing to tell, `read` fails with the reason, and the sample's `desktop` is None. It counts no process
 itself (collectors.focus) and knows no protocol.
@@ -19,6 +19,7 @@ from asa.core.errors import SourceError
 from asa.core.sample import DesktopState
 from collectors import session
 from collectors.focus import FocusTracker
+from collectors.gamescope import GamescopeReader
 from collectors.gnome.reader import GnomeReader
 from collectors.hyprland import HyprlandReader
 from collectors.kwin.reader import KwinReader
@@ -32,6 +33,7 @@ READERS: tuple[Callable[[Callable[[], Session], Callable[[], int]], DesktopReade
     KwinReader,
     SwayReader,
     HyprlandReader,
+    GamescopeReader,
     X11Reader,
 )
 """In this order: the first that has something to tell, or claims the screen, is the one."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a reader of a desktop tells about the window in front, and the seam such a reader fills.
 
-GNOME, KWin, sway, Hyprland and X11 have one, listed in `collectors.desktop`. It holds no logic of any of them.
+GNOME, KWin, sway, Hyprland, gamescope and X11 have one, listed in `collectors.desktop`. It holds no logic of any of
+them.
 """
 
 from dataclasses import dataclass

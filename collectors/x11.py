@@ -15,7 +15,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 
 from asa.core.errors import SourceError
 from collectors import titles
@@ -33,7 +33,7 @@ _MOST_UNREAD_BYTES = 2 * x.LARGEST_REPLY_BYTES
 _MOST_EVENTS = 1024  # while answers are awaited: none was asked for; a new keyboard map is told to all, key by key
 _PIECE_BYTES = 1 << 14
 _SOURCE = "desktop"
-_ATOMS = (
+ATOMS = (
     "_NET_ACTIVE_WINDOW",
     "_NET_SUPPORTING_WM_CHECK",
     "_NET_WM_NAME",
@@ -46,8 +46,8 @@ _WM_NAME, _WM_CLASS = 39, 67  # predefined atoms (Xatom.h)
 
 # Yields requests and is given their replies, None for each that the server answered by an error. No requests: the
 # tick has what it needs. The first reply is the server's own, to no request.
-_Replies = list[bytes | None]
-_Conversation = Generator[list[bytes], _Replies, None]
+Replies = list[bytes | None]
+Conversation = Generator[list[bytes], Replies, None]
 
 
 class X11Reader:
@@ -59,6 +59,7 @@ class X11Reader:
         self.reason = "not asked yet"
         self._watch, self._now_ns = Watch(find), now_ns
         self._socket: socket.socket | None = None
+        self._number = 0  # of the display
         self._begin()
 
     @property
@@ -105,7 +106,7 @@ class X11Reader:
         self._outgoing = bytearray()
         self._sequence = 0  # of the last request; the server counts along
         self._awaited = 0  # replies to the requests under way
-        self._replies: _Replies = []
+        self._replies: Replies = []
         self._events = 0  # that came since
         self._asked_ns = 0
         self._window: Window | None = None
@@ -135,34 +136,39 @@ class X11Reader:
 
     def _connect(self, now_ns: int) -> None:
         session = self._watch.find()
-        if session.wayland:
-            raise SourceError(source=_SOURCE, reason="a Wayland session; its X server knows some of the windows only")
-        number = _display_number(session.display)
+        number = self._number = self._display(session)
+        display = f":{number}"
         path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  # where X servers listen (X(7))
         try:
             self._socket = connected([path], session.uid)  # a server may let in by user (xhost +si:localuser)
             _, owner, _ = struct.unpack("3I", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             if owner not in {0, session.uid}:  # /tmp is everybody's: the cookie is not for whoever listens there
-                raise SourceError(source=_SOURCE, reason=f"X display {session.display!r} is of user {owner!r}")
+                raise SourceError(source=_SOURCE, reason=f"X display {display!r} is of user {owner!r}")
             with acting_as(session.uid):  # only now: no home is looked into while there is no server
                 key = x.cookie(session.authorities, number)
         except OSError as error:
-            raise SourceError(source=_SOURCE, reason=f"X display {session.display!r}: {reason_of(error)}") from error
+            raise SourceError(source=_SOURCE, reason=f"X display {display!r}: {reason_of(error)}") from error
         self._watch.took(session, now_ns)
         next(self._conversation)
         self._outgoing += x.setup_request(key)
         self._awaited, self._asked_ns = 1, now_ns
-        self.reason = f"X display {session.display!r} was asked"
+        self.reason = f"X display {display!r} was asked"
 
-    def _talk(self) -> _Conversation:
+    def _display(self, session: Session) -> int:
+        # the number of the server to ask; raises SourceError where there is none
+        if session.wayland:
+            raise SourceError(source=_SOURCE, reason="a Wayland session; its X server knows some of the windows only")
+        return display_number(session.display)
+
+    def _talk(self) -> Conversation:
         (setup,) = yield []
         root = x.setup_root(setup or b"\0" * 8)
         opcodes = yield [x.query_extension(name) for name in ("XWAYLAND", "MIT-SCREEN-SAVER", "X-Resource")]
         xwayland, saver, resource = map(x.opcode_of, opcodes)
         if xwayland:
             raise SourceError(source=_SOURCE, reason="an Xwayland server; it knows some of the windows only")
-        replies = yield [x.intern_atom(name) for name in _ATOMS]
-        atoms = dict(zip(_ATOMS, map(x.atom_of, replies), strict=True))
+        replies = yield [x.intern_atom(name) for name in ATOMS]
+        atoms = dict(zip(ATOMS, map(x.atom_of, replies), strict=True))
         while True:
             questions = [
                 x.get_property(root, atoms[name]) for name in ("_NET_SUPPORTING_WM_CHECK", "_NET_ACTIVE_WINDOW")
@@ -177,8 +183,8 @@ class X11Reader:
             elif not active:
                 self._window = Window(pid=None, fullscreen=False, idle_ms=idle_ms)
             else:
-                about = yield _about(active, atoms, resource)
-                self._window = _window(about, atoms, idle_ms)
+                told = yield about(active, atoms, resource)
+                self._window = window_of(told, atoms, idle_ms)
             yield []
 
     def _ask(self, requests: list[bytes], now_ns: int) -> None:
@@ -236,7 +242,8 @@ class X11Reader:
                     raise SourceError(source=_SOURCE, reason=f"X server: over {_MOST_EVENTS} events, none asked for")
 
 
-def _about(window: int, atoms: dict[str, int], resource: int) -> list[bytes]:
+def about(window: int, atoms: Mapping[str, int], resource: int) -> list[bytes]:
+    """The requests whose replies `window_of` takes; `resource`: the opcode of X-Resource, 0 without it."""
     properties = (atoms["_NET_WM_STATE"], _WM_CLASS, atoms["_NET_WM_NAME"], _WM_NAME)
     requests = [x.get_property(window, atom) for atom in properties]
     if resource:
@@ -244,8 +251,9 @@ def _about(window: int, atoms: dict[str, int], resource: int) -> list[bytes]:
     return [*requests, *(x.get_property(window, atoms[name]) for name in ("_NET_WM_PID", "WM_CLIENT_MACHINE"))]
 
 
-def _window(about: _Replies, atoms: dict[str, int], idle_ms: int | None) -> Window:
-    state, window_class, name, old_name, *owner = about
+def window_of(told: Replies, atoms: Mapping[str, int], idle_ms: int | None) -> Window:
+    """What the replies to `about` say."""
+    state, window_class, name, old_name, *owner = told
     if len(owner) == 1:
         pid = x.client_pid_of(owner[0])
     else:  # what the client says of itself; it may be of another machine
@@ -262,8 +270,8 @@ def _window(about: _Replies, atoms: dict[str, int], idle_ms: int | None) -> Wind
     )
 
 
-def _display_number(display: str) -> int:
-    # "[unix]:NUMBER[.SCREEN]", X(7)
+def display_number(display: str) -> int:
+    """Of "[unix]:NUMBER[.SCREEN]", X(7). Raises SourceError for another machine's, and for none."""
     host, colon, rest = display.rpartition(":")
     number = rest.partition(".")[0]
     if not display:

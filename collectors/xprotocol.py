@@ -143,6 +143,17 @@ def words_of(reply: bytes | None) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 4}I", data)
 
 
+def first_of(reply: bytes | None) -> int | None:
+    """The first 32-bit number of GetProperty; None for none."""
+    found = words_of(reply)
+    return found[0] if found else None
+
+
+def is_there(reply: bytes | None) -> bool:
+    """Whether GetProperty found the property, with or without a value."""
+    return reply is not None and reply[1] != 0
+
+
 def cookie(places: tuple[Path, ...], display: int) -> bytes:
     """The cookie of the local `display` out of the first of `places` that has one; b"" for none.
 

@@ -237,7 +237,7 @@ class FocusCounters:
 class DesktopState:
     """What the person at the screen has in front of them. No titles, no keys: only classes and counts."""
 
-    source: str  # gnome, kwin, sway, hyprland, x11
+    source: str  # gnome, kwin, sway, hyprland, gamescope, x11
     app: str  # desktop id or sandboxed application id, "" when unknown
     window_class: str
     title_class: str  # browser, document, terminal, other, "" for no title
