@@ -11,6 +11,7 @@ nicer than programs are, or a busy machine would never answer. Neither names nor
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -45,6 +46,7 @@ def _ask(words: Sequence[str]) -> "subprocess.Popen[str]":
         text=True,
         errors="replace",
         env={**os.environ, "LC_ALL": "C"},
+        process_group=0,  # apt-cache has children: it asks dpkg for the architectures
     )
 
 
@@ -147,8 +149,9 @@ class Packages:
 
     @staticmethod
     def _give_up(child: "subprocess.Popen[str]") -> None:
-        with suppress(OSError):
-            child.kill()
+        if child.poll() is None:  # else its number may be another's
+            with suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
         with child:
             pass
 

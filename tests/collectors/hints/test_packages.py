@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What packages say of programs at work: who is asked, how often, and what is made of answers, silence and lies."""
 
+import os
+import select
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import pytest
 from waiting import until
 
 from asa.core.sample import PackageUse, ProcessUsage
-from collectors.hints.packages import Packages, facets_of, packages_of
+from collectors.hints.packages import Packages, _ask, facets_of, packages_of
 
 PIGZ = """\
 Package: pigz
@@ -49,7 +51,7 @@ class Tools:
         code = "import sys, time; time.sleep(float(sys.argv[1])); sys.stdout.write(sys.argv[2])"
         answer = self._answers.get(words[0], "")
         command = [sys.executable, "-S", "-c", code, str(self._seconds), answer]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
 
     def runs(self, pid, file):
         folder = self._proc / str(pid)
@@ -152,6 +154,23 @@ def test_closing_ends_who_is_asked(tmp_path):
     tools, child = asked_and_silent(tmp_path)
     tools.packages.close()
     assert child.returncode is not None
+
+
+def test_closing_ends_what_the_asked_one_has_started_too(tmp_path):
+    """As apt-cache starts dpkg: each of them holds the pipe as long as it lives."""
+    now = iter(range(1, 1 << 40, 1_000_000_000))
+    words = ["sh", "-c", "sleep 3600 & echo; wait"]
+    packages = Packages(tmp_path, now.__next__, ask=lambda _: _ask(words), tools=True)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/exe").symlink_to("/usr/bin/pigz")
+    for used in (0, 90):
+        packages.at_work([usage(7, used)])
+    said = os.dup(packages._asked.child.stdout.fileno())
+    assert os.read(said, 1) == b"\n"
+    packages.close()
+    until(lambda: select.select([said], [], [], 0.0)[0], "the end of the pipe")
+    assert os.read(said, 1) == b""
+    os.close(said)
 
 
 def test_names_that_dpkg_takes_for_patterns_are_not_asked_for(tools):
