@@ -10,19 +10,22 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 Serves what the agent knows by the Model Context Protocol (MCP), to an assistant or another client. The client
-starts it and speaks to it over standard input and output. It reads only: it cannot switch, hold or try
-anything. It needs the Python package mcp: pip install 'asa[mcp]'.
+starts it and speaks to it over standard input and output. It reads only, unless it is started with
+--allow-changes: then the client may try schedulers and hold. What it does not commit comes back by itself.
+It needs the Python package mcp: pip install 'asa[mcp]'.
 """
 _MORE = """\
 exit status:
   0  the client has gone
-  1  the package mcp is missing, or the port cannot be had
+  1  the package mcp is missing, the port cannot be had, or --any-user is missing
 
 examples:
   asa mcp
       What a client's settings name as the command of the server.
   asa mcp --http 127.0.0.1:8931
       For clients that speak HTTP, at http://127.0.0.1:8931/mcp. Every user of this machine can connect.
+  asa mcp --allow-changes
+      The client may try schedulers. The address asa://changes shows what it did.
 """
 
 
@@ -34,22 +37,36 @@ def register(commands: "Commands") -> None:
     command.add_argument(
         "--http", type=loopback, metavar="ADDRESS:PORT", help="listen there, on loopback only (default: stdio)"
     )
+    command.add_argument(
+        "--allow-changes", action="store_true", help="list the tools that try schedulers and hold (default: read only)"
+    )
+    command.add_argument(
+        "--any-user", action="store_true", help="with both: every user of this machine may change what runs"
+    )
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client has gone. Raises AsaError without the SDK, and for a port that cannot be had."""
     from asa.cli.extras import need
+    from asa.core.errors import AsaError
 
+    if arguments.allow_changes and arguments.http is not None and not arguments.any_user:
+        raise AsaError("--allow-changes with --http lets every user of this machine change what runs; add --any-user")
     need("mcp", extra="mcp")
     from asa.mcp import server
+    from asa.mcp.changes import Changes
     from asa.mcp.machine import Machine
 
-    served = server.make(Machine())
+    machine = Machine()
+    changes = Changes(machine) if arguments.allow_changes else None
+    served = server.make(machine, changes)
+    ended = (lambda: None) if changes is None else changes.close
     if arguments.http is None:
-        server.serve_stdio(served)
+        server.serve_stdio(served, ended)
     else:
-        server.serve_http(served, *arguments.http)
+        host, port = arguments.http
+        server.serve_http(served, host, port, ended)
     return 0
 
 

@@ -186,3 +186,29 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     by: str  # which settings
     whole: bool  # False: the session has more ticks than were asked for
     replay: Replay
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's trial. Without an end of its own it ends by itself: what served before is back then."""
+
+    id: str
+    stage: str  # measuring, measured (it waits for `commit`), committed, ended
+    policy: str
+    against: str  # what served before
+    turn: int  # 1 to 4 while it is measured
+    turns: int
+    intent_sha256: str
+    verdict: str | None  # reached, missed or inconclusive
+    gain_pct: float | None  # above 0 the policy is better
+    pairs: tuple[float | None, ...]
+    commit_by_ns: int | None  # while it waits for `commit`
+    why: str
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a change."""
+
+    id: str
+    scheduler: str | None  # in force now
+    until_ns: int | None
+    outcome: str

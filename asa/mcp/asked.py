@@ -74,8 +74,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What happened lately."""
 
     kind: Annotated[
-        Literal["switches", "trials", "guard"],
-        Meta(description="guard: switches that the guard took back"),
+        Literal["switches", "trials", "guard", "changes"],
+        Meta(description="guard: switches that the guard took back; changes: what clients changed by this server"),
     ] = "switches"
     since_s: Annotated[int, Meta(ge=1, le=604_800, description="not older than so many seconds")] = 86_400
     limit: Annotated[int, Meta(ge=1, le=MOST_ROWS, description="rows, the newest last")] = 50
@@ -121,3 +121,80 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     session: Annotated[int, Meta(ge=1, le=2**31 - 1, description="its number; without one: the newest")] | None = None
     settings: Settings | None = None
     most_ticks: Annotated[int, Meta(ge=1, le=100_000, description="from the session's beginning")] = 10_000
+
+
+_Why = Annotated[str, Meta(min_length=1, max_length=200, description="why, in a sentence; it is kept in the audit log")]
+_Id = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$", description="as `trial` answered it")]
+_Metric = Literal[
+    "run_queue_p99_us",
+    "wakeup_p99_us",
+    "cpu_pressure",
+    "timer_late_us",
+    "frames_missed",
+    "underruns",
+    "input_ms",
+    "frame_ms",
+    "piece_ms",
+    "completed",
+]
+"""Of `asa.decide.signals.Signals`; `workload` shows which of them are measured now."""
+
+
+class Rail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may not grow by more under the candidate, or it goes at once."""
+
+    metric: _Metric
+    most_growth_pct: Annotated[int, Meta(ge=0, le=1000)]
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a trial is to reach; frozen and hashed before the first change."""
+
+    metric: _Metric
+    direction: Annotated[Literal["lower", "higher"], Meta(description="which way is better")] = "lower"
+    least_gain_pct: Annotated[int, Meta(ge=0, le=50)] = 5
+    guard_rails: Annotated[tuple[Rail, ...], Meta(max_length=4)] = ()
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scheduler to be tried against the one in force."""
+
+    policy: _Policy
+    intent: Intent
+    why: _Why
+    seconds: Annotated[int, Meta(ge=40, le=600, description="of all four turns together")] = 120
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trial that was begun here."""
+
+    id: _Id
+    wait_s: Annotated[int, Meta(ge=0, le=60, description="wait so long for a change of its stage")] = 0
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keep what a trial has shown to reach its intent."""
+
+    id: _Id
+    why: _Why
+    seconds: Annotated[int, Meta(ge=60, le=86_400, description="how long it stays; then ASA chooses again")] = 3600
+
+
+class Revert(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End a trial, or take back what was committed."""
+
+    id: _Id
+    why: _Why
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing is switched for a while."""
+
+    why: _Why
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End the hold of this client."""
+
+    why: _Why

@@ -19,7 +19,7 @@ from asa.core.errors import AsaError
 from asa.decide import learning, proof
 from asa.decide.account import switched
 from asa.journal import Journal
-from asa.mcp import answers, asked
+from asa.mcp import answers, asked, audit
 from asa.mcp.machine import Host, Machine
 from asa.paths import there
 from asa.report.proof import of_host
@@ -260,9 +260,19 @@ def _compared(unknown: answers.Compare, found: answers.Found, *, turned: bool) -
 def history(machine: Machine, ask: asked.History) -> answers.History:
     """What happened since then. Raises JournalError where there is no journal that this user may read."""
     since_ns = time.time_ns() - ask.since_s * 10**9
-    rows = list(_trials(machine)) if ask.kind == "trials" else _happened(machine, ask.kind, since_ns)
+    if ask.kind == "changes":
+        rows = list(_changes(machine))
+    else:
+        rows = list(_trials(machine)) if ask.kind == "trials" else _happened(machine, ask.kind, since_ns)
     found = sorted((row for row in rows if row.at_ns >= since_ns), key=lambda row: row.at_ns)
     return answers.History(kind=ask.kind, found=len(found), rows=tuple(found[-ask.limit :]))
+
+
+def _changes(machine: Machine) -> Iterator[answers.Row]:
+    last = {(line.id, line.what): line for line in audit.read(machine.places.state / audit.NAME)}
+    for line in last.values():
+        what = f"{line.what} {line.id} by {line.client} ({line.session}): {line.old} -> {line.new}"
+        yield answers.Row(at_ns=line.at_ns, what=what, outcome=line.outcome, why=line.why)
 
 
 def _trials(machine: Machine) -> Iterator[answers.Row]:

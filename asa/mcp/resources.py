@@ -11,7 +11,7 @@ import msgspec
 from asa import host, wire
 from asa.cli.journal import JOURNAL, session_of
 from asa.core.decision import SCHEDULER_PATTERN
-from asa.mcp import asked, reading
+from asa.mcp import asked, audit, reading
 from asa.mcp.machine import Machine
 from asa.report.gathering import gather
 from asa.report.proof import of_host
@@ -55,6 +55,7 @@ class Resources:
                 label="id",
             ),
             Resource(name="reports", description="What was found on this machine, by use", read=self._proof),
+            Resource(name="changes", description="What clients changed by this server", read=self._changes),
             Resource(name="journal", description="The sessions of the agent's own journal", read=self._sessions),
             Resource(
                 name="journal",
@@ -94,6 +95,9 @@ class Resources:
 
     def _proof(self) -> object:
         return of_host(self._machine.places)
+
+    def _changes(self) -> object:
+        return {"changes": audit.read(self._machine.places.state / audit.NAME)[-_MOST_EVENTS:]}
 
     def _sessions(self) -> object:
         with opened(self._machine.places.state / JOURNAL) as journal:

@@ -8,9 +8,11 @@ stateless (2026-07-28). Arguments are checked here, by the structs of `asa.mcp.a
 import asyncio
 import json
 import logging
+import re
+import secrets
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
@@ -43,10 +45,12 @@ from mcp.types import Tool as ListedTool
 import asa
 from asa.core.errors import AsaError
 from asa.mcp import schema
+from asa.mcp.changes import Changes
 from asa.mcp.machine import Machine
 from asa.mcp.prompts import PROMPTS
 from asa.mcp.resources import Resources
-from asa.mcp.tools import TOOLS, Tool, clean
+from asa.mcp.tools import CHANGING, TOOLS, Tool, clean
+from asa.mcp.trying import Who
 
 _JSON = "application/json"
 _INSTRUCTIONS = """\
@@ -57,20 +61,25 @@ What was not measured on this machine is an opinion; `compare` says unknown rath
 _Answer = TypeVar("_Answer")
 
 
-def make(machine: Machine) -> Server[Any]:
-    """A server of what is known of a machine."""
-    by_name = {tool.name: tool for tool in TOOLS}
-    listed = [_listed(tool) for tool in TOOLS]
+def make(machine: Machine, changes: Changes | None = None) -> Server[Any]:
+    """A server of what is known of a machine; with `changes` also of the tools that change something."""
+    looking = {tool.name: tool for tool in TOOLS}
+    changing = {} if changes is None else {tool.name: tool for tool in CHANGING}
+    listed = [_listed(tool) for tool in (*looking.values(), *changing.values())]
+    own = secrets.token_hex(4)
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        tool = by_name.get(params.name)
+    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        arguments = params.arguments or {}
+        tool, subject = looking.get(params.name), cast("tuple[object, ...]", (machine,))
         if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {clean(params.name[:64])!r}")
+            tool, subject = changing.get(params.name), (changes, _who(context, own))
+        if tool is None:
+            raise MCPError(code=INVALID_PARAMS, message=_no_tool(params.name))
         try:
-            answer = await _in_thread(lambda: tool.answer(machine, params.arguments or {}))
+            answer = await _in_thread(lambda: tool.answer(arguments, *subject))
         except (AsaError, OSError) as error:
             return CallToolResult(content=[TextContent(text=clean(str(error)))], is_error=True)
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
@@ -98,6 +107,27 @@ def make(machine: Machine) -> Server[Any]:
     )
 
 
+def _no_tool(name: str) -> str:
+    words = f"there is no tool {clean(name[:64])!r}"
+    changing = any(tool.name == name for tool in CHANGING)
+    return f"{words} here; `asa mcp --allow-changes` has it" if changing else words
+
+
+def _who(context: ServerRequestContext[Any], own: str) -> Who:
+    """The client by its own words. Its session: the one of HTTP with a handshake, else this process."""
+    params = context.session.client_params
+    headers = getattr(context.request, "headers", {})
+    session = str(headers.get("mcp-session-id", own))
+    if params is None:
+        return Who(client="?", version="?", session=_words(session))
+    info = params.client_info
+    return Who(client=_words(info.name), version=_words(info.version), session=_words(session))
+
+
+def _words(text: str) -> str:
+    return re.sub(r"[^\w .:@/()+-]", "?", text)[:64] or "?"
+
+
 async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
     return await asyncio.to_thread(work)
 
@@ -105,9 +135,9 @@ async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
 def _listed(tool: Tool) -> ListedTool:
     annotations = ToolAnnotations(
         title=tool.title,
-        read_only_hint=True,
-        destructive_hint=False,
-        idempotent_hint=True,
+        read_only_hint=tool.read_only,
+        destructive_hint=False,  # what was there comes back
+        idempotent_hint=tool.read_only,
         open_world_hint=False,
     )
     return ListedTool(
@@ -179,21 +209,24 @@ def _reading(resources: Resources) -> tuple[Callable[..., Any], Callable[..., An
     return listing, patterns, read
 
 
-def serve_stdio(server: Server[Any]) -> None:
-    """Serve the client that has started this process, until it closes our standard input."""
+def serve_stdio(server: Server[Any], ended: Callable[[], None]) -> None:
+    """Serve the client that has started this process, until it closes our standard input; call `ended` then."""
     _log_to_stderr()
 
     async def serve() -> None:
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+        try:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        finally:
+            ended()  # here, for the loop ends only when all threads have, which may wait for a trial
 
     asyncio.run(serve())
 
 
-def serve_http(server: Server[Any], host: str, port: int) -> None:
+def serve_http(server: Server[Any], host: str, port: int, ended: Callable[[], None]) -> None:
     """Serve at http://HOST:PORT/mcp until interrupted; the SDK refuses what comes under another name than loopback's.
 
-    Raises AsaError when the port cannot be had.
+    `ended` is called then. Raises AsaError when the port cannot be had.
     """
     import uvicorn
 
@@ -205,7 +238,10 @@ def serve_http(server: Server[Any], host: str, port: int) -> None:
     except SystemExit:  # uvicorn ends the process itself
         raise AsaError(f"{host}:{port}: cannot be listened on; name another port") from None
     print(f"asa: http://{host}:{socket.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-    uvicorn.Server(wished).run(sockets=[socket])
+    try:
+        uvicorn.Server(wished).run(sockets=[socket])
+    finally:
+        ended()
 
 
 def _log_to_stderr() -> None:

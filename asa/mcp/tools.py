@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tools, as one table: what each takes, what it answers, and what it does. `asa.mcp.server` publishes it."""
+"""The tools, as two tables: what each takes, what it answers, and what it does. `asa.mcp.server` publishes them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,28 +10,32 @@ import msgspec
 from asa import wire
 from asa.core.errors import AsaError
 from asa.mcp import answers, asked, reading
-from asa.mcp.machine import Machine
+from asa.mcp.changes import Changes
 from asa.report.markup import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool, which looks and changes nothing. `does` gets what was asked, checked; it may take seconds."""
+    """One tool. `does` gets its subject, and what was asked, checked; it may take seconds.
+
+    The subject of a tool that looks is the machine. Those of CHANGING have two: the changes, and who asks.
+    """
 
     name: str
     title: str
     description: str
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
-    does: Callable[[Machine, Any], msgspec.Struct]
+    does: Callable[..., msgspec.Struct]
+    read_only: bool = True
 
-    def answer(self, machine: Machine, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the tool says of a machine to these arguments, as JSON values. Raises AsaError."""
+    def answer(self, arguments: Mapping[str, Any], *subject: object) -> dict[str, Any]:
+        """What the tool says to these arguments, as JSON values. Raises AsaError."""
         try:
             ask = wire.shaped(dict(arguments), self.takes)
         except msgspec.ValidationError as error:
             raise AsaError(f"{self.name}: {plain(str(error))}") from None
-        return {key: clean(value) for key, value in wire.plain(self.does(machine, ask)).items()}
+        return {key: clean(value) for key, value in wire.plain(self.does(*subject, ask)).items()}
 
 
 def clean(value: Any) -> Any:
@@ -103,7 +107,7 @@ TOOLS = (
     Tool(
         name="history",
         title="History",
-        description="What happened lately: switches, trials, or switches that the guard took back.",
+        description="What happened lately: switches, trials, what the guard took back, or what clients changed.",
         takes=asked.History,
         gives=answers.History,
         does=reading.history,
@@ -118,3 +122,62 @@ TOOLS = (
         does=reading.replayed,
     ),
 )
+
+CHANGING = (
+    Tool(
+        name="trial",
+        title="Trial",
+        description="Try a scheduler against the one in force, in four turns, for an intent that is frozen first. "
+        "Answers at once with an id for `job`. Ends by itself: only `commit` keeps a scheduler.",
+        takes=asked.Trial,
+        gives=answers.Trial,
+        does=Changes.trial,
+        read_only=False,
+    ),
+    Tool(
+        name="job",
+        title="Job",
+        description="How far a trial of this session is, and its verdict: reached, missed or inconclusive.",
+        takes=asked.Job,
+        gives=answers.Trial,
+        does=Changes.job,
+    ),
+    Tool(
+        name="commit",
+        title="Commit",
+        description="Keep, for so many seconds, the scheduler of a trial that has reached its intent. The guard goes "
+        "on judging it.",
+        takes=asked.Commit,
+        gives=answers.Changed,
+        does=Changes.commit,
+        read_only=False,
+    ),
+    Tool(
+        name="revert",
+        title="Revert",
+        description="End a trial of this session now, or take back what it committed.",
+        takes=asked.Revert,
+        gives=answers.Changed,
+        does=Changes.revert,
+        read_only=False,
+    ),
+    Tool(
+        name="hold",
+        title="Hold",
+        description="Have ASA switch nothing for so many seconds, at most as long as this session lasts.",
+        takes=asked.Hold,
+        gives=answers.Changed,
+        does=Changes.hold,
+        read_only=False,
+    ),
+    Tool(
+        name="resume",
+        title="Resume",
+        description="End the hold of this session. What the user holds, the user alone ends.",
+        takes=asked.Resume,
+        gives=answers.Changed,
+        does=Changes.resume,
+        read_only=False,
+    ),
+)
+"""Listed with `--allow-changes` alone."""

@@ -17,11 +17,15 @@ from made_up_status import status
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from mcp_agent import StandIn
 
 from asa import paths
+from asa import status as statuses
+from asa.cli.main import main
 from asa.mcp import asked, server
+from asa.mcp.changes import Changes
 from asa.mcp.machine import Machine
-from asa.mcp.tools import TOOLS
+from asa.mcp.tools import CHANGING, TOOLS
 from asa.status import StatusFile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +39,8 @@ def of_nobody(monkeypatch, tmp_path):
     """A machine whose agent has not run yet."""
     places = paths.Places(run=tmp_path / "run", cache=tmp_path, state=tmp_path, config=tmp_path / "none.yaml")
     monkeypatch.setattr(paths, "default", lambda: places)
+    read = statuses.read
+    monkeypatch.setattr(statuses, "read", lambda folder: None if folder == paths.Places().run else read(folder))
 
 
 @contextmanager
@@ -88,7 +94,7 @@ def objects(schema):
 
 def test_every_argument_is_closed_and_bounded():
     seen = 0
-    for tool in talk(lambda client: client.list_tools()).tools:
+    for tool in talk(lambda client: client.list_tools(), where=changing()).tools:
         for part in objects(tool.input_schema):
             seen += 1
             kind = part.get("type")
@@ -175,6 +181,85 @@ def test_policies_with_figures_of_a_class():
     assert none == {"found": 0, "policies": []}
 
 
+CHANGE = ("trial", "job", "commit", "revert", "hold", "resume")
+TRY = {"policy": "scx_flash", "intent": {"metric": "wakeup_p99_us"}, "why": "."}
+
+
+@cache
+def changing():
+    machine = Machine()
+    return server.make(machine, Changes(machine))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_tools_that_change_are_there_when_they_are_allowed_only(era):
+    found = {tool.name: tool for tool in talk(lambda client: client.list_tools(), era, changing()).tools}
+    assert tuple(found) == READ + CHANGE
+    assert [name for name, tool in found.items() if not tool.annotations.read_only_hint] == [
+        name for name in CHANGE if name != "job"
+    ]
+
+    async def ask(client):
+        for name in CHANGE:
+            with pytest.raises(MCPError, match=f"there is no tool '{name}' here; `asa mcp --allow-changes` has it"):
+                await client.call_tool(name, {})
+
+    talk(ask, era)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("trial", TRY | {"seconds": 39}, ">= 40"),
+        ("trial", TRY | {"seconds": 601}, "<= 600"),
+        ("trial", TRY | {"argv": ["--slice", "1"]}, "unknown field `argv`"),
+        ("trial", TRY | {"intent": {"metric": "happiness"}}, "'happiness'"),
+        ("trial", TRY | {"intent": {"metric": "input_ms", "least_gain_pct": 0.5}}, "got `float`"),
+        ("trial", TRY | {"intent": {"metric": "input_ms", "guard_rails": [{}] * 5}}, "length <= 4"),
+        ("trial", TRY | {"why": ""}, "length >= 1"),
+        ("trial", {"policy": "eevdf"}, "missing required field `intent`"),
+        ("job", {"id": "../x"}, "matching regex"),
+        ("commit", {"id": "f" * 16, "why": "."}, "there is no trial 'ffffffffffffffff'"),
+        ("commit", {"id": "f" * 16, "why": ".", "seconds": 86_401}, "<= 86400"),
+        ("revert", {"id": 7, "why": "."}, "got `int`"),
+        ("hold", {"seconds": 0, "why": "."}, ">= 1"),
+        ("resume", {"why": "."}, "this session has no hold"),
+    ],
+)
+def test_a_change_that_cannot_be_is_said_in_one_line(tool, arguments, words):
+    result = talk(lambda client: client.call_tool(tool, arguments), where=changing())
+    text = result.content[0].text
+    assert (result.is_error, text.count("\n")) == (True, 0)
+    assert words in text
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_that_holds_is_told_by_its_own_name(era, tmp_path):
+    """Through the protocol to the agent's own loop and back, by both eras."""
+
+    def work(_):
+        async def ask(client):
+            held = said(await client.call_tool("hold", {"why": "I measure"}))
+            changes = json.loads((await client.read_resource("asa://changes")).contents[0].text)["changes"]
+            told = said(await client.call_tool("history", {"kind": "changes"}))["rows"]
+            return held, changes, told, said(await client.call_tool("resume", {"why": "done"}))
+
+        return talk(ask, era, changing())
+
+    held, changes, told, resumed = StandIn(tmp_path).during(work)
+    assert held["outcome"].startswith("held by the client mcp until")
+    assert [(one["what"], one["client"], one["why"]) for one in changes] == [("hold", "mcp", "I measure")] * 2
+    assert [row["what"].partition(" ")[0] for row in told] == ["hold"]
+    assert (resumed["id"], resumed["outcome"]) == (held["id"], "the hold is over")
+
+
+def test_over_http_changes_need_a_word_more(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["mcp", "--http", "127.0.0.1:0", "--allow-changes"])
+    assert ended.value.code == 1
+    assert "add --any-user" in capsys.readouterr().err
+
+
 def test_addresses_and_prompts():
     async def ask(client):
         listed = [str(one.uri) for one in (await client.list_resources()).resources]
@@ -191,7 +276,9 @@ def test_addresses_and_prompts():
         return listed, patterns, {uri: json.loads(one.contents[0].text) for uri, one in read.items()}, prompts, text
 
     listed, patterns, read, prompts, text = talk(ask)
-    assert listed == [f"asa://{name}" for name in ("status", "machine", "table", "policies", "reports", "journal")]
+    assert listed == [
+        f"asa://{name}" for name in ("status", "machine", "table", "policies", "reports", "changes", "journal")
+    ]
     assert patterns == ["asa://policies/{id}", "asa://journal/{session}"]
     assert read["asa://status"]["running"] is False
     assert "eevdf" in {one["scheduler"] for rows in read["asa://table"]["classes"].values() for one in rows}
@@ -225,7 +312,7 @@ def test_over_http_on_loopback_and_under_no_other_name(tmp_path):
     try:
         port = int(re.search(r"http://127\.0\.0\.1:(\d+)/mcp", process.stderr.readline())[1])
         found = talk(lambda client: client.call_tool("status", {}), "auto", f"http://127.0.0.1:{port}/mcp")
-        assert said(found)["running"] is False
+        assert "running" in said(found)
         for headers in ({"Host": "evil.example"}, {"Host": f"127.0.0.1:{port}", "Origin": "http://evil.example"}):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("POST", "/mcp", b"{}", {"Content-Type": "application/json", **headers})
@@ -257,5 +344,5 @@ def test_the_sdk_is_imported_by_the_server_alone():
 
 
 def test_no_more_tools_than_a_small_model_can_keep_in_mind():
-    assert len(TOOLS) <= 17
-    assert {tool.takes.__module__ for tool in TOOLS} == {asked.__name__}
+    assert len(TOOLS) + len(CHANGING) <= 17
+    assert {tool.takes.__module__ for tool in (*TOOLS, *CHANGING)} == {asked.__name__}
