@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel sdist bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -46,6 +46,9 @@ wheel: bpf ## the wheels asa (with what is compiled in it) and asa-lab, into bui
 
 sdist: $(VENV)/.done ## the source of the wheel asa, into build
 	@hatchling build -t sdist -d build
+
+packages: bpf ## all five packages (deb, rpm, wheel, sdist, Arch's) by Debian's tools, checked against the one list of files, into build
+	@python -m calibration.users.packages --out build
 
 bench: bench-recognition bench-overhead bench-switch bench-laptop bench-scale bench-stand-ins bench-scenarios ## every benchmark
 
@@ -108,7 +111,7 @@ bench-harmless: setup ## harm that the agent does: what the guard takes back wro
 figures-harmless: $(VENV)/.done ## what `make bench-harmless` kept, a JSON line a figure
 	@python -m calibration.harmless
 
-bench-users: $(VENV)/.done ## where the users are: doctor's first sentence, faults that others' users reported, into calibration/results/users.json (minutes)
+bench-users: bpf ## where the users are: doctor's first sentence, faults that others' users reported, packages, into calibration/results/users.json (an hour)
 	@python -m calibration.users --measure
 
 figures-users: $(VENV)/.done ## what `make bench-users` kept, a JSON line a figure

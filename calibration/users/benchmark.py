@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.users import faults, hosts
+from calibration.users import faults, hosts, packages
 
 KEPT = Path(__file__).parents[1] / "results" / "users.json"
 
@@ -23,11 +23,18 @@ class UsersFigure(Named):
         100.0,
     )
     FAULTS = "faults_mended", "faults", "that others' users reported, whose tests pass", ">=", 21.0
+    PACKAGES = (
+        "packages_built",
+        "packages",
+        "deb, rpm, wheel, sdist, PKGBUILD, each built and right",
+        ">=",
+        5.0,
+    )
 
 
 def counts() -> Mapping[Named, Count]:
     """How each figure is measured."""
-    return {UsersFigure.SENTENCE: _sentences, UsersFigure.FAULTS: _faults}
+    return {UsersFigure.SENTENCE: _sentences, UsersFigure.FAULTS: _faults, UsersFigure.PACKAGES: _packages}
 
 
 def _sentences() -> tuple[float, str]:
@@ -47,3 +54,10 @@ def _faults() -> tuple[float, str]:
     open_ = [str(one.number) for one in every if one not in left]
     words = f"; not mended: {', '.join(open_)}" if open_ else ""
     return float(len(left)), f"of {len(every)}, by {sum(len(one.tests) for one in every)} tests{words}"
+
+
+def _packages() -> tuple[float, str]:
+    found = packages.checked(packages.ROOT / "build")
+    wrong = [line for lines in found.values() for line in lines]
+    words = f"; {len(wrong)} faults, first: {wrong[0]}" if wrong else ""
+    return float(sum(not lines for lines in found.values())), f"{', '.join(found)}{words}"

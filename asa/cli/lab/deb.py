@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     System(Path("/")).check()
     if arguments.stage is not None:
-        _stage(arguments.stage, prefix.below(payload.payload(texts()), prefix.Prefix.USR))
+        _stage(arguments.stage, prefix.below(payload.payload(texts()), prefix.Prefix.USR, arguments.stage))
         return 0
     debian.install(PACKAGES, report=lambda line: print(line, file=sys.stderr), cache=paths.default().cache)
     for path in build(payload.payload(texts()), payload.laboratory(), arguments.out):
