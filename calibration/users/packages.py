@@ -122,7 +122,7 @@ def checked(out: Path) -> Mapping[Kind, Sequence[str]]:
 
 def run(step: str, words: Sequence[str], folder: Path = ROOT, more: Mapping[str, str] | None = None) -> str:
     """What a program prints. Raises SetupError with its last line."""
-    settings = os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"} | (more or {})
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **(more or {})}
     try:
         done = subprocess.run(
             words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=_LIMIT_S
