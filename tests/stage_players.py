@@ -5,8 +5,8 @@ import random
 
 from asa.host import Facts
 from calibration.scoring.table import APPLICATIONS
+from calibration.stages.columns import LIVE, SHADOW
 from calibration.stages.play import MACHINE
-from calibration.stages.ranking import LIVE, SHADOW
 from scenarios import runner_folder
 from scenarios.application import Tier
 from scenarios.runner_plan import CONTROLLER, Outcome, Result, Series

@@ -32,7 +32,7 @@ from calibration.controllers import agent as controllers_agent
 from calibration.controllers import course as controllers_course
 from calibration.controllers.columns import Controllers, Given
 from calibration.controllers.course import Course
-from calibration.stages.ranking import LIVE, SHADOW
+from calibration.stages.columns import LIVE, SHADOW
 from calibration.stages.record import Recording
 from models import versions
 from models.runtime import Ensemble

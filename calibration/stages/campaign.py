@@ -24,8 +24,9 @@ from asa.decide.table import TableFile
 from calibration.scenarios.scores import Played, played
 from calibration.scoring.table import APPLICATIONS
 from calibration.stages.best_arm import Candidates, Rule, Verdict, Wish, next_trials, verdict
+from calibration.stages.columns import LIVE, SHADOW, plain
 from calibration.stages.play import Player, of_one_time
-from calibration.stages.ranking import LIVE, SHADOW, Expected, Ranked, cells, fit, plain, rank, spread
+from calibration.stages.ranking import Expected, Ranked, cells, fit, rank, spread
 from scenarios import runner_folder
 from scenarios.catalogue import SCENARIOS, Scenario
 from scenarios.runner import SCHEDULER

@@ -25,8 +25,8 @@ from asa.decide import fingerprint
 from asa.host import Facts
 from calibration.controllers import columns as controllers
 from calibration.stages.agent import Stages
+from calibration.stages.columns import LIVE, SHADOW, plain
 from calibration.stages.guest import FACTS, Options
-from calibration.stages.ranking import LIVE, SHADOW, plain
 from calibration.stages.record import SUFFIX, Recorder
 from scenarios import catalogue, runner, runner_folder
 from scenarios.application import Tier

@@ -22,6 +22,7 @@ from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide.table import Entry
 from calibration.paired import Paired, paired
 from calibration.scenarios.scores import Played, scores
+from calibration.stages.columns import SHADOW, plain
 from scenarios.catalogue import SCENARIOS
 
 SCORE_FLOOR = 0.002
@@ -32,12 +33,6 @@ NOISE_FIRST = 0.05
 
 WIDE = 0.5
 """Standard deviation of what is expected of a scheduler that nothing is known of: scores lie between 0 and 1."""
-
-LIVE = "live:"
-"""Before a scheduler's name: the agent brought it into force and worked beside it (`calibration.stages.agent`)."""
-
-SHADOW = "shadow:"
-"""Before a scheduler's name: the agent only loaded it. It is in no ranking."""
 
 Block: TypeAlias = tuple[str, str, int]
 """Label, run, repeat."""
@@ -95,11 +90,6 @@ class Fit:
         of = self.covariance
         variance = of[first, first] + of[second, second] - 2.0 * of[first, second]
         return float(self.gains[first] - self.gains[second]), math.sqrt(max(0.0, float(variance)))
-
-
-def plain(name: str) -> SchedulerName:
-    """A column's name without the words for how it was kept at work."""
-    return SchedulerName(name.removeprefix(LIVE))
 
 
 def cells(played: Sequence[Played]) -> dict[Workload, dict[Block, dict[SchedulerName, float]]]:

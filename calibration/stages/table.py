@@ -20,8 +20,9 @@ from calibration.scenarios.scores import Played, scores
 from calibration.stages.agent import SHADOWED, Shadowed
 from calibration.stages.best_arm import Verdict
 from calibration.stages.campaign import Belief
+from calibration.stages.columns import SHADOW
 from calibration.stages.merge import NORMAL_95, gains, merged
-from calibration.stages.ranking import SHADOW, Ranked, cells, rank, spread, to_classes, wider
+from calibration.stages.ranking import Ranked, cells, rank, spread, to_classes, wider
 from scenarios.catalogue import IDLE
 from scenarios.conditions import Conditions, of_old
 from scenarios.runner_plan import CONTROLLER, Outcome, Result

@@ -13,7 +13,7 @@ from asa.decide import table
 from models.train.recorded import read
 
 WORDS = ("--in-lab", "--scenario", "web+archive", "--scheduler", "scx_simple", "--seconds", "3", "--warm-up", "0")
-WORDS = (*WORDS, "--cpus", "2", "--jobs", "2", "--json")
+WORDS = (*WORDS, "--cpus", "2", "--json")
 
 
 def asa(*words):
@@ -37,7 +37,7 @@ def _recorded(campaign):
 def test_stage_one_measures_two_schedulers_and_records_them(tmp_path):
     out = tmp_path / "table.yaml"
     places = ("--folder", str(tmp_path / "one"), "--out", str(out))
-    told = asa("calibrate", "prototype", *WORDS, "--repeat", "1", "--record", *places)
+    told = asa("calibrate", "prototype", *WORDS, "--jobs", "2", "--repeat", "1", "--record", *places)
     assert (told["trials"], told["failed"]) == (4, 0)
     found = table.read(out)
     # besides who is for battery saver by the table before

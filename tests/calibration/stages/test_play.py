@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where trials are played: guests bring back what they left beside their results; this machine plays as it is."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -191,3 +193,10 @@ def test_facts_that_cannot_be_read_are_one_line(tmp_path):
     (tmp_path / stages_play.MACHINE).write_text("{")
     with pytest.raises(AsaError, match="remove it"):
         read_facts(tmp_path)
+
+
+def test_a_guest_imports_nothing_of_the_statistics():
+    """Emulated they take as long as a trial: two thirds of what a guest did before its first one."""
+    code = "import sys, calibration.stages.guest; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"pandas", "pyarrow", "scipy", "statsmodels"}.isdisjoint(done.stdout.split())
