@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -78,6 +78,9 @@ figures-knowledge: $(VENV)/.done ## what `make bench-knowledge` kept, a JSON lin
 
 bench-scale: setup ## schedulers against numbers of CPUs, in the lab, into docs/scale.md
 	@$(ASA) lab bench scale
+
+bench-foreign: setup ## what PANDEMONIUM's benchmark measures, in the lab, into docs/foreign.md
+	@$(ASA) lab bench scale --foreign
 
 bench-stand-ins: bench-setup ## the lab's stand-ins beside the real programs, into docs/stand-ins.md (15 minutes; nothing else may run)
 	@$(ASA) lab bench stand-ins

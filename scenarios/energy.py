@@ -69,8 +69,13 @@ def between(before: Idling, after: Idling, power: Power | None, user_hz: int = o
         busy_s[cpu] = round(min(max(elapsed_s - idle_s, 0.0), elapsed_s), 3)
     if power is None:
         return Energy(busy_s=busy_s)
-    watts = power.idle_w + sum(one.busy_w * _share(one.cpus, busy_s, elapsed_s) for one in power.cores)
+    watts = drawn_w(busy_s, elapsed_s, power)
     return Energy(busy_s=busy_s, joules=round(watts * elapsed_s, 3), watts=round(watts, 3))
+
+
+def drawn_w(busy_s: Sequence[float], elapsed_s: float, power: Power) -> float:
+    """Watts of the machine, the mean of a time in which each CPU was busy for so long, by its Linux number."""
+    return power.idle_w + sum(one.busy_w * _share(one.cpus, busy_s, elapsed_s) for one in power.cores)
 
 
 def _share(cpus: Sequence[int], busy_s: Sequence[float], elapsed_s: float) -> float:

@@ -21,7 +21,7 @@ from calibration.kept import Count
 from calibration.lab import speed
 from calibration.lab.guests import HALVES, Guests, sets, speed_errors
 from calibration.lab.samples import Found
-from calibration.scale.samples import METRICS, Metric, Mode
+from calibration.scale.samples import METRICS, USUAL, Metric, Mode
 from scenarios.lab import guest, kernel, kernel_build, machines
 from scenarios.lab.emulator import Clock
 from scenarios.lab.qemu import build as qemu
@@ -119,7 +119,7 @@ class Bench:
 
     def _quantum(self) -> tuple[float, str]:
         small, large = (
-            self._guests.play(machines.alike(4), _words(*Mode), quantum_ns=quantum_ns) for quantum_ns in _QUANTA_NS
+            self._guests.play(machines.alike(4), _words(*USUAL), quantum_ns=quantum_ns) for quantum_ns in _QUANTA_NS
         )
         return effect({metric: (mean(metric, small), mean(metric, large)) for metric in METRICS})
 

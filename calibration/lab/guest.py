@@ -25,7 +25,7 @@ from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, SchedulerError
 from calibration.lab.samples import Checks, Clocks, Found, Hotplug, Late, Load, write
 from calibration.scale.guest import mode_run
-from calibration.scale.samples import Mode
+from calibration.scale.samples import USUAL, Mode
 
 _LIMIT_S = 120.0  # of one mode of machine.c
 _BESIDE_S = 0.2  # loops under each scheduler
@@ -110,7 +110,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--json", type=Path, required=True, help="file to write")
     parser.add_argument("--hogs", help="CPUs that are busy together, as in `0;1;0 1`: the checks are played")
     parser.add_argument("--repeat", type=int, default=0, help="how often scale.c's modes are played")
-    parser.add_argument("--modes", default=",".join(Mode), help="those modes, with commas between")
+    parser.add_argument("--modes", default=",".join(USUAL), help="those modes, with commas between")
     parser.add_argument("--scheduler", help="names, with commas between: they are loaded one after another")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each mode")
     given = parser.parse_args(words)

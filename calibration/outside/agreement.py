@@ -93,7 +93,7 @@ def usable(found: Sequence[Found]) -> list[Found]:
 def compare(evidence: Evidence, found: Sequence[Found]) -> list[Agreement]:
     """All rows that the lab can play, with the schedulers that both have; two at least."""
     guests = usable(found)
-    made = [_one(row, at, guests) for row in evidence.rows if row.lab for at in row.at]
+    made = [_one(row, at, guests) for row in evidence.rows if row.lab in _METRICS for at in row.at]
     return [one for one in made if one is not None]
 
 

@@ -15,11 +15,11 @@ from msgspec import Meta
 from asa import yamlfile
 from asa.core.decision import EEVDF
 from asa.core.errors import InputError
-from calibration.scale.samples import METRICS
+from calibration.scale.samples import FOREIGN_METRICS, METRICS
 
 _Cpus = Annotated[int, Meta(ge=1, le=4096)]
 _Value = Annotated[float, Meta(gt=0.0)]
-_LAB = {metric.name: metric for metric in METRICS}
+_LAB = dict.fromkeys(metric.name for metric in (*METRICS, *FOREIGN_METRICS))
 
 
 class Trust(StrEnum):
@@ -55,7 +55,7 @@ class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published figure. `lab` names the scale benchmark's metric that measures the like; "": there is none."""
 
-    id: Annotated[str, Meta(pattern=r"^G[0-9]+(-[a-z]+)?$")]
+    id: Annotated[str, Meta(pattern=r"^G[0-9]+(-[a-z]+)*$")]
     what: str
     workload: str
     machine: Facts

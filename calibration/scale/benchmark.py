@@ -25,7 +25,7 @@ from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from calibration import programs
 from calibration.scale import samples as scale_samples
-from calibration.scale.samples import USUAL_HZ, Found, Mode
+from calibration.scale.samples import FOREIGN, USUAL, USUAL_HZ, Found, Mode
 from scenarios import guests
 from scenarios.guests import AtWork
 from scenarios.lab import machines
@@ -39,6 +39,7 @@ CPUS = (2, 4, 8, 12, 16)
 MACHINES = ("laptop-hybrid",)
 SECOND_HZ = 250
 SECOND_CPUS = (2, 4, 8)  # at the second tick
+FOREIGN_CPUS = (2, 4, 8, 12)
 AT_ONCE = 2
 _SOURCE = Path(__file__).with_name("scale.c")
 # -P: root imports nothing from the current folder
@@ -54,6 +55,11 @@ def planned() -> tuple[Machine, ...]:
     """The guests of a whole run: CPUs alike, described machines, and fewer CPUs at the second tick."""
     first = [*(machines.alike(cpus) for cpus in CPUS), *(machines.load(name) for name in MACHINES)]
     return (*(ticking(one, USUAL_HZ) for one in first), *(ticking(machines.alike(n), SECOND_HZ) for n in SECOND_CPUS))
+
+
+def planned_foreign() -> tuple[Machine, ...]:
+    """The same of foreign measures: CPUs alike, so many as the published figures have."""
+    return tuple(ticking(machines.alike(cpus), USUAL_HZ) for cpus in FOREIGN_CPUS)
 
 
 def ticking(machine: Machine, tick_hz: int) -> Machine:
@@ -74,9 +80,13 @@ class Options:
     plays: int = 2
     seconds: float = 0.5
     at_once: int = AT_ONCE
-    modes: tuple[Mode, ...] = tuple(Mode)
+    modes: tuple[Mode, ...] = USUAL
     policies: tuple[Policy, ...] = ()
     folder: Path | None = None  # None: the benchmark's own
+
+    def records(self, places: paths.Places) -> Path:
+        """Where guests record. Foreign measures are another run than the usual ones."""
+        return self.folder or places.state / ("bench-foreign" if self.modes == FOREIGN else "bench-scale")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +138,7 @@ def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
     }
     version = ".".join(map(str, next(iter(labs.values())).emulator.version))
     result = Result(began_s=time.time(), options=options, emulator=f"QEMU {version}, emulation")
-    with _Guests(labs, wanted, options, options.folder or places.state / "bench-scale", tell) as running:
+    with _Guests(labs, wanted, options, options.records(places), tell) as running:
         running.play()
     for one in options.machines:
         try:
@@ -156,14 +166,15 @@ def of_kept(folder: Path) -> Result:
         repeats=max((turn.round for turn in turns), default=0),
         plays=max((turn.play for turn in turns), default=0),
         seconds=found[0].seconds,
+        modes=tuple(mode for mode in Mode if any(mode in turn.readings for turn in turns)),
     )
     began_s = max(path.stat().st_mtime for path in folder.glob("*.json"))
     return Result(began_s=began_s, options=options, emulator="QEMU, emulation", found=found)
 
 
-def forget(places: paths.Places) -> None:
-    """What guests recorded: the next run measures anew."""
-    shutil.rmtree(places.state / "bench-scale", ignore_errors=True)
+def forget(options: Options, places: paths.Places) -> None:
+    """What guests recorded: the next such run measures anew."""
+    shutil.rmtree(options.records(places), ignore_errors=True)
 
 
 def _key(machine: Machine) -> str:
@@ -206,7 +217,8 @@ class _Guests(guests.Loop[Machine]):
         names = self._wanted[_key(machine)]
         turns = self._options.plays * self._options.repeats * len(names)
         same = (program, self._options.seconds, guests.conditions(machine), set(names))
-        return len(found.turns) == turns and same == (found.program, found.seconds, found.under, set(found.versions))
+        whole = len(found.turns) == turns and found.played(self._options.modes)
+        return whole and same == (found.program, found.seconds, found.under, set(found.versions))
 
     def _start(self, work: Machine) -> AtWork[Machine]:
         out = self.folder(work)

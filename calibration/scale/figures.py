@@ -43,11 +43,11 @@ def schedulers(found: Iterable[Found]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in found for name in one.versions))
 
 
-def figures(found: Sequence[Found]) -> list[Average]:
+def figures(found: Sequence[Found], metrics: Sequence[Metric] = METRICS) -> list[Average]:
     """All of them, metric by metric."""
     return [
         _figure(metric, one, scheduler)
-        for metric in METRICS
+        for metric in metrics
         for one in found
         for scheduler in schedulers(found)
         if scheduler in one.versions

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The part of the scale benchmark that runs in a guest, as root: `python -m calibration.scale.guest`.
 
-Has the schedulers take turns, in a new random order each round, and runs every mode of scale.c some times under each.
+Has the schedulers take turns, in a new random order each round, and runs modes of scale.c some times under each.
 Writes one JSON file, anew after each turn: a run that was interrupted goes on from it. Judges nothing. A turn that
 cannot be finished is noted with its reason, and the next one follows. Leaves the kernel on its own scheduler.
 """
@@ -26,7 +26,7 @@ from asa.act.forcing import Forcing
 from asa.act.policies import Policy
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
-from calibration.scale.samples import Found, Mode, Turn, read, write
+from calibration.scale.samples import USUAL, Found, Mode, Turn, read, write
 from scenarios import conditions
 
 _CALM_S = 1.0  # after a scheduler has come into force
@@ -74,7 +74,7 @@ class Plan:
     repeats: int = 1
     plays: int = 1
     seconds: float = 1.0
-    modes: Sequence[Mode] = tuple(Mode)
+    modes: Sequence[Mode] = USUAL
 
 
 def turns(forcing: Forcing, program: Path, scheduler: SchedulerName, number: int, plan: Plan) -> Iterator[Turn]:
@@ -103,7 +103,7 @@ def measure(forcing: Forcing, program: Path, plan: Plan, begun: Found | None, ke
         seconds=plan.seconds,
         versions={str(name): forcing.version(name) for name in names},
     )
-    if begun is not None and begun.continues(found):
+    if begun is not None and begun.continues(found) and begun.played(plan.modes):
         found = msgspec.structs.replace(found, turns=begun.turns)
     say("warming up")
     for mode in plan.modes:
@@ -148,7 +148,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--plays", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--modes", default=",".join(Mode), help="names, with commas between")
+    parser.add_argument("--modes", default=",".join(USUAL), help="names, with commas between")
     parser.add_argument("--policies", type=Path, help="JSON file of policies besides those that are shipped")
     arguments = parser.parse_args(words)
     places = paths.default()

@@ -129,7 +129,7 @@ def document(result: Result, machine: Host, *, image: str, gauges: str, before: 
         "",
         "Written by `make bench-scale` (`asa lab bench scale`) itself; do not edit.",
         "",
-        *_when(result, machine),
+        *when(result, machine),
         *(["", *(f"**Doubtful**: {text}." for text in troubles)] if troubles else []),
         "",
         f"![Each metric in each guest]({image})",
@@ -137,17 +137,18 @@ def document(result: Result, machine: Host, *, image: str, gauges: str, before: 
         f"The same numbers in Prometheus' text format: [{gauges}]({gauges}).",
     ]
     for metric in METRICS:
-        lines += _section(metric, [figure for figure in made if figure.metric is metric], result)
+        lines += section(metric, [figure for figure in made if figure.metric is metric], result)
         lines += _before(metric, before)
     lines += ["", "## How", "", *_HOW]
     return "\n".join([*lines, ""])
 
 
-def _when(result: Result, machine: Host) -> Iterator[str]:
-    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
+def when(result: Result, machine: Host) -> Iterator[str]:
+    """What, when and how often was measured, as a list."""
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result.began_s))
     options = result.options
     took = "" if result.took_s is None else f", for {result.took_s / 60.0:.1f} minutes"
-    yield f"- when: {when}{took}"
+    yield f"- when: {began}{took}"
     yield f"- machine: {machine.cpu}, {machine.cpus} CPUs, Linux {machine.kernel}; {result.emulator}"
     yield f"- guests: {'; '.join(found.label for found in result.found)}"
     yield f"- Linux {', '.join(sorted({found.kernel for found in result.found}))}; clock {result.found[0].under.clock}"
@@ -160,7 +161,8 @@ def _when(result: Result, machine: Host) -> Iterator[str]:
     yield f"- asa {machine.version}, `{machine.command}`"
 
 
-def _section(metric: Metric, made: Sequence[Average], result: Result) -> Iterator[str]:
+def section(metric: Metric, made: Sequence[Average], result: Result) -> Iterator[str]:
+    """A metric's heading and table. `made`: its figures."""
     labels = [found.label for found in result.found]
     side = "more" if metric.more_is_better else "less"
     yield from (

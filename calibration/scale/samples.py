@@ -4,7 +4,7 @@
 Types, the table of metrics and the records' file; nothing is measured or judged here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +31,18 @@ class Mode(StrEnum):
     LAUNCH = "launch"
     MESSAGING = "messaging"
     REQUESTS = "requests"
+    NEWCOMERS = "newcomers"
+    SOCKET = "socket"
+    EVENTFD = "eventfd"
+    SEMAPHORE = "semaphore"
+    FANOUT = "fanout"
+    IDLE = "idle"
+
+
+FOREIGN = tuple(mode for mode in Mode if mode not in (Mode.THROUGHPUT, Mode.FUTEX))
+"""What another scheduler's benchmark measures, too: `calibration.scale.foreign`."""
+USUAL = tuple(Mode)[: 1 + tuple(Mode).index(Mode.REQUESTS)]
+"""What docs/scale.md has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +103,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
             other, turns=(), troubles=()
         )
 
+    def played(self, modes: Collection[Mode]) -> bool:
+        """Has each turn these modes, and no other?"""
+        return all(turn.readings.keys() == set(modes) for turn in self.turns)
+
 
 USUAL_HZ = 1000
 """The tick that goes without saying."""
@@ -121,11 +137,13 @@ def _seconds(key: str) -> Callable[[Reading], float | None]:
     return lambda reading: None if key not in reading else reading[key] / 1e9
 
 
-def _share(part: str, whole: str) -> Callable[[Reading], float | None]:
+def share(part: str, whole: str) -> Callable[[Reading], float | None]:
+    """Gives one value of a reading in terms of another one; None where either is unknown."""
     return lambda reading: reading[part] / reading[whole] if reading.get(whole) and part in reading else None
 
 
-def _latency(name: str, mode: Mode, key: str, what: str, before: str = "") -> Metric:
+def latency(name: str, mode: Mode, key: str, what: str, before: str = "") -> Metric:
+    """A metric of times, of which `key` names the one that counts, in ns."""
     return Metric(
         name=name,
         mode=mode,
@@ -139,9 +157,11 @@ def _latency(name: str, mode: Mode, key: str, what: str, before: str = "") -> Me
     )
 
 
-def _per_second(what: str) -> Callable[[Reading], float | None]:
+def per_second(what: str) -> Callable[[Reading], float | None]:
+    """Gives how often something came in a second."""
+
     def value(reading: Reading) -> float | None:
-        per_ns = _share(what, "elapsed_ns")(reading)
+        per_ns = share(what, "elapsed_ns")(reading)
         return None if per_ns is None else per_ns * 1e9
 
     return value
@@ -162,15 +182,15 @@ METRICS = (
         factor=1.0,
         more_is_better=True,
         what="small jobs that end, two at a time for each CPU, as in a build",
-        value=_per_second("jobs"),
+        value=per_second("jobs"),
         before="throughput",
     ),
-    _latency("wakeup_p50", Mode.WAKEUP, "p50_ns", f"median {_WAKEUP}"),
-    _latency("wakeup_p99", Mode.WAKEUP, "p99_ns", f"99th percentile of the {_WAKEUP}"),
-    _latency("late_p50", Mode.WAKEUP, "late_p50_ns", f"median {_LATE}", "wakeup_p50"),
-    _latency("late_p99", Mode.WAKEUP, "late_p99_ns", f"99th percentile of the {_LATE}", "wakeup_p99"),
-    _latency("burst_p99", Mode.BURST, "p99_ns", f"99th percentile of the {_WAKEUP} and storms of fork and exec"),
-    _latency(
+    latency("wakeup_p50", Mode.WAKEUP, "p50_ns", f"median {_WAKEUP}"),
+    latency("wakeup_p99", Mode.WAKEUP, "p99_ns", f"99th percentile of the {_WAKEUP}"),
+    latency("late_p50", Mode.WAKEUP, "late_p50_ns", f"median {_LATE}", "wakeup_p50"),
+    latency("late_p99", Mode.WAKEUP, "late_p99_ns", f"99th percentile of the {_LATE}", "wakeup_p99"),
+    latency("burst_p99", Mode.BURST, "p99_ns", f"99th percentile of the {_WAKEUP} and storms of fork and exec"),
+    latency(
         "burst_late_p99",
         Mode.BURST,
         "late_p99_ns",
@@ -185,7 +205,7 @@ METRICS = (
         factor=100.0,
         more_is_better=False,
         what="periods of 16.7 ms that ended before their work, of four threads beside the hogs",
-        value=_share("missed", "periods"),
+        value=share("missed", "periods"),
         before="deadlines_missed",
     ),
     Metric(
@@ -196,14 +216,14 @@ METRICS = (
         factor=100.0,
         more_is_better=False,
         what="periods of 16.7 ms whose task ran more than 0.5 ms after it was due, of four threads beside the hogs",
-        value=_share("jittered", "periods"),
+        value=share("jittered", "periods"),
     ),
-    _latency("pipe_p50", Mode.PIPE, "p50_ns", f"median {_TRIP}", "pipe_p50"),
-    _latency("pipe_p99", Mode.PIPE, "p99_ns", f"99th percentile of the {_TRIP}", "pipe_p99"),
-    _latency("futex_p50", Mode.FUTEX, "p50_ns", f"median {_TURN}", "futex_p50"),
-    _latency("futex_p99", Mode.FUTEX, "p99_ns", f"99th percentile of the {_TURN}", "futex_p99"),
-    _latency("launch_p50", Mode.LAUNCH, "p50_ns", f"median {_LAUNCH}", "launch_p50"),
-    _latency("launch_p99", Mode.LAUNCH, "p99_ns", f"99th percentile of the {_LAUNCH}", "launch_p99"),
+    latency("pipe_p50", Mode.PIPE, "p50_ns", f"median {_TRIP}", "pipe_p50"),
+    latency("pipe_p99", Mode.PIPE, "p99_ns", f"99th percentile of the {_TRIP}", "pipe_p99"),
+    latency("futex_p50", Mode.FUTEX, "p50_ns", f"median {_TURN}", "futex_p50"),
+    latency("futex_p99", Mode.FUTEX, "p99_ns", f"99th percentile of the {_TURN}", "futex_p99"),
+    latency("launch_p50", Mode.LAUNCH, "p50_ns", f"median {_LAUNCH}", "launch_p50"),
+    latency("launch_p99", Mode.LAUNCH, "p99_ns", f"99th percentile of the {_LAUNCH}", "launch_p99"),
     Metric(
         name="messages",
         mode=Mode.MESSAGING,
@@ -212,7 +232,7 @@ METRICS = (
         factor=1.0,
         more_is_better=True,
         what="messages through sockets, in groups of five senders that each send to five receivers, five threads a CPU",
-        value=_per_second("messages"),
+        value=per_second("messages"),
     ),
     Metric(
         name="requests",
@@ -222,13 +242,86 @@ METRICS = (
         factor=1.0,
         more_is_better=True,
         what=f"requests served by {_REQUEST}",
-        value=_per_second("served"),
+        value=per_second("served"),
     ),
-    _latency("request_p99", Mode.REQUESTS, "p99_ns", f"99th percentile of the time of {_REQUEST}"),
-    _latency(
+    latency("request_p99", Mode.REQUESTS, "p99_ns", f"99th percentile of the time of {_REQUEST}"),
+    latency(
         "request_wakeup_p99",
         Mode.REQUESTS,
         "wakeup_p99_ns",
         "99th percentile of the time from a message thread's wakeup to its worker's running",
     ),
 )
+
+_BACK = "round trip of {} and back between two processes, beside the hogs"
+_USUAL = {metric.name: metric for metric in METRICS}
+ENERGY = "energy_nj"
+"""In a reading, by `calibration.scale.foreign`: what the machine took meanwhile."""
+
+
+def _energy(name: str, mode: Mode, operations: str, what: str) -> Metric:
+    def value(reading: Reading) -> float | None:
+        each_nj = share(ENERGY, operations)(reading)
+        return None if each_nj is None else each_nj / 1e9
+
+    return Metric(
+        name=name, mode=mode, base="joules", unit="uJ", factor=1e6, more_is_better=False, what=what, value=value
+    )
+
+
+FOREIGN_METRICS = (
+    _USUAL["wakeup_p99"],
+    _USUAL["burst_p99"],
+    latency(
+        "newcomers_p99",
+        Mode.NEWCOMERS,
+        "p99_ns",
+        "99th percentile of the same of tasks that begin in the storm, their first four wakeups",
+    ),
+    _USUAL["deadlines_missed"],
+    _USUAL["launch_p99"],
+    *(
+        latency(f"{mode}_{short}", mode, f"{short}_ns", f"{words} {_BACK.format(by)}")
+        for mode, by in (
+            (Mode.PIPE, "a byte through pipes"),
+            (Mode.SOCKET, "a byte through a pair of sockets"),
+            (Mode.EVENTFD, "a count through eventfds"),
+            (Mode.SEMAPHORE, "a turn by semaphores"),
+        )
+        for short, words in (("p50", "median"), ("p99", "99th percentile of the"))
+    ),
+    *(
+        latency(
+            f"fanout_{short}",
+            Mode.FANOUT,
+            f"{short}_ns",
+            f"{words} time until one process for each CPU has answered a byte through a pipe, beside the hogs",
+        )
+        for short, words in (("p50", "median"), ("p99", "99th percentile of the"))
+    ),
+    _USUAL["messages"],
+    Metric(
+        name="idle_power",
+        mode=Mode.IDLE,
+        base="watts",
+        unit="W",
+        factor=1.0,
+        more_is_better=False,
+        what="power of the machine while nothing is asked of it, by its description",
+        value=share(ENERGY, "took_ns"),
+    ),
+    Metric(
+        name="idle_switches",
+        mode=Mode.IDLE,
+        base="switches_per_second",
+        unit="switches_per_s",
+        factor=1.0,
+        more_is_better=False,
+        what="context switches of the whole machine while nothing is asked of it",
+        value=per_second("switches"),
+    ),
+    _energy("message_energy", Mode.MESSAGING, "messages", "energy of the machine for each message of `messages`"),
+    _energy("request_energy", Mode.REQUESTS, "served", f"energy of the machine for each request of {_REQUEST}"),
+    _energy("pipe_energy", Mode.PIPE, "samples", f"energy of the machine for each {_BACK.format('a byte by pipes')}"),
+)
+"""What PANDEMONIUM's benchmark measures, too."""

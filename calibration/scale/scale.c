@@ -12,8 +12,16 @@
  *   scale launch SECONDS	fork, exec of this program, exit, wait
  *   scale messaging SECONDS	groups of five threads that each send to five others: how many messages arrive
  *   scale requests SECONDS	two workers a CPU that message threads wake, each request with a pause and some computing
+ *   scale newcomers SECONDS	as burst, of tasks that no scheduler knows yet: each ends after its fourth wakeup
+ *   scale socket SECONDS	as pipe, through a pair of stream sockets
+ *   scale eventfd SECONDS	as pipe, through two eventfds
+ *   scale semaphore SECONDS	as pipe, through two POSIX semaphores in shared memory
+ *   scale fanout SECONDS	a byte through pipes to one process for each CPU, until all have sent it back
+ *   scale idle SECONDS		nothing: context switches of the whole machine
  *
- * All but throughput, messaging and requests run beside one hog for each CPU: an ordinary task that only computes.
+ * All but throughput, messaging, requests and idle run beside one hog for each CPU: an ordinary task that computes.
+ * Each tells how long it took, took_ns, and how long CPU N was busy meanwhile, busy_ns_N: by what /proc/stat counts as
+ * idle, in steps of 10 ms; idle by the run time of tasks in /proc/schedstat, and without that file not at all.
  * A wakeup's service latency is the time from its timer to the task's running. Its lateness is that of each period which
  * it slept through, by that period's own due time: no coordinated omission. The next wakeup is due at the next period
  * that is still to come, and a frame that follows a late one has its whole period: nothing is late because of what was
@@ -24,10 +32,13 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -52,6 +63,7 @@ enum {
 	PAGE = 4096,
 	STORM_JOBS = 4,		/* for each CPU */
 	STORM_PAUSE_NS = 50000000,
+	NEW_WAKEUPS = 4,	/* as many as PANDEMONIUM 5.3.1 takes to know a task in a burst */
 	LAUNCH_PAUSE_NS = 10000000,
 	SETTLE_NS = 100000000,	/* hogs have been spread over the CPUs by then */
 	SIDE = 5,		/* senders, and receivers, of a group */
@@ -268,19 +280,53 @@ static void storm(void)
 	}
 }
 
-static void burst(long long end_ns)
+static void beside_storm(void (*measure)(long long end_ns), long long end_ns)
 {
 	pid_t pid = child();
 
 	if (!pid)
 		storm();
-	wakeup(end_ns);
+	measure(end_ns);
 	if (waitpid(pid, NULL, WNOHANG)) {
 		fprintf(stderr, "scale: the storm ended before its time\n");
 		exit(1);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+static void burst(long long end_ns)
+{
+	beside_storm(wakeup, end_ns);
+}
+
+static void *live_shortly(void *argument)
+{
+	long long due_ns = now_ns();
+
+	for (int i = 0; i < NEW_WAKEUPS; i++) {
+		due_ns += WAKE_NS;
+		sleep_until(due_ns);
+		take(&first, now_ns() - due_ns);
+		due_ns = now_ns();
+	}
+	return argument;
+}
+
+static void one_after_the_other(long long end_ns)
+{
+	pthread_t one;
+
+	while (now_ns() < end_ns) {
+		start_thread(&one, live_shortly, NULL);
+		pthread_join(one, NULL);
+	}
+	tell(&first, "");
+}
+
+static void newcomers(long long end_ns)
+{
+	beside_storm(one_after_the_other, end_ns);
 }
 
 struct frames {
@@ -329,29 +375,119 @@ static void deadlines(long long end_ns)
 	printf("periods %d\nmissed %d\njittered %d\n", periods, missed, jittered);
 }
 
-static void pipes(long long end_ns)
-{
-	int there[2], back[2];
-	long long at_ns, next_ns;
-	char byte = 0;
-	pid_t pid;
+/* By which files one asks and hears, and the other hears and answers; so many bytes each time */
+struct trip {
+	int ask, heard, asked, answer;
+	ssize_t bytes;
+};
 
-	if (pipe(there) || pipe(back))
-		fail("pipe");
-	pid = child();
+static void round_trips(const struct trip *by, long long end_ns)
+{
+	long long at_ns, next_ns;
+	uint64_t one = 1;
+	pid_t pid = child();
+
 	if (!pid) {
-		while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1)
+		while (read(by->asked, &one, by->bytes) == by->bytes && write(by->answer, &one, by->bytes) == by->bytes)
 			;
 		_exit(1);
 	}
 	for (at_ns = now_ns(); at_ns < end_ns && first.taken < MOST; at_ns = next_ns) {
-		if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
-			fail("pipe");
+		if (write(by->ask, &one, by->bytes) != by->bytes || read(by->heard, &one, by->bytes) != by->bytes)
+			fail("round trip");
 		next_ns = now_ns();
 		take(&first, next_ns - at_ns);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	tell(&first, "");
+}
+
+static void pipes(long long end_ns)
+{
+	int there[2], back[2];
+
+	if (pipe(there) || pipe(back))
+		fail("pipe");
+	round_trips(&(struct trip){there[1], back[0], there[0], back[1], 1}, end_ns);
+}
+
+static void sockets(long long end_ns)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		fail("socketpair");
+	round_trips(&(struct trip){ends[0], ends[0], ends[1], ends[1], 1}, end_ns);
+}
+
+static void eventfds(long long end_ns)
+{
+	int there = eventfd(0, 0), back = eventfd(0, 0);
+
+	if (there < 0 || back < 0)
+		fail("eventfd");
+	round_trips(&(struct trip){there, back, there, back, sizeof(uint64_t)}, end_ns);
+}
+
+static void wait_for(sem_t *one)
+{
+	while (sem_wait(one))
+		if (errno != EINTR)
+			fail("sem_wait");
+}
+
+static void semaphores(long long end_ns)
+{
+	sem_t *there = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *back = there + 1;
+	long long at_ns, next_ns;
+	pid_t pid;
+
+	if (there == MAP_FAILED || sem_init(there, 1, 0) || sem_init(back, 1, 0))
+		fail("semaphores");
+	pid = child();
+	for (; !pid; sem_post(back))
+		wait_for(there);
+	for (at_ns = now_ns(); at_ns < end_ns && first.taken < MOST; at_ns = next_ns) {
+		sem_post(there);
+		wait_for(back);
+		next_ns = now_ns();
+		take(&first, next_ns - at_ns);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	tell(&first, "");
+}
+
+static void fanout(long long end_ns)
+{
+	int there[MOST_CPUS][2], back[MOST_CPUS][2];
+	pid_t pids[MOST_CPUS];
+	long long at_ns, next_ns;
+	char byte = 0;
+
+	for (int i = 0; i < cpus; i++) {
+		if (pipe(there[i]) || pipe(back[i]))
+			fail("pipe");
+		pids[i] = child();
+		while (!pids[i])
+			if (read(there[i][0], &byte, 1) != 1 || write(back[i][1], &byte, 1) != 1)
+				_exit(1);
+	}
+	for (at_ns = now_ns(); at_ns < end_ns && first.taken < MOST; at_ns = next_ns) {
+		for (int i = 0; i < cpus; i++)
+			if (write(there[i][1], &byte, 1) != 1)
+				fail("fan-out");
+		for (int i = 0; i < cpus; i++)
+			if (read(back[i][0], &byte, 1) != 1)
+				fail("fan-in");
+		next_ns = now_ns();
+		take(&first, next_ns - at_ns);
+	}
+	for (int i = 0; i < cpus; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
 	tell(&first, "");
 }
 
@@ -600,6 +736,56 @@ static void requests(long long end_ns)
 	tell(&second, "wakeup_");
 }
 
+/* The file's lines, one after the other, each to `line`; -1 without the file */
+static int each_line(const char *path, void (*line)(const char *text, long long *found), long long *found)
+{
+	char text[4096];
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		return -1;
+	while (fgets(text, sizeof(text), file))
+		line(text, found);
+	fclose(file);
+	return 0;
+}
+
+static void switches_of(const char *text, long long *found)
+{
+	sscanf(text, "ctxt %lld", found);
+}
+
+/* proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal */
+static void idle_of(const char *text, long long *found)
+{
+	long long idle, iowait, steal;
+	int cpu;
+
+	if (sscanf(text, "cpu%d %*d %*d %*d %lld %lld %*d %*d %lld", &cpu, &idle, &iowait, &steal) == 4 && cpu < MOST_CPUS)
+		found[cpu] = (idle + iowait + steal) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+/* Documentation/scheduler/sched-stats.rst: the seventh is the time that tasks ran */
+static void ran_of(const char *text, long long *found)
+{
+	long long ran;
+	int cpu;
+
+	if (sscanf(text, "cpu%d %*u %*u %*u %*u %*u %*u %lld", &cpu, &ran) == 2 && cpu < MOST_CPUS)
+		found[cpu] = ran;
+}
+
+static void idle(long long end_ns)
+{
+	long long before = 0, after = 0, start_ns = now_ns();
+
+	if (each_line("/proc/stat", switches_of, &before))
+		fail("/proc/stat");
+	sleep_until(end_ns);
+	each_line("/proc/stat", switches_of, &after);
+	printf("switches %lld\nelapsed_ns %lld\n", after - before, now_ns() - start_ns);
+}
+
 static const struct mode {
 	const char *name;
 	void (*run)(long long end_ns);
@@ -607,8 +793,30 @@ static const struct mode {
 } modes[] = {
 	{"throughput", throughput, 0}, {"wakeup", wakeup, 1}, {"burst", burst, 1}, {"deadlines", deadlines, 1},
 	{"pipe", pipes, 1},	       {"futex", futexes, 1}, {"launch", launch, 1}, {"messaging", messaging, 0},
-	{"requests", requests, 0},
+	{"requests", requests, 0},     {"newcomers", newcomers, 1}, {"socket", sockets, 1}, {"eventfd", eventfds, 1},
+	{"semaphore", semaphores, 1},  {"fanout", fanout, 1}, {"idle", idle, 0},
 };
+
+/* Runs it, and tells how long that took and each CPU was busy. */
+static void run_watched(const struct mode *mode, double seconds)
+{
+	static long long before[MOST_CPUS], after[MOST_CPUS];
+	int quiet = mode->run == idle;
+	const char *path = quiet ? "/proc/schedstat" : "/proc/stat";
+	void (*line)(const char *text, long long *found) = quiet ? ran_of : idle_of;
+	int unknown = each_line(path, line, before);
+	long long start_ns = now_ns(), took_ns;
+
+	mode->run(start_ns + (long long)(seconds * 1e9));
+	took_ns = now_ns() - start_ns;
+	unknown |= each_line(path, line, after);
+	printf("took_ns %lld\n", took_ns);
+	for (int i = 0; !unknown && i < cpus; i++) {
+		long long counted = after[i] - before[i], busy = quiet ? counted : took_ns - counted;
+
+		printf("busy_ns_%d %lld\n", i, busy < 0 ? 0 : busy < took_ns ? busy : took_ns);
+	}
+}
 
 static void start_hogs(pid_t *hogs)
 {
@@ -629,7 +837,7 @@ static void run(const struct mode *mode, double seconds)
 		start_hogs(hogs);
 	memset(first.values, 1, sizeof(first.values));	/* after the forks: no page faults later */
 	memset(second.values, 1, sizeof(second.values));
-	mode->run(now_ns() + (long long)(seconds * 1e9));
+	run_watched(mode, seconds);
 	for (int i = 0; mode->beside_hogs && i < cpus; i++) {
 		kill(hogs[i], SIGKILL);
 		waitpid(hogs[i], NULL, 0);

@@ -16,7 +16,7 @@ from asa import paths
 from asa.act.forcing import Forcing
 from asa.act.kernel import sched_ext_state
 from calibration.scale import guest as scale_guest
-from calibration.scale.samples import Mode
+from calibration.scale.samples import USUAL, Mode
 
 SIMPLE = "scx_simple"
 OWNER = paths.default().cache.stat().st_uid  # who ran the tests on the host built the schedulers
@@ -46,7 +46,7 @@ def test_a_turn_whose_scheduler_ends_counts_for_nothing_and_is_named(monkeypatch
         found = scale_guest.measure(forcing, Path("/proc/self/exe"), plan, None, lambda _found: None)
     assert len(killed) == 1
     assert [turn.scheduler for turn in found.turns] == ["eevdf"]
-    assert set(found.turns[0].readings) == set(Mode)
+    assert set(found.turns[0].readings) == set(USUAL)
     (trouble,) = found.troubles
     assert trouble.startswith(f"round 1: {SIMPLE}: {SIMPLE}: "), trouble
     assert "was ended by signal 9" in trouble

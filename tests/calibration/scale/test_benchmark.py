@@ -25,7 +25,7 @@ from calibration.scale.figures import better, differs, figures, mean
 from calibration.scale.guest import Plan
 from calibration.scale.plot import picture
 from calibration.scale.report import as_json, cells, document, failures_as_json, kept_before, prometheus, warnings
-from calibration.scale.samples import METRICS, Found, Mode, Turn, read, write
+from calibration.scale.samples import METRICS, USUAL, Found, Mode, Turn, read, write
 from scenarios.conditions import Conditions
 from scenarios.lab import machines
 
@@ -37,7 +37,7 @@ MACHINE = Host(cpu="a cpu", cpus=2, kernel="6.1", version="0.1.0", command="asa 
 def turn(scheduler, number, wakeup_ms, jobs=200, missed=0):
     late = {"samples": 500, "p50_ns": MS, "p99_ns": round(wakeup_ms * MS), "worst_ns": 90 * MS}
     late |= {"late_p50_ns": 3 * MS, "late_p99_ns": 4 * MS, "wakeup_p99_ns": 5 * MS}
-    readings = dict.fromkeys(Mode, late)
+    readings = dict.fromkeys(USUAL, late)
     readings |= {
         Mode.THROUGHPUT: {"jobs": jobs, "elapsed_ns": 2_000 * MS},
         Mode.DEADLINES: {"periods": 240, "missed": missed, "jittered": 2 * missed},
@@ -285,7 +285,7 @@ def test_a_guest_that_gives_nothing_costs_the_others_nothing(tmp_path, lab):
     (trouble,) = made.troubles
     assert trouble.startswith("alike-4, 1000 Hz: the guest's part ended with code 1: 'its last word'")
     assert lab == [("alike-8", 1000), ("alike-4", 1000), ("alike-2", 1000)]
-    scale.forget(places)
+    scale.forget(options, places)
     assert not (tmp_path / "bench-scale").exists()
     with pytest.raises(AsaError, match="its last word"):
         scale.measure(Options(machines=(machines.alike(4),)), places, lambda *_: None)

@@ -13,7 +13,7 @@ from waiting import until
 from asa.core.errors import AsaError
 from calibration.scale import benchmark as scale
 from calibration.scale import guest as scale_guest
-from calibration.scale.samples import METRICS, Mode
+from calibration.scale.samples import ENERGY, FOREIGN_METRICS, METRICS, Mode
 
 SECONDS = 0.3
 STALL_S = 1.0
@@ -39,14 +39,17 @@ def members(session):
 
 @pytest.mark.parametrize("mode", Mode)
 def test_each_mode_gives_all_of_its_metrics(program, mode):
+    measured = {*METRICS, *FOREIGN_METRICS}
     for _ in range(3):  # a host that stands still for the whole time leaves no sample
         reading = scale_guest.mode_run(program, mode, SECONDS)
-        values = {metric.name: metric.value(reading) for metric in METRICS if metric.mode is mode}
+        values = {metric.name: metric.value({ENERGY: 1, **reading}) for metric in measured if metric.mode is mode}
         if None not in values.values():
             break
     assert values
     assert all(value is not None and value >= 0.0 for value in values.values())
     assert all(value > 0.0 for name, value in values.items() if not name.startswith("deadlines_"))
+    assert reading["took_ns"] > 0.9 * SECONDS * 1e9
+    assert all(0 <= value <= reading["took_ns"] for name, value in reading.items() if name.startswith("busy_ns_"))
     if "p99_ns" in reading:
         assert reading["p50_ns"] <= reading["p99_ns"] <= reading["worst_ns"]
 
