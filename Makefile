@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users screenshots evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -33,6 +33,9 @@ setup: $(VENV)/.done ## system packages, eBPF programs, kernel, schedulers
 
 bpf: $(VENV)/.done ## compile the eBPF programs and the model's evaluator
 	@$(ASA) lab setup --probes
+
+screenshots: $(VENV)/.done ## the picture of `asa monitor` and the page of its numbers, into docs, from what an agent said once
+	@python -m calibration.screenshots
 
 man: $(VENV)/.done ## the manual pages, into build/man
 	@$(ASA) lab man --out build/man

@@ -19,7 +19,7 @@ keys:
   q  quit; the agent goes on
   h  hold for 30 minutes: nothing is switched
   r  resume
-  ?  help
+  ?  what each number means
 
 examples:
   asa monitor

@@ -7,6 +7,7 @@ Colours of text and ground are the terminal's own.
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from rich.style import Style
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Key, Resize
 from textual.geometry import Region
@@ -26,12 +27,13 @@ from textual.widgets import Input, Static
 
 from asa import requests
 from asa.core.errors import AsaError
-from asa.monitor import panels
+from asa.monitor import numbers, panels
 from asa.monitor.feed import Feed, History
 from asa.monitor.panels import Line
 from asa.status import Status, seen
 
 _HOLD_S = 30 * 60
+_SCROLL = frozenset({"up", "down", "pageup", "pagedown", "home", "end"})
 _TALL_ROWS = 32  # from here on ranking and switches have panels of their own
 
 _NOBODY = "No agent is running; `asa run` starts one.\nWaiting for it."
@@ -47,22 +49,6 @@ _KEYS: Line = (
     ("?", "bold"),
     (" help", "dim"),
 )
-_HELP = """\
-q  quit; the agent goes on
-h  hold: nothing is switched for 30 minutes
-r  resume: end the hold, give schedulers that failed another chance
-t  teach: say what runs now; its next two minutes become a lesson
-
-votes      the likeliest class of each tick, as high as it is likely
-class      the class in force: what won over the last seconds
-scheduler  what the kernel ran
-run queue  how long a task that can run waits for a processor (p99)
-wakeup     from its wakeup until a task runs (p99)
-timer      how late an ordinary task's timer fires (p99)
-pressure   share of the time in which some task waited for a processor
-
-`asa explain` says more of the present choice, `asa report` of the past.
-Any key closes this."""
 
 
 class Panel(Widget):
@@ -110,17 +96,20 @@ class Help(ModalScreen[None]):
 
     CSS = """
     Help { align: center middle; }
-    Help > Static { width: 78; height: auto; border: round ansi_default; padding: 0 1; }
+    Help > VerticalScroll { width: 78; height: auto; max-height: 100%; border: round ansi_default; padding: 0 1; }
     """
 
     def compose(self) -> ComposeResult:
-        """One text."""
-        yield Static(_HELP, markup=False)
+        """One text, which scrolls on a small screen."""
+        with VerticalScroll() as text:
+            text.border_subtitle = "arrows scroll, any other key closes this"
+            yield Static(numbers.help_text(), markup=False)
 
     def on_key(self, event: Key) -> None:
-        """Any key closes it."""
-        event.stop()
-        self.dismiss()
+        """Any key that does not scroll closes it."""
+        if event.key not in _SCROLL:
+            event.stop()
+            self.dismiss()
 
 
 class Use(ModalScreen[str]):
@@ -168,8 +157,9 @@ class Monitor(App[None]):
     Toast.-error { border: round ansi_red; }
     """
 
-    def __init__(self, feed: Feed | None = None) -> None:
+    def __init__(self, feed: Feed | None = None, now_ns: Callable[[], int] = time.time_ns) -> None:
         super().__init__()
+        self._now_ns = now_ns
         self.animation_level = "none"
         self.theme = "ansi-dark"  # the terminal's own ground and ink, light or dark
         self._feed = feed if feed is not None else Feed()
@@ -277,7 +267,7 @@ class Monitor(App[None]):
             self._none.show([((line, ""),) for line in (self._feed.error or _NOBODY).splitlines()])
             self._panels["cost"].show([])
             return
-        self._show(found, time.time_ns())
+        self._show(found, self._now_ns())
 
     def _show(self, found: Status, now_ns: int) -> None:
         shown, history, tall = self._panels, self._history, self._more.display

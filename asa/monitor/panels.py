@@ -27,7 +27,8 @@ _VALUE = 9
 _TOP = 10  # what the top of a curve stands for
 _MODES = {"switching": "#0a9f75", "hold": "#e08e00"}
 _FAILED = ("refused", "failed", "lost")
-_LATENCIES = {  # signal -> its name, and the value that a full bar stands for at least
+STRIPS = ("votes", "class", "scheduler")
+LATENCIES = {  # signal -> its name, and the value that a full bar stands for at least
     "run_queue_p99_us": ("run queue p99", 1000.0),
     "wakeup_p99_us": ("wakeup p99", 1000.0),
     "timer_late_us": ("timer late p99", 1000.0),
@@ -117,11 +118,12 @@ def strips(found: Status | None, history: History, width: int) -> list[Line]:
     def solid(name: str | None, among: dict[str, str]) -> Run:
         return (" ", "") if name is None else ("▄", among.get(name, _GREY))
 
-    return [
-        strip("votes", (_vote(point, colours) for point in points)),
-        strip("class", (solid(point.workload, colours) for point in points)),
-        strip("scheduler", (solid(point.scheduler, kept) for point in points)),
-    ]
+    cells = (
+        (_vote(point, colours) for point in points),
+        (solid(point.workload, colours) for point in points),
+        (solid(point.scheduler, kept) for point in points),
+    )
+    return [strip(label, row) for label, row in zip(STRIPS, cells, strict=True)]
 
 
 def legend(history: History, width: int) -> Line:
@@ -139,10 +141,10 @@ def legend(history: History, width: int) -> Line:
 
 def latencies(history: History, width: int, height: int) -> list[Line]:
     """How long tasks wait, tick by tick: the newest value, the curve, and what its top stands for."""
-    room, rows = max(1, width - _NAME - _VALUE - 2 - _TOP), max(1, height // len(_LATENCIES))
+    room, rows = max(1, width - _NAME - _VALUE - 2 - _TOP), max(1, height // len(LATENCIES))
     points = list(history.points)[-room:]
     lines: list[Line] = []
-    for key, (name, least) in _LATENCIES.items():
+    for key, (name, least) in LATENCIES.items():
         values = [point.signals.get(key) for point in points]
         known = [value for value in values if value is not None]
         write = percent if key == "cpu_pressure" else latency

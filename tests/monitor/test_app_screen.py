@@ -114,10 +114,12 @@ def test_a_real_agent_comes_is_watched_and_goes(terminal):
             terminal.press("h")
             terminal.shows("the agent switches nothing: its mode is observing")
             terminal.press("?")
-            terminal.shows("Any key closes this", "resume: end the hold")
+            terminal.shows("any other key closes this", "resume: end the hold")
+            terminal.press("End")
+            terminal.shows("any other key closes this", "of a core, MB", "`asa explain` says more")
             terminal.resize(150, 45)  # also while the help is shown
             terminal.press("x")
-            terminal.shows("votes, tick by tick", "ranking", "switches", "no switches yet", without=["Any key"])
+            terminal.shows("votes, tick by tick", "ranking", "switches", "no switches yet", without=["any other key"])
         finally:
             agent.send_signal(signal.SIGTERM)
     terminal.shows("No agent is running", without=["votes", "of a core"])
