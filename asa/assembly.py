@@ -16,6 +16,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Portfolio
 from asa.act.priority import goes_first
 from asa.act.undo import UndoJournal
+from asa.adviser import settings as advice
 from asa.book import Book, session_header
 from asa.clock import SystemClock
 from asa.core.decision import Decision, Order, OrderKind, Permit, SchedulerName, bar
@@ -41,6 +42,7 @@ from collectors.running import Absence, RunDelay
 from collectors.sampler import HostSampler, standard
 
 if TYPE_CHECKING:  # `asa run` has no helper, and does not pay for its bus
+    from asa.adviser.source import Adviser
     from asa.remote import Remote
 
 _STANDING = "standing.json"
@@ -70,6 +72,7 @@ class Assembly:
     key: bytes  # of the programs' numbers
     remote: "Remote | None"  # the root helper switches
     watch: Watch
+    adviser: "Adviser | None" = None
     delay: RunDelay = field(default_factory=RunDelay)
 
     @classmethod
@@ -98,12 +101,11 @@ class Assembly:
         model = Model.first(settings, places, say)
         permit = Permit(switch=not why_not, stand_by=not no_gate)
         setup = _setup(settings, portfolio, model, meter, places, permit, config_path, shadow=shadow)
-        bars = _bars(places.state / _STANDING, setup, clock, say)
-        known, key = _knowledge(places.state / knowledge.NAME, say)
-        books = Books(bars=bars, lessons=_lessons(places.state / LEARNING, setup, say), knowledge=known)
+        books, key = _books(places.state, setup, clock, say)
+        names, adviser = _adviser(config_path or places.config, places.state, settings.collect, say)
+        sampler = _sampler(places, settings.collect, remote, clock, key, names, adviser)
         status = StatusFile(places.run)
         switcher = _switcher(None if why_not else kind, remote, portfolio, clock, settings.switch, places, say)
-        sampler = _sampler(places, settings.collect, None if remote is None else remote.probes, clock, key)
         book = Book(journal_path, settings.journal, say, needed=journal_needed)
         try:
             sampler.open()
@@ -132,6 +134,7 @@ class Assembly:
             key=key,
             remote=remote,
             watch=Watch(places.run),
+            adviser=adviser,
         )
 
     def agent(self, say: Callable[[str], None], on_decision: Callable[[Decision], None]) -> Agent:
@@ -149,6 +152,8 @@ class Assembly:
         heed = Heed(self.places.sys, lambda settings: _portfolio(settings, self.places).entries(), say)
 
         def publish(agent: Agent, decision: Decision) -> None:
+            if self.adviser is not None:
+                self.adviser.heard(agent.state.books.knowledge, unknown=agent.state.votes.vote.unknown)
             if agent.counts.ticks % _LOOK_TICKS == 1 or agent.setup.table.limited != heed.out:
                 agent.setup = heed.apply(agent.setup, self.settings)
             for line in self.sampler.news():
@@ -259,6 +264,13 @@ def _settings(
     return msgspec.structs.replace(settings, collect=msgspec.structs.replace(settings.collect, ebpf=ebpf))
 
 
+def _books(state: Path, setup: Setup, clock: SystemClock, say: Callable[[str], None]) -> tuple[Books, bytes]:
+    # and the key of the programs' numbers
+    bars = _bars(state / _STANDING, setup, clock, say)
+    known, key = _knowledge(state / knowledge.NAME, say)
+    return Books(bars=bars, lessons=_lessons(state / LEARNING, setup, say), knowledge=known), key
+
+
 def _bars(path: Path, setup: Setup, clock: SystemClock, say: Callable[[str], None]) -> penalties.Bars:
     try:
         bars = penalties.load(path)
@@ -354,9 +366,34 @@ def _setup(
 
 
 def _sampler(
-    places: paths.Places, settings: config.CollectSettings, probes: Collector | None, clock: SystemClock, key: bytes
+    places: paths.Places,
+    settings: config.CollectSettings,
+    remote: "Remote | None",
+    clock: SystemClock,
+    key: bytes,
+    names: dict[int, str] | None,
+    adviser: Collector | None,
 ) -> HostSampler:
-    return HostSampler(standard(places.proc, places.sys, settings, probes, key), clock, absence=Absence(RunDelay()))
+    found = standard(places.proc, places.sys, settings, None if remote is None else remote.probes, key, names)
+    if adviser is not None:  # after the programs that it goes on from
+        found.append(adviser)
+    return HostSampler(found, clock, absence=Absence(RunDelay()))
+
+
+def _adviser(
+    beside: Path, state: Path, settings: config.CollectSettings, say: Callable[[str], None]
+) -> tuple[dict[int, str] | None, "Adviser | None"]:
+    # with a place for the names of programs; both None where it is off, as without numbers of programs
+    found = advice.load(beside)
+    if found.use is advice.Use.OFF:
+        return None, None
+    if not settings.processes:
+        say(f"{advice.NAME}: not used, for `collect.processes` is false")
+        return None, None
+    from asa.adviser import record, source
+
+    names: dict[int, str] = {}
+    return names, source.Adviser(found, advice.table(), names, state / record.NAME, say)
 
 
 def _means(

@@ -15,6 +15,8 @@ from asa.act import btf, limits, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
+from asa.adviser import record
+from asa.adviser import settings as adviser
 from asa.bus import BUS, Bus, BusError
 from asa.clock import SystemClock
 from asa.core import helper_api
@@ -214,6 +216,7 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
         yield Finding(subject="model", level=Level.OK, text=words)
         yield _hints(places, judge.hint_weight)
+        yield _adviser(places)
         yield from _schedulers(portfolio)
         yield from _limits(places, portfolio)
     except AsaError as error:
@@ -244,6 +247,21 @@ def _hints(places: paths.Places, model_weight: float) -> Finding:
     changed = f", changed by {mine}" if paths.there(mine) else ""
     counts = f"{len(found.categories)} categories and {len(found.signals)} signals"
     return Finding(subject="hints table", level=Level.OK, text=f"{counts}{changed}; their weight is {found.weight:g}")
+
+
+def _adviser(places: paths.Places) -> Finding:
+    found = adviser.load(places.config)
+    if found.use is not adviser.Use.SERVER:
+        return Finding(subject="adviser", level=Level.OK, text=f"{found.use} ({adviser.NAME})")
+    try:
+        kept = record.of_server(record.load(places.state / record.NAME), found.url, found.model)
+    except InputError as error:
+        return Finding(subject="adviser", level=Level.WARNING, text=f"{error}; the agent begins it anew")
+    passed = record.passed(kept.examined, len(adviser.table().first))
+    exam = {None: "not examined yet", True: "examined", False: "knew too few programs, is not asked"}[passed]
+    counts = f"its word counts {record.weight(kept.server):.2f} of 1 by {len(kept.server)} programs"
+    who = f"{found.url} {kept.model}".strip()
+    return Finding(subject="adviser", level=Level.OK, text=f"{who}: {exam}; {counts}")
 
 
 def _learned(places: paths.Places) -> Finding:

@@ -171,7 +171,7 @@ def step(
 def _beside(judged: Judgement, books: Books, sample: RawSample) -> tuple[Judgement, Books]:
     # the model's word together with what the programs at work did before
     knows = knowledge.take(books.knowledge, sample, judged)
-    said = knowledge.evidence(knows, sample.monotonic_ns)
+    said = knowledge.evidence(knows, sample)
     return evidence.pooled(judged, said, knowledge.WEIGHT), replace(books, knowledge=knows)
 
 

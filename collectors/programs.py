@@ -3,8 +3,8 @@
 
 It is told which processes used the CPU (`follow`), and asks of those alone. A program is the file's name, the unit of
 its control group and the class of its user: names of processes alone collide, as all of python3 do. The number is a
-keyed hash (BLAKE2b, RFC 7693). Names, paths and the key never leave this module. Of a process whose file is hidden
-from this user its own name stands for the file's.
+keyed hash (BLAKE2b, RFC 7693). Paths and the key never leave this module, and names only where an adviser is on, who
+gives a dict for them. Of a process whose file is hidden from this user its own name stands for the file's.
 """
 
 import os
@@ -31,7 +31,7 @@ _SYSTEM_USERS = 1000  # first user of a person: login.defs(5), UID_MIN
 class ProgramCollector:
     """Fills `programs`. Without a key it makes one, so that nothing connects its numbers with those of another run.
 
-    `open` never fails. `now_ns` is CLOCK_MONOTONIC.
+    `open` never fails. `names` gets the files' names of the programs that are there. `now_ns` is CLOCK_MONOTONIC.
     """
 
     name = "programs"
@@ -41,11 +41,13 @@ class ProgramCollector:
         proc: Path,
         sys: Path,  # noqa: ARG002  # every collector is given both roots
         key: bytes = b"",
+        names: dict[int, str] | None = None,
         *,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.lacking: dict[str, str] = {}
         self._proc, self._now_ns, self._key = os.fsencode(proc), now_ns, key or os.urandom(KEY_BYTES)
+        self._names = names
         self._own_uid = os.geteuid()
         self._work = Work()
         self._busiest: BusiestProcesses | None = None
@@ -80,6 +82,9 @@ class ProgramCollector:
             self._asked[process] = worked
         for process in self._work.gone(self._numbers.keys()):
             del self._numbers[process], self._places[process], self._asked[process]
+        if self._names:
+            for number in self._names.keys() - self._numbers.values():
+                del self._names[number]
         cores: dict[int, float] = {}
         for process, number in self._numbers.items():
             cores[number] = cores.get(number, 0.0) + shares.get(process, 0.0)
@@ -92,8 +97,12 @@ class ProgramCollector:
             kept.clear()
 
     def _number(self, process: Process) -> int:
-        named = b"\0".join((self._file(process[0]), self._places[process]))
-        return int.from_bytes(blake2b(named, digest_size=8, key=self._key).digest(), "big")
+        file = self._file(process[0])
+        named = b"\0".join((file, self._places[process]))
+        number = int.from_bytes(blake2b(named, digest_size=8, key=self._key).digest(), "big")
+        if self._names is not None and not file.startswith(b"/"):
+            self._names[number] = os.fsdecode(file)
+        return number
 
     def _file(self, pid: int) -> bytes:
         # with what no file is called, where it is not the file's name

@@ -60,19 +60,24 @@ class Follower(Protocol):
 
 
 def standard(
-    proc: Path, sys: Path, settings: CollectSettings, probes: Collector | None = None, key: bytes = b""
+    proc: Path,
+    sys: Path,
+    settings: CollectSettings,
+    probes: Collector | None = None,
+    key: bytes = b"",
+    names: dict[int, str] | None = None,
 ) -> list[Collector]:
     """The collectors that `settings` ask for, not opened. What they ask not for is not even imported.
 
     `probes` stands in for our own eBPF programs where somebody else has loaded them. By `key` programs are numbered;
-    without one a new one is made.
+    without one a new one is made. `names` gets their names, where somebody wants them.
     """
     collectors: list[Collector] = []
     for source in SOURCES:
         if not source.wanted(settings):
             continue
         if source.name == PROGRAMS:
-            collectors.append(source.kind()(proc, sys, key))
+            collectors.append(source.kind()(proc, sys, key, names))
         elif source.name != EBPF:
             collectors.append(source.kind()(proc, sys))
         elif probes is not None:

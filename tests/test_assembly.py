@@ -125,3 +125,36 @@ def test_hints_stand_beside_the_settings_and_are_read_again_with_them(tmp_path):
         assert wire.from_json(header.hints, Hints).weight == 0.5  # at the start
     finally:
         found.close()
+
+
+@pytest.mark.parametrize(("text", "there"), [(None, False), ("use: off\n", False), ("use: table\n", True)])
+def test_an_adviser_is_there_where_its_file_says_so(tmp_path, text, there):
+    places = replace(paths.default(), state=tmp_path / "state", run=tmp_path / "run")
+    (tmp_path / "asa.yaml").write_text("")
+    if text is not None:
+        (tmp_path / "adviser.yaml").write_text(text)
+    options = {"config_path": tmp_path / "asa.yaml", "observe": True, "journal_path": None, "ebpf": Ebpf.OFF}
+    said = []
+    found = Assembly.open(places, **options, say=said.append, journal_needed=False)
+    try:
+        assert (found.adviser is not None) is there
+        agent = found.agent(said.append, lambda _: None)
+        agent._tick(found.clock.monotonic_ns())
+        assert "adviser" in found.sampler.cost_us or not there
+        assert said == []
+    finally:
+        found.close()
+
+
+def test_an_adviser_needs_numbers_of_programs_and_a_right_file(tmp_path):
+    places = replace(paths.default(), state=tmp_path / "state", run=tmp_path / "run")
+    (tmp_path / "asa.yaml").write_text("collect: {processes: false}\n")
+    (tmp_path / "adviser.yaml").write_text("use: table\n")
+    options = {"config_path": tmp_path / "asa.yaml", "observe": True, "journal_path": None, "ebpf": Ebpf.OFF}
+    said = []
+    found = Assembly.open(places, **options, say=said.append, journal_needed=False)
+    found.close()
+    assert (found.adviser, said) == (None, ["adviser.yaml: not used, for `collect.processes` is false"])
+    (tmp_path / "adviser.yaml").write_text("use: server\nurl: http://192.0.2.1/v1\n")
+    with pytest.raises(InputError, match=r"adviser\.yaml: url"):
+        Assembly.open(places, **options, say=said.append, journal_needed=False)

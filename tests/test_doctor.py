@@ -115,6 +115,17 @@ def test_a_table_of_hints_beside_the_settings_is_told_and_its_faults(places):
     assert (found.level, "weight: 'heavy'" in found.text, str(own) in found.text) == (Level.MISSING, True, True)
 
 
+def test_the_adviser_is_told_with_what_its_word_counts(places):
+    places.config.parent.mkdir(exist_ok=True)
+    assert findings(places)["adviser"].text == "off (adviser.yaml)"
+    places.config.with_name("adviser.yaml").write_text("use: server\n")
+    found = findings(places)["adviser"]
+    assert found.text == "http://127.0.0.1:8080/v1: not examined yet; its word counts 0.50 of 1 by 0 programs"
+    places.state.mkdir(exist_ok=True)
+    (places.state / "adviser.json").write_text("{")
+    assert findings(places)["adviser"].level is Level.WARNING
+
+
 def test_broken_settings_do_not_hide_the_sources(places, monkeypatch):
     asked = []
 

@@ -35,6 +35,7 @@ LAYERS = {
     "asa.wire": 1,
     "asa.yamlfile": 1,
     "asa.act": 2,
+    "asa.adviser": 2,
     "asa.notify": 2,
     "asa.sleep": 2,
     "asa.decide": 2,

@@ -28,6 +28,7 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
         "collectors/gnome/extension/legacy.js.in",
         "mapping_tables/default.yaml",
         "mapping_tables/hints.yaml",
+        "mapping_tables/known_programs.yaml",
         "models/artefacts/base.npz",
         "models/members.c",
         "scx_bin/manifest.yaml",

@@ -11,6 +11,7 @@ import reprlib
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +204,7 @@ def _check(arguments: argparse.Namespace) -> int:
     rows = [_fault(fault, known.get(fault.key.partition("[")[0])) for fault in found.faults]
     rows.extend(_barred(found))
     rows.extend(_named_files(path, found))
-    rows.extend(_hints(path))
+    rows.extend(_beside(path))
     ignored = [
         {"key": key, "line": line, "text": f"{key}: {config.gone(key)}"}
         for key, line in sorted(found.lines.items(), key=lambda item: item[1])
@@ -339,22 +340,24 @@ def _named_files(path: Path, found: "Examined") -> Iterator[dict[str, object]]:
             }
 
 
-def _hints(path: Path) -> Iterator[dict[str, object]]:
-    """The first fault of the table of hints beside the settings."""
+def _beside(path: Path) -> Iterator[dict[str, object]]:
+    """The first fault of each file that may lie beside the settings: hints, and the adviser's."""
+    from asa.adviser import settings as adviser
     from asa.core.errors import AsaError, InputError
     from asa.decide import hints
 
-    try:
-        hints.load(path, 0.0)
-    except AsaError as error:
-        yield {
-            "key": "",
-            "line": None,
-            "value": hints.NAME,
-            "allowed": error.allowed if isinstance(error, InputError) else "",
-            "nearest": None,
-            "text": str(error),
-        }
+    for name, load in ((hints.NAME, partial(hints.load, model_weight=0.0)), (adviser.NAME, adviser.load)):
+        try:
+            load(path)
+        except AsaError as error:
+            yield {
+                "key": "",
+                "line": None,
+                "value": name,
+                "allowed": error.allowed if isinstance(error, InputError) else "",
+                "nearest": None,
+                "text": str(error),
+            }
 
 
 def _file(given: Path | None) -> tuple[Path, bool]:

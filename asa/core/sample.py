@@ -302,6 +302,14 @@ class ProgramsAtWork:
     programs: tuple[ProgramUse, ...]  # by number
 
 
+class Advice(NamedTuple):
+    """What an adviser says that a program at work is for (docs/adviser.md)."""
+
+    program: int  # as in `ProgramUse`
+    kind: str  # a Kind of `asa.core.kinds`
+    sure: float  # 0..1, with what the adviser's word counts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeCounters:
     """Threads of real-time classes (FIFO, RR, deadline), without the kernel's own."""
@@ -378,6 +386,7 @@ class RawSample:
     timer: TimerCounters | None = None
     busiest: BusiestProcesses | None = None
     programs: ProgramsAtWork | None = None
+    advice: tuple[Advice, ...] | None = None
     realtime: RealtimeCounters | None = None
     battery_saver: bool | None = None  # the user, or the system for them, wants energy saved; None: no telling here
     on_battery: bool | None = None  # nothing feeds the machine but its battery; None: no telling here

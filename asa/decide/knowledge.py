@@ -42,6 +42,8 @@ LEAST = 0.6
 WEIGHT = 1.5
 """Of this evidence against the model: the odds of two labels change by exp(1.5) at most, for each half of a label.
 docs/knowledge.md has others beside it."""
+MOST_ADVISED = 0.9
+"""What an adviser's word is evidence for at most, of 1. A first choice: what was seen here goes before it."""
 HALF_LIFE_DAYS = 90.0
 """A first choice: after so long without a sighting the confidence is half of what it was."""
 FEWEST_TICKS = 3
@@ -53,6 +55,7 @@ GONE_NS = 1_500_000_000
 MOST_AT_ONCE = 64
 """Sightings that go on at a time; with one more, that of the program that worked longest ago is over."""
 
+_KINDS: Mapping[str, Kind] = {str(one): one for one in Kind}
 _halves = lru_cache(maxsize=256)(halves)  # asked in each tick
 _DAY_NS = 86_400_000_000_000
 _WHAT = "a base of programs"
@@ -129,18 +132,25 @@ def take(knowledge: Knowledge, sample: RawSample, judged: Judgement) -> Knowledg
     return Knowledge(known=known, now=now, present=present)
 
 
-def evidence(knowledge: Knowledge, now_ns: int) -> Evidence | None:
-    """What the known programs at work speak for; None where there is none.
+def evidence(knowledge: Knowledge, sample: RawSample) -> Evidence | None:
+    """What the programs at work speak for: those that are known, and others by what is advised; None for nothing.
 
     One that the model contradicts in this sighting, more often than not, does not speak.
     """
     found: dict[Kind, float] = {}
+    now_ns = sample.monotonic_ns
     for number in knowledge.present:
         one = knowledge.now[number]
-        if one.told is None or now_ns - one.worked_ns >= HOLD_NS or _contradicted(one):
+        if one.told is None or now_ns - one.worked_ns >= HOLD_NS or _contradicted(one, one.told[0]):
             continue
         kind, sure = one.told
         found[kind] = max(sure, found.get(kind, 0.0))
+    for number, name, sure in sample.advice or ():
+        works, advised = knowledge.now.get(number), _KINDS.get(name)  # None: of another version
+        if works is None or works.told is not None or advised is None:
+            continue
+        if now_ns - works.worked_ns < HOLD_NS and not _contradicted(works, advised):
+            found[advised] = max(min(sure, MOST_ADVISED), found.get(advised, 0.0))
     return _said(tuple(found.items())) if found else None
 
 
@@ -236,11 +246,9 @@ def _sure(kinds: Sequence[Kind | None]) -> Told | None:
     return None if kind is None else (kind, count / len(kinds) * (0.5 + 0.5 * stable))
 
 
-def _contradicted(one: Sighting) -> bool:
-    # by the model's own word on the half of what it is known for
-    if one.told is None:
-        return False
-    kind, for_it, against = one.told[0], 0, 0
+def _contradicted(one: Sighting, kind: Kind) -> bool:
+    # by the model's own word on the half of what is told of it
+    for_it = against = 0
     side = 0 if kind in INTERACTIVE else 1
     for label, count in one.said.items():
         other = _halves(label)[side]

@@ -77,8 +77,8 @@ __all__ = [  # what a table is made of is found here too
 NAME = "table.yaml"
 """Of a machine's own table, in the folder of the agent's state."""
 
-EVIDENCE = "evidence.yaml"
-"""Published figures, which lie beside the shipped tables and are none."""
+EVIDENCE, PROGRAMS = "evidence.yaml", "known_programs.yaml"
+"""Published figures and well-known programs, which lie beside the shipped tables and are none."""
 
 _OWN = "the kernel's own: on battery saver it comes before those that are not for it"
 _HASH_DIGITS = 64
@@ -383,7 +383,7 @@ def own(places: paths.Places) -> Path:
 
 def shipped(folder: Path) -> list[Path]:
     """The tables in `folder`, by name."""
-    return [path for path in sorted(folder.glob("*.yaml")) if path.name not in (EVIDENCE, hints.NAME)]
+    return [path for path in sorted(folder.glob("*.yaml")) if path.name not in (EVIDENCE, PROGRAMS, hints.NAME)]
 
 
 def choose(folder: Path, here: host.Facts) -> Path:

@@ -67,7 +67,7 @@ def pure_us(courses: Sequence[Course], known: Mapping[int, Known]) -> float:
         held = Knowledge(known=known)
         for sample, judged in ticks:
             held = knowledge.take(held, sample, judged)
-            said = knowledge.evidence(held, sample.monotonic_ns)
+            said = knowledge.evidence(held, sample)
             evidence.pooled(judged, said, knowledge.WEIGHT)
 
     return _least_us(once) / len(ticks)

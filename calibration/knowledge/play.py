@@ -159,7 +159,7 @@ def _words(course: Course, known: Mapping[int, Known], weight: float) -> tuple[l
             words.append(None)
             continue
         before, held = held.present, knowledge.take(held, tick.sample, tick.judged)
-        said = knowledge.evidence(held, tick.sample.monotonic_ns)
+        said = knowledge.evidence(held, tick.sample)
         words.append(evidence.pooled(tick.judged, said, weight))
         if held.present != before:
             came.add(place)

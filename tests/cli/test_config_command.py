@@ -124,6 +124,10 @@ def test_the_hints_beside_it_are_checked_too(place, capsys):
     assert said.splitlines()[0].startswith(f"{place}: {hints}: categories.Game.play: 5 ")
     code, said, _ = asa(capsys, "check", "--json")
     assert [row["value"] for row in json.loads(said)["faults"]] == ["hints.yaml"]
+    hints.unlink()
+    place.with_name("adviser.yaml").write_text("use: oracle\n")
+    code, said, _ = asa(capsys, "check", "--json")
+    assert [row["value"] for row in json.loads(said)["faults"]] == ["adviser.yaml"]
 
 
 def test_a_barred_scheduler_that_there_is_not(place, capsys):

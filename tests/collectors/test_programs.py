@@ -17,9 +17,9 @@ S = 10**9
 class Host:
     """A /proc of a few processes, and ticks of a second."""
 
-    def __init__(self, proc, key=KEY):
+    def __init__(self, proc, key=KEY, names=None):
         self.proc, self.now_ns, self.used = proc, S, {}
-        self.collector = ProgramCollector(proc, proc, key, now_ns=lambda: self.now_ns)
+        self.collector = ProgramCollector(proc, proc, key, names, now_ns=lambda: self.now_ns)
         self.collector.open()
 
     def runs(self, pid, file, *, group=SHELL, comm=b"name\n", started=None):
@@ -138,3 +138,17 @@ def test_processes_that_ended_meanwhile_and_no_list_at_all_are_no_failure(host):
     host.collector.follow({})
     assert host.collector.read() == {}
     host.collector.close()
+
+
+def test_files_names_are_for_who_asks_for_them_while_their_programs_are_there(tmp_path):
+    names = {}
+    host = Host(tmp_path, names=names)
+    host.runs(1, b"/usr/bin/gzip")
+    host.runs(2, None, comm=b"hidden\n")
+    host.tick()
+    found = host.tick(p1=50, p2=20)
+    number = next(one for one, cores in found.items() if cores == 0.5)
+    assert names == {number: "gzip"}
+    del host.used[(1, 1)]
+    host.tick()
+    assert names == {}

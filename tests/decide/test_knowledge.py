@@ -9,8 +9,9 @@ import pytest
 from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.errors import InputError
 from asa.core.kinds import Kind
-from asa.core.sample import ProgramsAtWork, ProgramUse, RawSample
+from asa.core.sample import Advice, ProgramsAtWork, ProgramUse, RawSample
 from asa.decide import knowledge
+from asa.decide.evidence import pooled
 from asa.decide.knowledge import Knowledge, Known
 
 CLASSES = tuple(
@@ -39,7 +40,7 @@ def lives(state, number, name, *, at_s, seconds=5, known=True):
 
 
 def spoken(state, at_s):
-    found = knowledge.evidence(state, at_s * S)
+    found = knowledge.evidence(state, sample(at_s))
     return {} if found is None else {**found.interactive, **found.background}
 
 
@@ -51,7 +52,7 @@ def test_a_program_is_known_after_three_sightings_and_speaks_at_once_in_the_four
         assert state.known[7].past == ("compress",) * count
     state = knowledge.take(state, sample(5000, 7), says("idle", known=False))
     assert spoken(state, 5000) == {Kind.COMPRESS: 1.0}
-    assert knowledge.evidence(state, 5000 * S).interactive == {}
+    assert knowledge.evidence(state, sample(5000)).interactive == {}
 
 
 def test_what_the_model_does_not_know_teaches_nothing():
@@ -239,3 +240,48 @@ def test_a_journal_has_it_without_the_key():
     assert body.key == ""
     assert knowledge.of_file(body) == {7: COMPRESSES}
     assert replace(Knowledge(), known=knowledge.of_file(body)).known[7] == COMPRESSES
+
+
+def advised(at_s, *told, programs=(7,)):
+    return replace(sample(at_s, *programs), advice=tuple(Advice(*one) for one in told))
+
+
+def speaks(state, tick):
+    found = knowledge.evidence(state, tick)
+    return {} if found is None else {**found.interactive, **found.background}
+
+
+def test_what_is_advised_of_a_program_at_work_speaks_up_to_a_cap():
+    tick = advised(10, (7, Kind.COMPRESS, 0.45), (8, Kind.WATCH, 0.4), (9, Kind.BROWSE, 1.0), programs=(7, 9))
+    state = knowledge.take(Knowledge(), tick, says("idle", known=False))
+    assert speaks(state, tick) == {Kind.COMPRESS: 0.45, Kind.BROWSE: knowledge.MOST_ADVISED}  # 8 does not work
+
+
+def test_what_was_seen_here_goes_before_advice():
+    state = Knowledge(known={7: COMPRESSES})
+    tick = advised(10, (7, Kind.RENDER, 0.8))
+    state = knowledge.take(state, tick, says("idle", known=False))
+    assert set(speaks(state, tick)) == {Kind.COMPRESS}
+
+
+def test_advice_that_the_model_contradicts_is_silent_until_the_next_sighting():
+    state, heard = Knowledge(), []
+    for second in range(6):
+        tick = advised(second, (7, Kind.RENDER, 0.8))
+        state = knowledge.take(state, tick, says("compress"))
+        heard.append(speaks(state, tick))
+    assert heard == [{Kind.RENDER: 0.8}] * 2 + [{}] * 4
+    assert speaks(state, advised(6, (7, Kind.BROWSE, 0.8))) == {Kind.BROWSE: 0.8}  # of the other half nothing was said
+
+
+def test_unproven_advice_makes_no_unknown_use_known_and_no_advice_changes_a_sure_word():
+    values = (0.02, 0.01, 0.01, 0.9, 0.03, 0.02, 0.01)
+    unknown = Judgement(probabilities=Probabilities(classes=CLASSES, values=values), score=None, known=False)
+    for sure, known in ((0.45, False), (0.79, False), (0.85, True)):  # the last is of one that was right 33 times
+        tick = advised(10, (7, Kind.COMPRESS, sure))
+        state = knowledge.take(Knowledge(), tick, unknown)
+        assert pooled(unknown, knowledge.evidence(state, tick), knowledge.WEIGHT).known is known
+    tick = advised(10, (7, Kind.RENDER, 1.0))
+    state = knowledge.take(Knowledge(), tick, unknown)
+    told = pooled(unknown, knowledge.evidence(state, tick), knowledge.WEIGHT)
+    assert (told.probabilities.likeliest, told.known) == ("compress", False)
