@@ -265,7 +265,7 @@ def _source_lists(suites: Sequence[str], cache: Path | None, report: Report) -> 
 
 def _sources(suites: Sequence[str], kind: str = "deb") -> str:
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.exists() else ""
-    return "".join(f"{kind} {signed}{_mirror()} {suite} main\n" for suite in suites)
+    return "".join(f"{kind} {signed}{mirror()} {suite} main\n" for suite in suites)
 
 
 def _install_sources(suites: Sequence[str]) -> str:
@@ -278,7 +278,7 @@ def _install_sources(suites: Sequence[str]) -> str:
     return text + "\n" + _sources([suite for suite in suites if suite not in there])
 
 
-def _mirror() -> str:
+def mirror() -> str:
     """The address of the Debian archive that this machine uses for its own release."""
     own = release()
     served = _served()

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The figures of where the users are, and how each is measured."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from asa.core.errors import AsaError
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.users import faults, hosts, packages
+from calibration.users import faults, hosts, packages, roots
 
 KEPT = Path(__file__).parents[1] / "results" / "users.json"
 
@@ -30,11 +32,32 @@ class UsersFigure(Named):
         ">=",
         5.0,
     )
+    INSTALLS = (
+        "chroot_installs_ok",
+        "roots",
+        "fresh ones in which a package is installed, runs and goes: Debian 12, Debian 13, by rpm, by pacman",
+        ">=",
+        4.0,
+    )
+    LEFT = (
+        "uninstall_leftover_files",
+        "files",
+        "and folders that removals leave in these roots",
+        "<=",
+        0.0,
+    )
 
 
 def counts() -> Mapping[Named, Count]:
     """How each figure is measured."""
-    return {UsersFigure.SENTENCE: _sentences, UsersFigure.FAULTS: _faults, UsersFigure.PACKAGES: _packages}
+    tried = functools.cache(roots.tried)
+    return {
+        UsersFigure.SENTENCE: _sentences,
+        UsersFigure.FAULTS: _faults,
+        UsersFigure.PACKAGES: _packages,
+        UsersFigure.INSTALLS: lambda: _installs(tried()),
+        UsersFigure.LEFT: lambda: _left(tried()),
+    }
 
 
 def _sentences() -> tuple[float, str]:
@@ -61,3 +84,16 @@ def _packages() -> tuple[float, str]:
     wrong = [line for lines in found.values() for line in lines]
     words = f"; {len(wrong)} faults, first: {wrong[0]}" if wrong else ""
     return float(sum(not lines for lines in found.values())), f"{', '.join(found)}{words}"
+
+
+def _installs(tried: Sequence[roots.Tried]) -> tuple[float, str]:
+    words = [f"{one.root}: {one.fault}" if one.fault else one.root for one in tried]
+    return float(sum(not one.fault for one in tried)), "; ".join(words)
+
+
+def _left(tried: Sequence[roots.Tried]) -> tuple[float, str]:
+    failed = [f"{one.root}: {one.fault}" for one in tried if one.fault]
+    if failed:
+        raise AsaError("; ".join(failed))  # what was not removed leaves everything
+    left = [f"{one.root}: {name}" for one in tried for name in one.left]
+    return float(len(left)), "; ".join(left[:5]) or f"{len(tried)} roots"
