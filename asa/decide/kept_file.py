@@ -31,11 +31,14 @@ def load(path: Path, kind: type[_Kept], what: str) -> _Kept:
         raise InputError(path=str(path), key="", value=str(error), allowed=allowed) from error
 
 
-def save(path: Path, body: msgspec.Struct, what: str) -> None:
-    """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched."""
+def save(path: Path, body: msgspec.Struct, what: str, *, mode: int | None = None) -> None:
+    """Replace the file as a whole, on the disk when this returns. Raises AsaError; the old file is then untouched.
+
+    `mode`: its permissions, as of `asa.files.fresh`.
+    """
     text = msgspec.json.format(wire.json_bytes(body), indent=2)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, text + b"\n", durable=True)
+        files.replace(path, text + b"\n", durable=True, mode=mode)
     except OSError as error:
         raise AsaError(f"{path}: cannot write {what}: {error.strerror}") from error

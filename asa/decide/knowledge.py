@@ -32,7 +32,11 @@ from asa.decide.evidence import HOLD_NS, LEAST_CORES
 NAME = "programs.json"
 """The file's name in the agent's state folder."""
 MOST_PROGRAMS = 5000
-"""The one seen longest ago is forgotten, of those of one day the one seen least often."""
+"""The ones seen longest ago are forgotten, of those of one day the ones seen least often."""
+MOST_FIRM = 4000
+"""Of these, that have been seen often enough to be known. However many new programs come, so many stay."""
+AT_A_TIME = 250
+"""With one too many so many are forgotten: to put all in order takes milliseconds."""
 MOST_PAST = 6
 """Sightings that are kept of a program."""
 FEWEST_PAST = 3
@@ -59,6 +63,7 @@ _KINDS: Mapping[str, Kind] = {str(one): one for one in Kind}
 _halves = lru_cache(maxsize=256)(halves)  # asked in each tick
 _DAY_NS = 86_400_000_000_000
 _WHAT = "a base of programs"
+_OWN = 0o600  # who has the key can tell a program by its number
 
 Told = tuple[Kind, float]
 """The kind that a program is known for, and how surely, 0..1."""
@@ -185,7 +190,7 @@ def merged(ours: Mapping[int, Known], theirs: Mapping[int, Known]) -> dict[int, 
         other = theirs.get(number)
         if other is None or (other.day, len(other.past)) <= (one.day, len(one.past)):
             both[number] = one
-    return _bounded(both)
+    return _bounded(both, max((one.day for one in ours.values()), default=0))
 
 
 def load(path: Path) -> tuple[Mapping[int, Known], bytes]:
@@ -201,7 +206,7 @@ def save(path: Path, known: Mapping[int, Known], key: bytes) -> None:
     except InputError:
         theirs, its_key = {}, b""
     body = as_file(merged(known, theirs) if its_key == key else known)
-    kept_file.save(path, msgspec.structs.replace(body, key=key.hex()), _WHAT)
+    kept_file.save(path, msgspec.structs.replace(body, key=key.hex()), _WHAT, mode=_OWN)
 
 
 def as_file(known: Mapping[int, Known]) -> KnowledgeFile:
@@ -261,7 +266,7 @@ def _contradicted(one: Sighting, kind: Kind) -> bool:
 
 def _with(known: Mapping[int, Known], over: Iterable[tuple[int, Sighting]], wall_ns: int) -> Mapping[int, Known]:
     new = dict(_done(known, over, wall_ns))
-    return _bounded({**known, **new}) if new else known
+    return _bounded({**known, **new}, wall_ns // _DAY_NS) if new else known
 
 
 def _done(
@@ -272,12 +277,20 @@ def _done(
         if sum(one.said.values()) < FEWEST_TICKS:
             continue
         did = Workload(label_of(*halves(max(one.said, key=lambda name: one.said[name]))))
-        past = known[number].past if number in known else ()
-        yield number, Known(day=wall_ns // _DAY_NS, past=(*past, did)[-MOST_PAST:])
+        before = known.get(number, Known(0, ()))
+        # no earlier than before, when the clock was set back: or what is kept in the file would seem to be newer
+        yield number, Known(day=max(before.day, wall_ns // _DAY_NS), past=(*before.past, did)[-MOST_PAST:])
 
 
-def _bounded(known: dict[int, Known]) -> dict[int, Known]:
+def _bounded(known: dict[int, Known], today: int) -> dict[int, Known]:
+    # a day that is still to come, from before the clock was set back, is no newer than today
     if len(known) <= MOST_PROGRAMS:
         return known
-    order = sorted(known, key=lambda number: (known[number].day, len(known[number].past)), reverse=True)
-    return {number: known[number] for number in order[:MOST_PROGRAMS]}
+
+    def newest(number: int) -> tuple[int, int]:
+        return min(known[number].day, today), len(known[number].past)
+
+    order = sorted(known, key=newest)[::-1]  # of equals the one that came last is the newest
+    firm = dict.fromkeys([number for number in order if len(known[number].past) >= FEWEST_PAST][:MOST_FIRM])
+    kept = set([*firm, *(number for number in order if number not in firm)][: MOST_PROGRAMS - AT_A_TIME])
+    return {number: one for number, one in known.items() if number in kept}

@@ -162,7 +162,7 @@ def test_no_call_changes_what_it_was_given():
 def test_a_hundred_thousand_short_programs_an_hour_are_bounded_and_push_out_none_that_is_better_known():
     chance = random.Random(1)  # noqa: S311
     state = Knowledge(known={7: COMPRESSES})
-    for second in range(3600):
+    for second in range(600):
         numbers = [chance.getrandbits(64) for _ in range(28)]
         state = knowledge.take(state, sample(second, *numbers), says("compress"))
         assert len(state.now) <= knowledge.MOST_AT_ONCE
@@ -170,16 +170,51 @@ def test_a_hundred_thousand_short_programs_an_hour_are_bounded_and_push_out_none
 
 
 def test_the_oldest_and_least_confident_go():
-    past = COMPRESSES.past
-    old = {number: Known(day=19_000, past=past) for number in range(10)}
-    poor = {number: Known(day=20_000, past=past[:1]) for number in range(10, 20)}
-    good = {number: Known(day=20_000, past=past) for number in range(20, 20 + knowledge.MOST_PROGRAMS - 10)}
-    kept = knowledge.merged({**old, **poor, **good}, {})
-    assert len(kept) == knowledge.MOST_PROGRAMS
-    assert kept.keys() == poor.keys() | good.keys()
-    fewer = knowledge.merged({**kept, 1 << 60: COMPRESSES}, {})
-    assert fewer.keys() >= good.keys()
-    assert len(fewer.keys() & poor.keys()) == 9
+    past, most = COMPRESSES.past, knowledge.MOST_PROGRAMS
+    stay = most - knowledge.AT_A_TIME
+    old = {number: Known(day=19_000, past=past) for number in range(240)}
+    poor = {number: Known(day=20_000, past=past[:1]) for number in range(240, 260)}
+    good = {number: Known(day=20_000, past=past) for number in range(260, most)}
+    assert len(knowledge.merged({**old, **poor, **good}, {})) == most
+    kept = knowledge.merged({**old, **poor, **good, 1 << 60: COMPRESSES}, {})
+    assert len(kept) == stay
+    assert kept.keys() >= good.keys() - set(range(most))
+    assert old.keys().isdisjoint(kept)
+    assert 9 <= len(poor.keys() & kept.keys()) <= 10, "of one day those with the fewest sightings"
+
+
+def test_a_flood_of_programs_that_are_seen_once_pushes_out_no_well_known_one_and_new_ones_can_still_be_learnt():
+    often, once = COMPRESSES.past, COMPRESSES.past[:1]
+    firm = {number: Known(day=19_000, past=often) for number in range(knowledge.MOST_FIRM)}
+    known = firm
+    for start in range(0, 20_000, 1000):  # what is seen once, on a later day
+        flood = {10_000 + number: Known(day=20_000, past=once) for number in range(start, start + 1000)}
+        known = knowledge.merged({**known, **flood}, {})
+        assert len(known) <= knowledge.MOST_PROGRAMS
+    assert known.keys() >= firm.keys()
+    assert len(known.keys() - firm.keys()) >= 750
+    later = lives(Knowledge(known=known), 7_000_000, "compress", at_s=10)
+    assert 7_000_000 in later.known
+
+
+def test_after_a_clock_that_was_set_back_what_is_learnt_is_kept_and_the_days_to_come_are_no_newer(tmp_path):
+    path, key, future = tmp_path / "programs.json", bytes(32), COMPRESSES._replace(day=40_000)
+    knowledge.save(path, {7: future}, key)
+    state = lives(Knowledge(known=knowledge.load(path)[0]), 7, "render", at_s=10)
+    knowledge.save(path, state.known, key)
+    assert knowledge.load(path)[0][7].past == (*future.past, "render")
+    once = {number: Known(day=40_000, past=future.past[:1]) for number in range(10, 10 + knowledge.MOST_PROGRAMS)}
+    full = lives(Knowledge(known=once), 8, "compress", at_s=10)
+    full = lives(full, 8, "compress", at_s=1000)
+    assert full.known[8].past == ("compress", "compress"), "today's stay beside those of the days to come"
+
+
+def test_the_file_is_its_users_alone(tmp_path):
+    path = tmp_path / "programs.json"
+    path.write_text("{}")
+    path.chmod(0o644)
+    knowledge.save(path, {7: COMPRESSES}, bytes(32))
+    assert path.stat().st_mode & 0o777 == 0o600, "it has the key"
 
 
 def test_what_is_kept_comes_back_and_what_another_agent_wrote_meanwhile_stays(tmp_path):
