@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
-import msgspec
-
 from asa.core.decision import EEVDF, Decision, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.sample import RawSample, SchedExtState
 from asa.decide.policy import PolicyState
 from asa.journal import Told
 from asa.pipeline import Setup, State, step
+from asa.replayed import Brief, Difference, Ordered, Replay
 from asa.report.reading import Tick
 from collectors.rates import LONGEST_GAP_S
 
@@ -31,52 +30,6 @@ _FIELDS = ("workload", "wanted", "current", "switch_to", "reason", "standbys")
 _ASSUMED = "="  # before a scheduler's name in place of its name in sysfs, which never begins so (bpf_obj_name_cpy)
 _UP = frozenset({SwitchOutcome.CONFIRMED, SwitchOutcome.SHADOWED})
 _DOWN = frozenset({SwitchOutcome.FAILED, SwitchOutcome.LOST})
-
-
-class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, as it is compared."""
-
-    workload: str | None
-    wanted: str | None
-    current: str | None
-    switch_to: str | None
-    reason: str
-    standbys: tuple[str, ...]
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One tick that was decided differently."""
-
-    at_ns: int  # CLOCK_REALTIME
-    fields: tuple[str, ...]
-    recorded: Brief
-    replayed: Brief
-
-
-class Ordered(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch that only one of the two ordered, or that the replay ordered `moved_s` later."""
-
-    at_ns: int  # CLOCK_REALTIME
-    scheduler: str
-    moved_s: float = 0.0
-
-
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out. `schedulers`: seconds in force, recorded and replayed."""
-
-    ticks: int
-    compared: int  # ticks with a recorded decision
-    differing: int
-    by_field: dict[str, int]
-    first: tuple[Difference, ...]  # at most MOST_LISTED
-    recorded_switches: int
-    replayed_switches: int
-    same_switches: int
-    moved: tuple[Ordered, ...]
-    saved: tuple[Ordered, ...]
-    added: tuple[Ordered, ...]
-    schedulers: dict[str, tuple[float, float]]
-    assumed_ticks: int  # in which the machine was assumed, because the replay had gone another way
 
 
 def replay(

@@ -52,6 +52,7 @@ LAYERS = {
     "asa.book": 5,
     "asa.remote": 5,
     "asa.replay": 5,
+    "asa.replayed": 1,
     "asa.report": 5,
     "asa.reporter": 5,
     "asa.doctor": 5,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asa.decide.table import MappingTable
     from asa.journal import Journal, SessionHeader, Told
     from asa.pipeline import Setup
-    from asa.replay import Brief, Ordered, Replay
+    from asa.replayed import Brief, Ordered, Replay
     from models.runtime import Ensemble
 
 DIFFERS = 3

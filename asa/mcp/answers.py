@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from asa.replay import Replay
+from asa.replayed import Replay
 from asa.status import Place, Showing, Switched, Trying
 
 

@@ -25,7 +25,6 @@ from asa.paths import there
 from asa.report.proof import of_host
 from asa.report.reading import opened, timed
 from asa.status import Switched, seen
-from models import versions
 
 
 def status(machine: Machine, _: asked.Nothing) -> answers.Status:
@@ -85,6 +84,8 @@ def workload(machine: Machine, ask: asked.Workload) -> answers.Workload:
 
 
 def _features(machine: Machine, model: str | None) -> dict[str, object]:
+    from models import versions  # NumPy, which no other tool needs: a fifth of the server's memory
+
     journal = machine.places.state / JOURNAL
     if there(journal):
         configured = model if model is not None else config.load(machine.places.config).model

@@ -11,4 +11,15 @@ def of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     (root,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     name = root["$ref"].removeprefix("#/$defs/")
     found = {key: value for key, value in parts.pop(name).items() if key not in ("title", "description")}
-    return {**found, "$defs": parts} if parts else found
+    whole: dict[str, Any] = _portable({**found, "$defs": parts} if parts else found)
+    return whole
+
+
+def _portable(value: Any) -> Any:
+    """Without `items: false` behind tuples, at which some clients stop; `maxItems` says the same."""
+    if isinstance(value, list):
+        return [_portable(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    bounded = "maxItems" in value
+    return {key: _portable(one) for key, one in value.items() if not (key == "items" and one is False and bounded)}
