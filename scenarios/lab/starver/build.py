@@ -8,36 +8,17 @@ Nothing is installed: no portfolio has it.
 
 import fcntl
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
 from asa import debian
 from asa.core.errors import LabError
-from scenarios.lab import building, kernel_build
+from scenarios.lab import building, scx_tree
 from scenarios.lab.building import Report, Tools
 from scenarios.lab.kernel import Kernel
 
-PACKAGES = (
-    "build-essential",
-    "clang-19",
-    "libelf-dev",
-    "libssl-dev",
-    "llvm-19",
-    "lz4",
-    "pkg-config",
-    "python3",
-    "tar",
-    "util-linux",
-    "xz-utils",
-    "zlib1g-dev",
-)
-"""As scx_simple (`asa.act.build`), and what unpacks the kernel's image."""
-
 NAME = "scx_starver"
 _SOURCES = tuple(Path(__file__).with_name(f"{NAME}{end}") for end in (".bpf.c", ".c"))
-_PARTS = ("tools", "scripts", "kernel/bpf", "include")
-_NEEDED_MB = 700
 
 
 def ensure(cache: Path, kernel: Kernel, report: Report) -> Path:
@@ -52,9 +33,9 @@ def ensure(cache: Path, kernel: Kernel, report: Report) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second one waits, then finds it done
         if program.exists():
             return program
-        debian.install(PACKAGES, report=report, cache=cache)
+        debian.install(scx_tree.PACKAGES, report=report, cache=cache)
         try:
-            with building.folder_of_build(home.parent, "building-starver-", _NEEDED_MB) as part:
+            with building.folder_of_build(home.parent, "building-starver-", scx_tree.NEEDED_MB) as part:
                 _build(part, cache, kernel, report)
                 part.joinpath("made").chmod(0o755)  # a guest's root is not always the owner
                 building.put(part / "made", home)
@@ -68,33 +49,9 @@ def _build(part: Path, cache: Path, kernel: Kernel, report: Report) -> None:
     log = cache / "logs/build-starver.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
-    tools = Tools(what=NAME, folder=part, log=log, packages=PACKAGES, env={})
-    built = kernel_build.read(kernel.root)
-    tarball = cache / "kernels/source" / (built.source if built is not None else "")
-    if built is None or not tarball.is_file():
-        raise LabError(f"{kernel.image}: not built here, so that its source is unknown; run `asa lab setup --guests`")
-    report(f"unpacking {tarball.name}")
-    folders = [f"*/{one}" for one in _PARTS]
-    tools.run(
-        [
-            "tar",
-            "--extract",
-            "--file",
-            str(tarball),
-            "--strip-components=1",
-            "--wildcards",
-            "--no-wildcards-match-slash",
-            *folders,
-        ]
-    )
+    tools = Tools(what=NAME, folder=part, log=log, packages=scx_tree.PACKAGES, env={})
+    scx_tree.unpack(tools, cache, kernel, report)
     report(f"{NAME} is compiled")
-    image = part / "vmlinux"
-    tools.run(["sh", "-c", f'exec scripts/extract-vmlinux "$1" > {image.name}', "sh", str(kernel.image)])
-    folder = part / "tools/sched_ext"
-    for source in _SOURCES:
-        shutil.copy2(source, folder)
-    make = ["make", f"-j{os.cpu_count() or 1}", "CLANG=clang-19", "LLVM_STRIP=llvm-strip-19", f"VMLINUX_BTF={image}"]
-    tools.run([*make, f"c-sched-targets={NAME}", NAME], inside="tools/sched_ext")
     made = part / "made"
     made.mkdir()
-    shutil.copy2(folder / "build/bin" / NAME, made)
+    shutil.copy2(scx_tree.compile_in(tools, NAME, _SOURCES), made)
