@@ -117,7 +117,7 @@ bench-harmless: setup ## harm that the agent does: what the guard takes back wro
 figures-harmless: $(VENV)/.done ## what `make bench-harmless` kept, a JSON line a figure
 	@python -m calibration.harmless
 
-bench-users: bpf ## where the users are: doctor's first sentence, faults that others' users reported, packages, into calibration/results/users.json (an hour)
+bench-users: bpf ## where the users are: doctor's first sentence, faults that others' users reported, desktops run for real, packages, into calibration/results/users.json (an hour)
 	@python -m calibration.users --measure
 
 figures-users: $(VENV)/.done ## what `make bench-users` kept, a JSON line a figure

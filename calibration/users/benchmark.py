@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from asa.core.errors import AsaError
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.users import faults, hosts, packages, roots
+from calibration.users import desktops, faults, hosts, packages, roots
 
 KEPT = Path(__file__).parents[1] / "results" / "users.json"
 
@@ -25,6 +25,7 @@ class UsersFigure(Named):
         100.0,
     )
     FAULTS = "faults_mended", "faults", "that others' users reported, whose tests pass", ">=", 21.0
+    DESKTOPS = "desktops_run", "desktops", "that were started for real and whose windows were told", ">=", 4.0
     PACKAGES = (
         "packages_built",
         "packages",
@@ -54,6 +55,7 @@ def counts() -> Mapping[Named, Count]:
     return {
         UsersFigure.SENTENCE: _sentences,
         UsersFigure.FAULTS: _faults,
+        UsersFigure.DESKTOPS: _desktops,
         UsersFigure.PACKAGES: _packages,
         UsersFigure.INSTALLS: lambda: _installs(tried()),
         UsersFigure.LEFT: lambda: _left(tried()),
@@ -73,7 +75,7 @@ def _sentences() -> tuple[float, str]:
 
 def _faults() -> tuple[float, str]:
     every = faults.faults()
-    left = list(faults.mended(every, faults.failed(every)))
+    left = list(faults.mended(every, faults.failed(name for fault in every for name in fault.tests)))
     open_ = [str(one.number) for one in every if one not in left]
     words = f"; not mended: {', '.join(open_)}" if open_ else ""
     return float(len(left)), f"of {len(every)}, by {sum(len(one.tests) for one in every)} tests{words}"
@@ -97,3 +99,11 @@ def _left(tried: Sequence[roots.Tried]) -> tuple[float, str]:
         raise AsaError("; ".join(failed))  # what was not removed leaves everything
     left = [f"{one.root}: {name}" for one in tried for name in one.left]
     return float(len(left)), "; ".join(left[:5]) or f"{len(tried)} roots"
+
+
+def _desktops() -> tuple[float, str]:
+    every = desktops.desktops()
+    desktops.install(every)
+    ran = desktops.ran(every)
+    left = [one.name for one in every if one.name not in ran]
+    return float(len(ran)), ", ".join(ran) + (f"; not run: {', '.join(left)}" if left else "")

@@ -42,9 +42,8 @@ def mended(every: Iterable[Fault], failed: Iterable[str]) -> Iterator[Fault]:
     )
 
 
-def failed(every: Iterable[Fault]) -> tuple[str, ...]:
-    """Run the tests of `every`, some minutes; those that failed or were skipped. Raises AsaError where none ran."""
-    names = [name for fault in every for name in fault.tests]
+def failed(names: Iterable[str]) -> tuple[str, ...]:
+    """Run tests by their names; those that failed or were skipped. Raises AsaError where pytest did not run."""
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfEs", *names]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(  # noqa: PLW1510  # a failed test is an answer
@@ -52,7 +51,7 @@ def failed(every: Iterable[Fault]) -> tuple[str, ...]:
     )
     if done.returncode not in (0, 1):
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise AsaError(f"pytest could not run the tests of {FAULTS}: {' '.join(last)!r}")
+        raise AsaError(f"pytest could not run these tests: {' '.join(last)!r}")
     return tuple(named(done.stdout))
 
 

@@ -101,7 +101,7 @@ class KwinReader:
     def _forget(self) -> None:
         self._owner: str | None = None  # of KWin's name; "" nobody, None not known yet
         self._ours = ""  # our name on this bus
-        self._loading = False
+        self._loading = self._refused = False
         self._window: Window | None = None
 
     def _turn(self, now_ns: int) -> None:
@@ -113,6 +113,8 @@ class KwinReader:
         if self._stream.behind:
             raise BusError("more bytes than a tick takes")
         self._watch.check(now_ns)
+        if self._refused and self._watch.may_try(now_ns):
+            self._load()
 
     def _connect(self, now_ns: int) -> None:
         session = self._watch.find()
@@ -135,8 +137,13 @@ class KwinReader:
             return
         self._owner, self._window = owner, None
         self.reason = "KWin's script is awaited" if owner else "KWin does not run on this session bus"
-        if owner and self._bus is not None and self._watch.session is not None:
-            self._loading = True
+        self._refused = False
+        if owner:
+            self._load()
+
+    def _load(self) -> None:
+        if self._bus is not None and self._watch.session is not None:
+            self._loading, self._refused = True, False
             self._unload(self._bus)
             path = str(self._write(self._watch.session))
             self._bus.send(*_SCRIPTING, "loadScript", "ss", (path, SCRIPT), then=self._loaded, starts=False)
@@ -145,6 +152,8 @@ class KwinReader:
         self._loading = False
         if isinstance(answer, CallError) or not answer or not isinstance(answer[0], int) or answer[0] < 0:
             self.reason = f"KWin refuses the script {SCRIPT}: {answer}"
+            self._refused = True  # one that starts has its name before it takes scripts
+            self._watch.failed(self._now_ns())
         elif self._bus is not None:
             self._bus.send(*_SCRIPTING, "start", starts=False)
 

@@ -4,6 +4,7 @@
 import ast
 from functools import cache
 
+from calibration.users.desktops import desktops
 from calibration.users.faults import ROOT, Fault, faults, mended, named
 
 
@@ -19,6 +20,14 @@ def test_each_fault_has_tests_that_there_are():
         for name in fault.tests:
             file, _, test = name.partition("::")
             assert test in those_of(file), name
+
+
+def test_each_desktop_has_tests_that_there_are():
+    every = desktops()
+    assert [one.name for one in every] == ["GNOME", "KWin", "sway", "X11"]
+    for name in (name for one in every for name in one.tests):
+        file, _, test = name.partition("::")
+        assert test in those_of(file), name
 
 
 def test_a_fault_is_mended_by_all_of_its_tests():

@@ -135,6 +135,20 @@ def test_one_that_refuses_is_named(plasma):
     assert plasma.reader.settled()
 
 
+def test_one_that_takes_no_scripts_yet_is_asked_again(plasma):
+    kwin = plasma.kwin(answer=-1)
+    plasma.shows(lambda _: "KWin refuses the script" in plasma.reader.reason)
+    kwin.answers["loadScript"] = lambda path, name: plasma.loaded.append((Path(path), name)) or ("i", [0])
+    asked = len(plasma.loaded)
+    for _ in range(50):
+        plasma.turn()
+    assert len(plasma.loaded) == asked  # not before a second has passed
+    plasma.now_ns += S_NS
+    plasma.shows(lambda _: len(plasma.loaded) > asked)
+    plasma.tell(kwin, TOLD)
+    plasma.shows(lambda window: window and window.pid == TOLD["pid"])
+
+
 def test_without_kwin_and_on_x11(plasma):
     plasma.shows(lambda _: plasma.reader.reason == "KWin does not run on this session bus")
     plasma.reader.close()
