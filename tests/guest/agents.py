@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """For tests inside the lab: the agent as a user starts it, the switcher, and what the kernel and /proc say."""
 
+import importlib
 import json
 import os
 import select
@@ -164,10 +165,61 @@ def switched(switcher, name):
     return event
 
 
+class Copy:
+    """`asa WORDS` in a copy of this process, as `subprocess.Popen` is used: emulated, an interpreter takes seconds to
+    start. That it starts as a program is seen where it is installed, in test_helper_box and test_desktop."""
+
+    def __init__(self, words, output, errors, env=None):
+        for name in ("asa.assembly", "asa.cli.run", "asa.inbox"):  # once for all of them, and only where there is one
+            importlib.import_module(name)
+        self.returncode = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(words, output, errors, env or {})
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, limit_s):
+        if not eventually(lambda: self.poll() is not None, limit_s):
+            raise subprocess.TimeoutExpired("asa", limit_s)
+        return self.returncode
+
+    def send_signal(self, sign):
+        if self.poll() is None:
+            os.kill(self.pid, sign)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def _become(words, output, errors, env):
+    code = 1
+    try:
+        os.setsid()
+        os.environ.update(env)
+        os.dup2(output.fileno(), 1)
+        os.dup2(errors.fileno(), 2)
+        sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+        main.main([*words])
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:  # noqa: BLE001  # in a child, where nobody else tells of it
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+
+
 class AgentProcess:
     """`asa run` as a user starts it; `ranking` serves every class, `served` gives class -> ranking where it has one."""
 
-    program = ("-m", "asa.cli")
+    program = ()  # in place of a copy of this process
 
     def __init__(self, folder, ranking, served=None, **settings):
         self.classes = Ensemble.load(paths.base_model()).classes
@@ -183,10 +235,14 @@ class AgentProcess:
         }
         self.config = folder / "asa.yaml"
         self.config.write_text(json.dumps(whole | settings))
-        words = [sys.executable, *self.program, "run", "--json", "--config", str(self.config)]
+        words = ["run", "--json", "--config", str(self.config)]
         self.output = folder / "agent.out"
         with self.output.open("wb") as output:
-            self.process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            if self.program:
+                command = [sys.executable, *self.program, *words]
+                self.process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            else:
+                self.process = Copy(words, output, output)
 
     def said(self):
         return self.output.read_text()
@@ -211,44 +267,18 @@ def agent(folder, *ranking, **settings):
             running.end()
 
 
-def asa(*words):
-    """The command, in a copy of this process: emulated, an interpreter takes seconds to start. That it starts as a
-    program is seen where it is installed: test_helper_box, test_desktop."""
+def asa(*words, env=None):
+    """What the command says and how it ends."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        pid = os.fork()
-        if pid == 0:
-            _become(words, output, errors)
-        ended = []
-
-        def has_ended():
-            ended[:] = os.waitpid(pid, os.WNOHANG)
-            return ended[0] == pid
-
-        if not eventually(has_ended):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            raise subprocess.TimeoutExpired(words, LIMIT_S)
+        child = Copy(words, output, errors, env)
+        try:
+            child.wait(LIMIT_S)
+        finally:
+            child.kill()
+            child.wait(LIMIT_S)
         output.seek(0)
         errors.seek(0)
-        code = os.waitstatus_to_exitcode(ended[1])
-        return subprocess.CompletedProcess(words, code, output.read(), errors.read())
-
-
-def _become(words, output, errors):
-    code = 1
-    try:
-        os.dup2(output.fileno(), 1)
-        os.dup2(errors.fileno(), 2)
-        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
-        main.main([*words])
-    except SystemExit as ended:
-        code = ended.code
-    except BaseException:  # noqa: BLE001  # in a child, where nobody else tells of it
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        return subprocess.CompletedProcess(words, child.returncode, output.read(), errors.read())
 
 
 def status():

@@ -10,10 +10,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from agents import Copy, asa
 from waiting import until
 
 from asa import paths
@@ -34,7 +34,7 @@ class Shadow:
 
     def __init__(self, folder, scheduler):
         self.folder = folder
-        self.env = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        self.env = {"XDG_STATE_HOME": str(folder / "state")}
         self.write_table(scheduler)
         settings = {
             "table": str(folder / "table.yaml"),
@@ -44,13 +44,9 @@ class Shadow:
         }
         (folder / "asa.yaml").write_text(json.dumps(settings))
         self.output = folder / "agent.out"
-        words = [*self.asa("run"), "--shadow", "--json", "--ebpf", "off", "--config", str(folder / "asa.yaml")]
+        words = ["run", "--shadow", "--json", "--ebpf", "off", "--config", str(folder / "asa.yaml")]
         with self.output.open("wb") as output:
-            self.process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=self.env)
-
-    @staticmethod
-    def asa(*words):
-        return [sys.executable, "-m", "asa.cli", *words]
+            self.process = Copy(words, output, output, self.env)
 
     def write_table(self, scheduler):
         planted.write(
@@ -75,9 +71,7 @@ class Shadow:
         assert self.process.wait(LIMIT_S) == 0, self.said()
 
     def report(self):
-        done = subprocess.run(
-            self.asa("lab", "shadow", "report", "--json"), capture_output=True, check=False, env=self.env, text=True
-        )
+        done = asa("lab", "shadow", "report", "--json", env=self.env)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
