@@ -390,6 +390,9 @@ def _adviser(
     if not settings.processes:
         say(f"{advice.NAME}: not used, for `collect.processes` is false")
         return None, None
+    if found.use is advice.Use.SERVER and os.geteuid() == 0:
+        say(f"{advice.NAME}: root's agent asks no server; it has the table of well-known programs")
+        found = msgspec.structs.replace(found, use=advice.Use.TABLE)
     from asa.adviser import record, source
 
     names: dict[int, str] = {}

@@ -2,13 +2,14 @@
 """Which model the agent is put together with, and what becomes of it when it is read again."""
 
 import hashlib
+import os
 from dataclasses import replace
 
 import pytest
 
-from asa import paths, requests, wire
+from asa import assembly, paths, requests, wire
 from asa.assembly import Assembly, Model
-from asa.config import Ebpf, Settings
+from asa.config import CollectSettings, Ebpf, Settings
 from asa.core.errors import InputError, ModelError
 from asa.decide.hints import Hints
 from models import artefact, versions
@@ -144,6 +145,15 @@ def test_an_adviser_is_there_where_its_file_says_so(tmp_path, text, there):
         assert said == []
     finally:
         found.close()
+
+
+def test_roots_agent_asks_no_server(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "adviser.yaml").write_text("use: server\n")
+    said = []
+    _, found = assembly._adviser(tmp_path / "asa.yaml", tmp_path, CollectSettings(), said.append)
+    assert found._settings.use == "table"
+    assert said == ["adviser.yaml: root's agent asks no server; it has the table of well-known programs"]
 
 
 def test_an_adviser_needs_numbers_of_programs_and_a_right_file(tmp_path):

@@ -7,7 +7,6 @@ table; one that does not know them is not asked. Answers are kept for days, by n
 counts is the weight of who said it (`asa.adviser.record`).
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -90,9 +89,6 @@ class Adviser:
         found = record.fresh(found, wall_ns // _DAY_NS, self._settings.keep_days)
         self._saved = found
         self._take(record.of_server(found, self._settings.url, self._settings.model))
-        if self._serves and os.geteuid() == 0:
-            self._serves = False
-            self._say("adviser.yaml: root's agent asks no server; it has the table of well-known programs")
 
     def follow(self, fields: Mapping[str, object]) -> None:
         """Take what was read before in this tick. Never raises."""

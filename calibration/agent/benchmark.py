@@ -15,7 +15,7 @@ from asa import status
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from asa.status import Status
-from calibration.agent import foreign, fuzz
+from calibration.agent import adviser, foreign, fuzz
 from calibration.agent.client import LEGACY, MODERN, ROOT, Client
 from calibration.agent.stand_in import SERVES
 from calibration.goals import Named
@@ -72,6 +72,9 @@ def counts() -> Mapping[Named, Count]:
         AgentFigure.CALL: _call_ms,
         AgentFigure.MEMORY: _resident_mb,
         AgentFigure.BACK: _back_s,
+        AgentFigure.ADVISER_TICK: lambda: adviser.tick_us(adviser.kept()),
+        AgentFigure.WORST: lambda: adviser.worst_loss_pct(adviser.kept()),
+        AgentFigure.ORACLE: lambda: adviser.oracle_gain_pct(adviser.kept()),
     }
 
 

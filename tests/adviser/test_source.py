@@ -2,7 +2,6 @@
 """The adviser as a source: what is told in a tick, when somebody is asked, and what becomes of answers."""
 
 import json
-import os
 
 import pytest
 from model_server import Bench
@@ -54,11 +53,6 @@ class Stage:
     def answer(self, kind="compress", sure="high", model="toy", **more):
         body = {"kind": kind, "sure": sure, "way": "schema", "model": model, **more}
         self.bench.toys[-1].text = json.dumps(body).encode()
-
-
-@pytest.fixture(autouse=True)
-def _an_ordinary_user(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
 @pytest.fixture
@@ -212,16 +206,6 @@ def test_a_fault_is_told_once(stage):
         stage.bench.toys[-1].text = b'{"error": "connection refused"}'
     assert stage.said == [f"adviser.yaml: {Settings().url}: connection refused; it is asked again later"]
     assert 2 <= len(stage.asked()) <= 3
-
-
-def test_roots_agent_asks_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    stage = Stage(tmp_path)
-    for _ in range(4):
-        stage.tick(ZAP)
-    assert stage.asked() == []
-    assert stage.tick(FOX)
-    assert len(stage.said) == 1
 
 
 def test_a_damaged_record_and_a_full_disk_cost_no_advice(tmp_path, monkeypatch):
