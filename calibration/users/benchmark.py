@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from asa.core.errors import AsaError
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.users import desktops, faults, hosts, packages, roots
+from calibration.users import desktops, faults, foreign, hosts, packages, roots
 
 KEPT = Path(__file__).parents[1] / "results" / "users.json"
 
@@ -47,6 +47,13 @@ class UsersFigure(Named):
         "<=",
         0.0,
     )
+    AARCH64 = (
+        "aarch64_tests_passed",
+        "tests",
+        "of what is pure, as programs of aarch64 (goal: about all that are run)",
+        ">=",
+        1.0,
+    )
 
 
 def counts() -> Mapping[Named, Count]:
@@ -59,6 +66,7 @@ def counts() -> Mapping[Named, Count]:
         UsersFigure.PACKAGES: _packages,
         UsersFigure.INSTALLS: lambda: _installs(tried()),
         UsersFigure.LEFT: lambda: _left(tried()),
+        UsersFigure.AARCH64: foreign.passed,
     }
 
 

@@ -103,6 +103,20 @@ def there(root: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+def copy_checkout(folder: Path) -> None:
+    """The files of this checkout that Git knows, and what `make bpf` has compiled, into a folder."""
+    listed = run("listing the checkout", ["git", "ls-files", "-z"])
+    for name in (*listed.split("\0"), *packages.COMPILED):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def inside(root: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program within a root, with /proc, /sys and /dev of this machine."""
+    return _with_mounts(root, 'exec chroot "$root" "$@"', words)
+
+
 def _attempt(root: str, attempt: Callable[[], tuple[str, ...]]) -> Tried:
     try:
         return Tried(root=root, fault="", left=attempt())
@@ -148,7 +162,7 @@ def _tried(root: Path, install: Callable[[], object], remove: Callable[[], objec
     install()
     version = _enter(root, "asa", "--version")
     _enter(root, "/usr/bin/python3", "-IS", "-c", _IMPORT)
-    judge(_inside(root, ("asa", "doctor", "--json")), version)
+    judge(inside(root, ("asa", "doctor", "--json")), version)
     remove()
     return tuple(sorted(there(root) - before))
 
@@ -181,27 +195,17 @@ def _built(suite: Codename) -> Path:
         _copy(_base(suite), root)
     _enter(root, *_APT, "update")
     _enter(root, *_APT, "install", *_BUILDING)
-    source = root / "src"
-    source.mkdir(exist_ok=True)
-    listed = run("listing the checkout", ["git", "ls-files", "-z"])
-    for name in (*listed.split("\0"), *packages.COMPILED):
-        if name and (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, source / name)
+    copy_checkout(root / "src")
     _enter(root, "make", "-C", "/src", "deb", "PYTHON=/usr/bin/python3")
-    return next(iter((source / "build").glob("asa_*.deb")))
+    return next(iter((root / "src/build").glob("asa_*.deb")))
 
 
 def _enter(root: Path, *words: str) -> str:
-    done = _inside(root, words)
+    done = inside(root, words)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise SetupError(f"{' '.join(words)[:60]!r} in {root.name} ended with {done.returncode}: {' '.join(last)!r}")
     return done.stdout
-
-
-def _inside(root: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return _with_mounts(root, 'exec chroot "$root" "$@"', words)
 
 
 def _beside(root: Path, *words: str) -> None:
