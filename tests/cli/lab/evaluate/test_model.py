@@ -35,13 +35,19 @@ def data():
     return forty(seeds=2, ticks=12, fronts=("", "web"), backs=("", "disk", "llm"))
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where results are kept: what one test has trained, the next ones read."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def words(data, tmp_path, monkeypatch):
-    """Where results are kept; no model to time."""
+def words(data, kept, monkeypatch):
+    """No model to time."""
     monkeypatch.setattr(evaluate_model, "QUICK", SMALL)
     monkeypatch.setattr(sources, "recordings", lambda _folder: [])
     monkeypatch.setattr(dataset, "assemble", lambda _recordings, **_how: data)
-    return ("--quick", "--jobs", 1, "--keep", tmp_path / "kept", "--model", tmp_path / "none.npz")
+    return ("--quick", "--jobs", 1, "--keep", kept, "--model", kept / "none.npz")
 
 
 def test_lines_page_and_a_second_call_that_trains_nothing(words, tmp_path, capsys, monkeypatch):
@@ -67,13 +73,13 @@ def test_lines_page_and_a_second_call_that_trains_nothing(words, tmp_path, capsy
     assert (tmp_path / "recognition-confusion.svg").stat().st_size > 1000
 
 
-def test_what_was_found_by_a_named_model_is_not_read_as_anothers(words, tmp_path, capsys):
+def test_what_was_found_by_a_named_model_is_not_read_as_anothers(words, kept, tmp_path, capsys):
     assert asa(*words, "--json") == 0
     capsys.readouterr()
     *others, _, _ = words
     assert asa(*others, "--model", tmp_path / "another.npz", "--json") == 0
     assert "as kept in" not in capsys.readouterr().err
-    assert len(list((tmp_path / "kept").glob("*-quick*.json"))) == 2
+    assert len(list(kept.glob("*-quick*.json"))) == 2
 
 
 def test_a_table_of_these_labels_gives_the_figure_by_scheduler(words, data, tmp_path, capsys):
