@@ -19,7 +19,7 @@ import msgspec
 from asa import requests, status, wire
 from asa.core.decision import EEVDF, SchedulerName, bar
 from asa.core.errors import AsaError
-from asa.lease import Lease, Note
+from asa.lease import NAME, Lease, Note, locked
 from asa.mcp import answers, asked, audit
 from asa.mcp.machine import Machine
 from asa.mcp.measuring import frozen
@@ -58,7 +58,7 @@ class Changes:
     def trial(self, who: Who, ask: asked.Trial) -> answers.Trial:
         """Begin a trial, and answer at once. Raises AsaError before any change."""
         folder, agent = requests.agent()
-        _check(agent)
+        _check(agent, folder)
         policy = self._usable(ask.policy, agent)
         against = SchedulerName(agent.scheduler or EEVDF)
         if policy == against:
@@ -183,7 +183,7 @@ class Changes:
     def hold(self, who: Who, ask: asked.Hold) -> answers.Changed:
         """Have the agent switch nothing for a while. Raises AsaError before any change."""
         folder, agent = requests.agent()
-        _check(agent)
+        _check(agent, folder)
         number = secrets.token_hex(8)
         lease = self._lease(folder, who, number, "it holds")
         until_ns = time.time_ns() + ask.seconds * 10**9
@@ -314,8 +314,10 @@ def _written(path: Path, line: audit.Line, lease: Lease) -> None:
         raise AsaError(f"{error}; nothing was changed") from error
 
 
-def _check(agent: Status) -> None:
-    """Raises AsaError where a client may not change anything now."""
+def _check(agent: Status, folder: Path) -> None:
+    """Raises AsaError where a client may not change anything now. One that is under way is told of by its lease."""
+    if agent.held and agent.client and not locked(folder / NAME):
+        raise AsaError(f"{agent.mode_reason}; one change at a time: `revert` ends it, `asa resume`, or its time")
     if agent.held and not agent.client:
         raise AsaError(f"{agent.mode_reason}: only the user ends that, by `asa resume`; nothing was changed")
     if agent.mode == "observing":

@@ -2,6 +2,7 @@
 """What clients change, against the agent's own loop: it ends by itself, is in the log, and the user's word wins."""
 
 import json
+import resource
 import time
 
 import pytest
@@ -23,6 +24,7 @@ STAGES = ("measuring", "measured", "committed", "ended")
 @pytest.fixture(autouse=True)
 def here(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "default", lambda: Places(run=tmp_path / "run", state=tmp_path))
+    monkeypatch.setattr(requests, "_LIMIT_S", 60.0)  # beside guests the loop may stand still for seconds
 
 
 def waited(changes, number, *stages, who=BOT):
@@ -55,6 +57,9 @@ def test_a_trial_that_reaches_its_intent_is_kept_until_it_is_taken_back(tmp_path
         assert (kept.scheduler, waited(changes, begun.id, *STAGES).stage) == (TWO, "committed")
         with pytest.raises(AsaError, match="the trial is committed, and waits for no commit"):
             changes.commit(BOT, asked.Commit(id=begun.id, why="again"))
+        for who in (BOT, OTHER):
+            with pytest.raises(AsaError, match=r"held by the client bot on scx_two.*; one change at a time"):
+                changes.trial(who, TRY)
         changes.close()  # what is committed outlasts the server
         assert stand.until(lambda now: now.updated_ns > kept.until_ns - 60 * 10**9).scheduler == TWO
         assert changes.revert(BOT, asked.Revert(id=begun.id, why="enough")).outcome.startswith("taken back")
@@ -117,16 +122,20 @@ def test_a_guard_rail_ends_it_at_once(tmp_path):
     StandIn(tmp_path, signals={"eevdf": 100.0, ONE: 100.0, TWO: 150.0}).during(work)
 
 
-@pytest.mark.parametrize("killed_at", [1, 2, 3, 4, "measured"])
-def test_a_server_that_is_killed_leaves_nothing(tmp_path, killed_at):
+@pytest.mark.parametrize("stage", [1, 2, 3, 4, "measured"])
+@pytest.mark.parametrize("how", ["killed", "taken back"])
+def test_a_server_that_is_killed_or_takes_a_trial_back_leaves_nothing(tmp_path, stage, how):
     """The kernel lets go of its lock; nothing else is done (a real kill: tests/test_lease.py, `make bench-agent`)."""
 
     def work(stand):
-        changes = stand.changes(second_s=0.02)
+        changes = stand.changes(second_s=0.01)
         number = changes.trial(BOT, TRY).id
         trial = changes._trials[number]
-        stand.until(lambda _: trial.stage == killed_at or len(trial.turns) == killed_at)
-        trial.lease.close()
+        stand.until(lambda _: stage in (trial.stage, len(trial.turns)))
+        if how == "killed":
+            trial.lease.close()
+        else:
+            assert changes.revert(BOT, asked.Revert(id=number, why="enough")).scheduler == ONE
         back(stand)
         assert waited(changes, number, "ended")
 
@@ -246,6 +255,13 @@ def test_the_log_keeps_what_it_has_after_a_line_that_was_cut_off(tmp_path, monke
         file.write(b'{"at_ns": 5, "cl')
     audit.append(log, second)
     assert audit.read(log) == [first, second]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 5):  # a full disk takes nothing, or a part
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + room, before[1]))
+        with pytest.raises(AsaError, match=r"the disk is full|cannot be written"):
+            audit.append(log, first)
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert audit.read(log) == [first, second]
     monkeypatch.setattr(audit, "_MOST_BYTES", 10)
     audit.append(log, first)
     assert (audit.read(log), len(audit.read(log.with_name(audit.OLDER)))) == ([first], 2)

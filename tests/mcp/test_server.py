@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_agent import StandIn
 
-from asa import paths
+from asa import paths, requests
 from asa import status as statuses
 from asa.cli.main import main
 from asa.mcp import asked, server
@@ -39,6 +39,7 @@ def of_nobody(monkeypatch, tmp_path):
     """A machine whose agent has not run yet."""
     places = paths.Places(run=tmp_path / "run", cache=tmp_path, state=tmp_path, config=tmp_path / "none.yaml")
     monkeypatch.setattr(paths, "default", lambda: places)
+    monkeypatch.setattr(requests, "_LIMIT_S", 60.0)  # beside guests the agent's loop may stand still for seconds
     read = statuses.read
     monkeypatch.setattr(statuses, "read", lambda folder: None if folder == paths.Places().run else read(folder))
 
