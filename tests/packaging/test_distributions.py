@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Arch's and Fedora's packages: of this version, from the one list of files, and they leave nothing of ASA running."""
+"""Packages for Arch, Fedora and Nix: of this version, of the one list of files, and leaving nothing of ASA running."""
 
 import json
 import re
@@ -32,6 +32,16 @@ def test_both_are_of_this_version():
     assert backup == str(payload.SETTINGS).lstrip("/")
     assert {"libbpf", "libelf", "polkit", "python", "systemd"} <= set(depends.split())
     assert re.search(r"^Version: (.*)$", SPEC.read_text(), re.MULTILINE)[1] == asa.__version__
+
+
+def test_the_nix_package_has_the_same_files_beside_the_program():
+    text = (PACKAGING / "nix/package.nix").read_text()
+    assert re.search(r'version = "(.*)";', text)[1] == asa.__version__
+    assert set(re.search(r"dependencies = .*\[ (.*) \]", text)[1].split()) == {*payload.NEEDED, *payload.WELCOME}
+    rows = re.findall(r'^ +"([^"]+)" = \[ (.*) \];$', text, re.MULTILINE)
+    there = {f"/usr/{folder}/{name}" for folder, names in rows for name in re.findall(r'"([^"]+)"', names)}
+    data = {path.name for path in payload.DATA.iterdir()}
+    assert there == {str(item.path) for item in payload._data() if item.path.name in data}
 
 
 def test_the_package_function_stages_the_list(tmp_path):
