@@ -351,13 +351,14 @@ class HintState:
     playing: tuple[str, ...] | None  # media players that play (MPRIS): ids of their entries, "" for one that tells none
     game_clients: int | None  # of GameMode
     idle_inhibited: bool | None  # somebody keeps the session from being idle
-    sound_played: bool | None  # a sound card plays
-    sound_recorded: bool | None  # and records
+    sound_played: bool | None  # a sound card plays, or a stream of PipeWire
+    sound_recorded: bool | None  # and records; a camera's or the screen's pictures, too, that PipeWire hands on
     packages: tuple[PackageUse, ...] | None = None  # None: no package manager tells
     power_profile: str | None = None  # power-saver, balanced, performance: what was chosen in the desktop
     power_held: bool | None = None  # a program, such as a game, holds a power profile for as long as it runs
     lid_closed: bool | None = None
     external_display: bool | None = None  # a screen that is not the machine's own is connected
+    sound_latency_ms: float | None = None  # the shortest that a running stream of PipeWire asks for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,10 @@ FIELDS = ("realtime_cpu_cores",)
 REALTIME_CORES = 0.05
 """A sound server's own thread uses less of a core; programs that make sound in real time use more. A first choice."""
 
+SOON_MS = 6.0
+"""Players ask PipeWire for 20 ms and more, games for 10; who plays an instrument asks for 256 frames at most (5.3 ms at
+48 kHz). A first choice."""
+
 
 def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str:
     """What goes on, for people; "": nothing that is known."""
@@ -26,7 +30,8 @@ def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str
     if hints is None:
         return ""
     cores = None if rates is None else rates.realtime_cpu_cores
-    if hints.sound_played and cores is not None and cores >= REALTIME_CORES:
+    soon = hints.sound_latency_ms is not None and hints.sound_latency_ms <= SOON_MS
+    if hints.sound_played and (soon or (cores is not None and cores >= REALTIME_CORES)):
         return "sound is made in real time"
     seen = (
         (hints.sound_recorded, "a sound card records"),

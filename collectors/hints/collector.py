@@ -3,7 +3,8 @@
 work, what their packages say; and what the services of the session know.
 
 It is told what was read before it (`follow`), and looks for no window, group or process itself. Entries are cached,
-services and sound cards are asked every five seconds. It writes nothing and wakes nobody up.
+services and sound cards are asked every five seconds, PipeWire every twenty. It writes nothing, and wakes PipeWire
+alone.
 """
 
 import os
@@ -17,6 +18,7 @@ from collectors.hints import sound
 from collectors.hints.entries import Entries, folders_of
 from collectors.hints.line import ROUND_NS, Place
 from collectors.hints.packages import Packages
+from collectors.hints.pipewire import PipeWire
 from collectors.hints.services import SessionServices, SystemServices
 from collectors.hints.units import entry_of
 
@@ -47,6 +49,8 @@ class HintCollector:
         self._own_uid = os.geteuid()
         self._services = SessionServices(self._session_bus, now_ns)
         self._system = SystemServices(self._system_bus, now_ns)
+        self._pipewire = PipeWire(lambda: (self._runtime, self._uid or self._own_uid), now_ns)
+        self._runtime: Path | None = None
         self._entries = Entries((), now_ns=now_ns)
         self._uid: int | None = None  # whose entries they are
         self._sound: tuple[bool | None, bool | None] = (None, None)
@@ -77,6 +81,7 @@ class HintCollector:
         now_ns = self._now_ns()
         self._services.asker.turn()
         self._system.asker.turn()
+        self._pipewire.turn()
         if now_ns >= self._look_ns:
             self._look_ns = now_ns + ROUND_NS
             self._sound = sound.in_use(self._proc)
@@ -94,6 +99,8 @@ class HintCollector:
         for name in (*(playing or ()), *_running(self._groups)):
             if name and name not in found and (categories := entries.categories(name)):
                 found[name] = categories
+        streams = self._pipewire.streams
+        heard = (None, None) if streams is None else (streams.playing, streams.recording)
         inhibited = (self._services.idle_inhibited, self._system.idle_inhibited)
         return {
             self.name: HintState(
@@ -101,14 +108,15 @@ class HintCollector:
                 entries=tuple(DesktopEntry(name, found[name]) for name in sorted(found) if found[name]),
                 playing=playing,
                 game_clients=self._services.game_clients,
-                idle_inhibited=None if inhibited == (None, None) else True in inhibited,
-                sound_played=self._sound[0],
-                sound_recorded=self._sound[1],
+                idle_inhibited=_either(*inhibited),
+                sound_played=_either(self._sound[0], heard[0]),
+                sound_recorded=_either(self._sound[1], heard[1]),
                 packages=None if self._busiest is None else self._packages.at_work(self._busiest.processes),
                 power_profile=self._system.power_profile,
                 power_held=self._system.power_held,
                 lid_closed=self._system.lid_closed,
                 external_display=self._external,
+                sound_latency_ms=None if streams is None else streams.latency_ms,
             )
         }
 
@@ -121,6 +129,7 @@ class HintCollector:
     def _session_bus(self) -> Place:
         # asked at each round: also for whose entries count
         found = session.find(self._environment, self._run, self._own_uid)
+        self._runtime = found.runtime
         if found.uid != self._uid:
             self._uid = found.uid
             folders = folders_of(self._environment, found.uid, self._own_uid)
@@ -130,6 +139,10 @@ class HintCollector:
     def _system_bus(self) -> Place:
         given = self._environment.get("DBUS_SYSTEM_BUS_ADDRESS")
         return Place(given or f"unix:path={self._run / _SYSTEM_BUS}", self._own_uid)
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    return None if one is None and other is None else bool(one) or bool(other)
 
 
 def _in_front(desktop: DesktopState | None) -> Iterator[str]:

@@ -6,8 +6,7 @@ com.feralinteractive.GameMode (its daemon/gamemode-dbus.c), org.mpris.MediaPlaye
 Specification 2.2), org.gnome.SessionManager (gnome-session's org.gnome.SessionManager.xml),
 org.freedesktop.PowerManagement.Inhibit (KDE's PowerDevil and Xfce's power manager), org.freedesktop.login1
 (org.freedesktop.login1(5)), org.freedesktop.UPower.PowerProfiles (power-profiles-daemon since 0.20, tuned-ppd) and its
-older name net.hadess.PowerProfiles. Properties are read, and one method that only tells. PipeWire's streams are not:
-it has no D-Bus interface, and its own protocol wants its library or a process a look.
+older name net.hadess.PowerProfiles. Properties are read, and one method that only tells.
 """
 
 from collections.abc import Callable

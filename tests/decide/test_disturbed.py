@@ -7,7 +7,7 @@ import pytest
 
 from asa.core.decision import Workload
 from asa.core.sample import DesktopState, HintState, RawSample
-from asa.decide.disturbed import FIELDS, REALTIME_CORES, by
+from asa.decide.disturbed import FIELDS, REALTIME_CORES, SOON_MS, by
 from collectors.rates import Rates
 
 NAMES = [one.name for one in fields(Rates)]
@@ -58,6 +58,9 @@ def rates(cores):
         (sample(sound_played=True), REALTIME_CORES, "sound", "sound is made in real time"),
         (sample(sound_played=True), REALTIME_CORES / 2, "sound", ""),
         (sample(sound_played=True), None, "sound", ""),
+        (sample(sound_played=True, sound_latency_ms=SOON_MS), None, "sound", "sound is made in real time"),
+        (sample(sound_played=True, sound_latency_ms=2 * SOON_MS), None, "sound", ""),
+        (sample(sound_played=False, sound_latency_ms=SOON_MS), None, "sound", ""),
         (RawSample(monotonic_ns=0, wall_ns=0), 0.5, "regime:many", ""),
         (sample(game_clients=None, idle_inhibited=None, sound_recorded=None), None, "browse", ""),
     ],

@@ -10,6 +10,7 @@ from waiting import until
 from asa.core.sample import DesktopEntry, DesktopState, FocusCounters, GroupUsage
 from collectors.hints.collector import HintCollector
 from collectors.hints.line import ROUND_NS
+from collectors.hints.pipewire import Streams
 
 APP = "user.slice/user-1000.slice/user@1000.service/app.slice"
 
@@ -160,3 +161,10 @@ def test_a_tick_between_two_rounds_opens_nothing(seat, monkeypatch):
     for _ in range(4):
         seat.read(window(app="one.desktop"), groups, step_ns=ROUND_NS // 5)
     assert opened == []
+
+
+def test_sound_that_no_card_makes(seat):
+    assert (seat.read().sound_played, seat.read().sound_latency_ms) == (None, None)
+    seat.collector._pipewire.streams = Streams(playing=True, recording=False, latency_ms=5.0)
+    found = seat.read()
+    assert (found.sound_played, found.sound_recorded, found.sound_latency_ms) == (True, False, 5.0)
