@@ -32,6 +32,7 @@ class ProgramCollector:
     """Fills `programs`. Without a key it makes one, so that nothing connects its numbers with those of another run.
 
     `open` never fails. `names` gets the files' names of the programs that are there. `now_ns` is CLOCK_MONOTONIC.
+    `work` may be another collector's, too.
     """
 
     name = "programs"
@@ -44,12 +45,13 @@ class ProgramCollector:
         names: dict[int, str] | None = None,
         *,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        work: Work | None = None,
     ) -> None:
         self.lacking: dict[str, str] = {}
         self._proc, self._now_ns, self._key = os.fsencode(proc), now_ns, key or os.urandom(KEY_BYTES)
         self._names = names
         self._own_uid = os.geteuid()
-        self._work = Work()
+        self._work = work or Work()
         self._busiest: BusiestProcesses | None = None
         self._places: dict[Process, bytes] = {}  # unit and user of each process that has worked
         self._numbers: dict[Process, int] = {}  # its program, which may become another one (execve(2))

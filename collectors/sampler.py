@@ -15,8 +15,9 @@ from asa.config import CollectSettings
 from asa.core.errors import SourceError
 from asa.core.ports import Clock, Collector
 from asa.core.sample import RawSample
+from collectors.procfs.work import Work
 from collectors.running import Absence
-from collectors.sources import EBPF, PROGRAMS, SOURCES
+from collectors.sources import EBPF, HINTS, PROGRAMS, SOURCES
 
 BUDGET_NS = 5_000_000
 """Most that a source may take of a tick: with one tick a second, all that the whole agent may (0.5 % of a core)."""
@@ -73,11 +74,14 @@ def standard(
     without one a new one is made. `names` gets their names, where somebody wants them.
     """
     collectors: list[Collector] = []
+    work = Work()
     for source in SOURCES:
         if not source.wanted(settings):
             continue
         if source.name == PROGRAMS:
-            collectors.append(source.kind()(proc, sys, key, names))
+            collectors.append(source.kind()(proc, sys, key, names, work=work))
+        elif source.name == HINTS:
+            collectors.append(source.kind()(proc, sys, work=work))
         elif source.name != EBPF:
             collectors.append(source.kind()(proc, sys))
         elif probes is not None:

@@ -102,6 +102,9 @@ def _realtime(state: RealtimeCounters) -> str:
 EBPF = "ebpf"
 """The source that our own programs are, or somebody who has loaded them."""
 
+HINTS = "hints"
+"""The source that looks at the same processes as the next."""
+
 PROGRAMS = "programs"
 """The source that is given a key."""
 
@@ -227,7 +230,7 @@ SOURCES: tuple[Source, ...] = (
         told=_busiest,
     ),
     Source(
-        name="hints",  # after what it follows
+        name=HINTS,  # after what it follows
         opener="collectors.hints.collector:HintCollector",
         parts=("hints",),
         backend=Backend.DESKTOP,

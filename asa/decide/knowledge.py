@@ -217,16 +217,20 @@ def as_file(known: Mapping[int, Known]) -> KnowledgeFile:
 
 
 def of_file(body: KnowledgeFile) -> dict[int, Known]:
-    """What `as_file` made. Programs that did the same share it: there may be thousands."""
+    """What `as_file` made, which is empty then: of thousands each takes the room of what it was read from.
+
+    Programs that did the same share it.
+    """
     pasts: dict[str, tuple[Workload, ...]] = {}
     found = {}
-    for number, text in body.programs.items():
+    while body.programs:
+        number, text = body.programs.popitem()
         day, _, labels = text.partition(" ")
         past = pasts.get(labels)
         if past is None:
             past = pasts[labels] = tuple([Workload(intern(label)) for label in labels.split()])
         found[int(number, 16)] = Known(day=int(day), past=past)
-    return found
+    return dict(reversed(found.items()))
 
 
 @lru_cache(maxsize=64)  # the same in each tick while the same programs work

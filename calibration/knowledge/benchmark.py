@@ -19,7 +19,7 @@ from asa.decide.knowledge import Known
 from calibration import kept
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.knowledge import costs, courses, light, loads, play
+from calibration.knowledge import changes, costs, courses, light, loads, play
 from calibration.knowledge.courses import Course
 from calibration.knowledge.play import Way
 from calibration.recognition import benchmark as recognition
@@ -37,6 +37,7 @@ _SCHEDULERS = (EEVDF, "scx_simple", "scx_bpfland", "scx_flash")  # that kept tri
 _ALONE = Way(by_programs=False)
 _RATES = Way(empties=play.by_rates)
 _CLASSES = Way(empties=play.by_classes)
+_SURE = Way(empties=partial(play.by_classes, bound=changes.SURE))
 _FROZEN = Way(freezes=play.in_bursts)
 
 
@@ -75,10 +76,14 @@ class KnowledgeFigure(Named):
     ERROR_RATES = "voting_error_cusum_rates_pct", "%", "the same"
     REACTION_CLASSES = "reaction_median_cusum_classes_s", "s", "with both, and CUSUM on the classes' probabilities"
     ERROR_CLASSES = "voting_error_cusum_classes_pct", "%", "the same"
+    REACTION_SURE = "reaction_median_cusum_sure_s", "s", "the same, where no single tick is enough"
+    ERROR_SURE = "voting_error_cusum_sure_pct", "%", "the same"
     REACTION_FROZEN = "reaction_median_frozen_s", "s", "with both, and no decision in a burst of forks"
     ERROR_FROZEN = "voting_error_frozen_pct", "%", "the same"
     LIGHT = "felt_in_light_pct", "%", "ticks of a light load in which a wait is felt: there a switch may gain something"
     HEAVY = "felt_in_heavy_pct", "%", "the same of a heavy load"
+    QUIET_FRONT = "light_of_front_pct", "%", "ticks of uses without work behind in a light load without a felt wait"
+    QUIET_BEHIND = "light_of_behind_pct", "%", "the same of uses with work behind"
     SWITCHES = (
         "switches_in_light",
         "switches",
@@ -108,6 +113,7 @@ class Bench:
             without: (KnowledgeFigure.REACTION_NONE, KnowledgeFigure.ERROR_NONE),
             _RATES: (KnowledgeFigure.REACTION_RATES, KnowledgeFigure.ERROR_RATES),
             _CLASSES: (KnowledgeFigure.REACTION_CLASSES, KnowledgeFigure.ERROR_CLASSES),
+            _SURE: (KnowledgeFigure.REACTION_SURE, KnowledgeFigure.ERROR_SURE),
             _FROZEN: (KnowledgeFigure.REACTION_FROZEN, KnowledgeFigure.ERROR_FROZEN),
         }
         made: dict[Named, Count] = {
@@ -117,6 +123,8 @@ class Bench:
             KnowledgeFigure.ACCEPT: _never_seen,
             KnowledgeFigure.LIGHT: lambda: self._felt(Load.LIGHT),
             KnowledgeFigure.HEAVY: lambda: self._felt(Load.HEAVY),
+            KnowledgeFigure.QUIET_FRONT: lambda: _quiet(behind=False),
+            KnowledgeFigure.QUIET_BEHIND: lambda: _quiet(behind=True),
             KnowledgeFigure.SWITCHES: _in_light,
             KnowledgeFigure.REGIME: _by_loads,
             KnowledgeFigure.MEMORY: lambda: (costs.resident_mb(), "a process that reads them, grown by so much"),
@@ -194,15 +202,21 @@ class Bench:
         return 100.0 * hits / ticks, f"{ticks} ticks of real programs under EEVDF"
 
     def _tick(self) -> tuple[float, str]:
-        collector = costs.collector_us(self._journals)
+        collector, looking = costs.collector_us(self._journals)
         pure = costs.pure_us(self._courses, self._bases[0])
-        return collector + pure, f"{collector:.1f} of the collector, {pure:.1f} of the pure part"
+        parts = f"{collector:.1f} of the collector, {pure:.1f} of the pure part"
+        return collector + pure, f"{parts}; {looking:.1f} more where nobody asks for packages"
 
 
 def _in_light() -> tuple[float, str]:
     ordered, ticks = light.orders(journals())
     without, _ = light.orders(journals(), gate=False)
     return float(ordered), f"in {ticks} ticks; without the gate {without}"
+
+
+def _quiet(*, behind: bool) -> tuple[float, str]:
+    hits, ticks = light.quiet(journals())[behind]
+    return 100.0 * hits / ticks, f"{ticks} ticks of real programs under EEVDF"
 
 
 def _by_loads() -> tuple[float, str]:

@@ -17,6 +17,8 @@ _NEW = 0.25  # of a running mean, that a value more is
 
 BOUND, DRIFT, LEAST = 3.0, 0.5, 0.01
 """Nats until a class counts as another use, what is taken off a tick, and the smallest probability that is believed."""
+SURE = 6.0
+"""Nats that a single tick cannot have. Chosen beside 3 on the first three sequences; the other three said the same."""
 
 
 def of_rates(rates: Iterable[float | None]) -> Iterator[tuple[bool, bool]]:
@@ -44,8 +46,8 @@ def of_rates(rates: Iterable[float | None]) -> Iterator[tuple[bool, bool]]:
         yield more or fewer, calm is not None
 
 
-def of_classes(ticks: Sequence[Probabilities | None]) -> Iterator[bool]:
-    """Of each tick: is another class there than the one that stood when the sums began?"""
+def of_classes(ticks: Sequence[Probabilities | None], bound: float = BOUND) -> Iterator[bool]:
+    """Of each tick: is another class there than the one that stood when the sums began? By so many nats."""
     sums: dict[Workload, float] = {}
     standing: Workload | None = None
     for one in ticks:
@@ -59,7 +61,7 @@ def of_classes(ticks: Sequence[Probabilities | None]) -> Iterator[bool]:
         for name, value in zip(one.classes, one.values, strict=True):
             if name != standing:
                 sums[name] = max(0.0, sums.get(name, 0.0) + math.log(max(LEAST, value) / against) - DRIFT)
-        changed = max(sums.values(), default=0.0) >= BOUND
+        changed = max(sums.values(), default=0.0) >= bound
         if changed:
             sums, standing = {}, _first(one)
         yield changed

@@ -17,6 +17,7 @@ from asa.core.sample import BusiestProcesses, ProcessUsage
 from asa.decide import evidence, knowledge
 from asa.decide.knowledge import Knowledge, Known
 from calibration.knowledge.courses import Course
+from collectors.procfs.work import Work
 from collectors.programs import KEY_BYTES, ProgramCollector
 from models.train import recorded
 
@@ -73,33 +74,42 @@ def pure_us(courses: Sequence[Course], known: Mapping[int, Known]) -> float:
     return _least_us(once) / len(ticks)
 
 
-def collector_us(journals: Iterable[Path]) -> float:
-    """Microseconds of processor time of a reading, the mean.
+def collector_us(journals: Iterable[Path]) -> tuple[float, float]:
+    """Microseconds of processor time of a reading, the mean, and of finding out who used the CPU.
 
-    As many processes work as were recorded. Each is asked of this machine's /proc as this process, the only one that
-    is there for sure.
+    The second is no part of the first: whoever asks for the packages of programs, which comes first, has done it for
+    both. As many processes work as were recorded. Each is asked of this machine's /proc as this process, the only one
+    that is there for sure.
     """
     sessions = [_seen(session) for path in journals for session in recorded.read(path)]
     readings = sum(map(len, sessions))
     if not readings:
         raise AsaError("no sequence tells of processes; record some by `asa lab record --sequence`")
 
+    def look() -> None:
+        for seen in sessions:
+            work = Work()
+            for at_ns, there in seen:
+                work.cores(there.processes, at_ns)
+
     def once() -> None:
         for seen in sessions:
-            times = iter([at_ns for at_ns, _ in seen])
-            collector = ProgramCollector(Path("/proc"), Path("/sys"), now_ns=times.__next__)
-            for _, fields in seen:
-                collector.follow(fields)
+            times, work = iter([at_ns for at_ns, _ in seen]), Work()
+            collector = ProgramCollector(Path("/proc"), Path("/sys"), now_ns=times.__next__, work=work)
+            for at_ns, there in seen:
+                work.cores(there.processes, at_ns)
+                collector.follow({"busiest": there})
                 collector.read()
 
-    return _least_us(once) / readings
+    looking_us = _least_us(look)
+    return (_least_us(once) - looking_us) / readings, looking_us / readings
 
 
-def _seen(session: recorded.Recorded) -> list[tuple[int, dict[str, object]]]:
+def _seen(session: recorded.Recorded) -> list[tuple[int, BusiestProcesses]]:
     # the number of a process and when it began stand for it: the second alone is another one each
     pid = os.getpid()
     return [
-        (sample.monotonic_ns, {"busiest": BusiestProcesses(processes=tuple(_as(one, pid) for one in there.processes))})
+        (sample.monotonic_ns, BusiestProcesses(processes=tuple(_as(one, pid) for one in there.processes)))
         for sample in session.samples
         if (there := sample.busiest) is not None
     ]

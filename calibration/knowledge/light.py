@@ -15,7 +15,7 @@ from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandbySettings
 from asa.core.decision import EEVDF, Permit, Vote, Workload
-from asa.core.kinds import IDLE
+from asa.core.kinds import IDLE, halves
 from asa.core.regime import Load, Regime
 from asa.decide import policy, regime, table
 from asa.decide.books import Books
@@ -64,6 +64,20 @@ def felt(journals: Iterable[Path]) -> Mapping[Load, tuple[int, int]]:
         total[tick.now.load] += 1
         hits[tick.now.load] += waited(tick.signals)
     return {load: (hits[load], total[load]) for load in total}
+
+
+def quiet(journals: Iterable[Path]) -> Mapping[bool, tuple[int, int]]:
+    """In how many ticks the load is light and no wait is felt, and all: of uses with work behind, and without.
+
+    Raises JournalError.
+    """
+    hits, total = Counter[bool](), Counter[bool]()
+    for tick in _ticks(journals):
+        if tick.workload is not None:
+            behind = halves(tick.workload)[1] is not None
+            total[behind] += 1
+            hits[behind] += tick.now.load is Load.LIGHT and not waited(tick.signals)
+    return {behind: (hits[behind], total[behind]) for behind in total}
 
 
 def orders(journals: Iterable[Path], *, gate: bool = True) -> tuple[int, int]:

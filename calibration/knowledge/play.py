@@ -52,10 +52,10 @@ def by_rates(course: Course, _words: Sequence[Judgement | None] = ()) -> frozens
     return frozenset(place for place, both in enumerate(zip(*found, strict=True)) if any(one[0] for one in both))
 
 
-def by_classes(_course: Course, words: Sequence[Judgement | None]) -> frozenset[int]:
+def by_classes(_course: Course, words: Sequence[Judgement | None], bound: float = changes.BOUND) -> frozenset[int]:
     """Ticks with a change of the classes' probabilities."""
     ticks = [None if one is None else voting.open_world(one.probabilities, fits=one.known) for one in words]
-    return frozenset(place for place, changed in enumerate(changes.of_classes(ticks)) if changed)
+    return frozenset(place for place, changed in enumerate(changes.of_classes(ticks, bound)) if changed)
 
 
 def in_bursts(course: Course) -> frozenset[int]:

@@ -21,6 +21,7 @@ from collectors.hints.packages import Packages
 from collectors.hints.pipewire import PipeWire
 from collectors.hints.services import SessionServices, SystemServices
 from collectors.hints.units import entry_of
+from collectors.procfs.work import Work
 
 _SUFFIX = ".desktop"
 _NO_ENTRY = "window:"  # GNOME Shell's id of a window whose application it does not know (src/shell-app.c)
@@ -29,6 +30,7 @@ _SYSTEM_BUS = "dbus/system_bus_socket"  # below /run
 
 class HintCollector:
     """Fills `hints`. `environment`, `run` (/run) and `now_ns` (CLOCK_MONOTONIC) are those of this process by default.
+    `work` may be another collector's, too.
 
     `open` never fails: a desktop may come at any time.
     """
@@ -43,6 +45,7 @@ class HintCollector:
         environment: Mapping[str, str] | None = None,
         run: Path = Path("/run"),
         now_ns: Callable[[], int] = time.monotonic_ns,
+        work: Work | None = None,
     ) -> None:
         self._environment = os.environ if environment is None else environment
         self._proc, self._sys, self._run, self._now_ns = proc, sys, run, now_ns
@@ -59,7 +62,7 @@ class HintCollector:
         self._desktop: DesktopState | None = None
         self._groups: GroupUsage | None = None
         self._busiest: BusiestProcesses | None = None
-        self._packages = Packages(proc, now_ns)
+        self._packages = Packages(proc, now_ns, work=work)
 
     @property
     def lacking(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,15 +68,16 @@ class Packages:
         *,
         ask: Ask = _ask,
         tools: bool | None = None,
+        work: Work | None = None,
     ) -> None:
         self._proc, self._now_ns, self._ask = proc, now_ns, ask
         self._tools = all(map(shutil.which, ("dpkg-query", "apt-cache"))) if tools is None else tools
         self._known: dict[str, tuple[str, ...]] = {}  # by file
         self._waiting: dict[str, None] = {}
         self._asked: _Asked | None = None
-        self._work = Work()
+        self._work = work or Work()
 
-    def at_work(self, processes: Iterable[ProcessUsage]) -> tuple[PackageUse, ...] | None:
+    def at_work(self, processes: tuple[ProcessUsage, ...]) -> tuple[PackageUse, ...] | None:
         """Those that used the CPU since the last call, the same facets together; None where nothing is told.
 
         `processes` are those of this tick. Never raises.

@@ -2,7 +2,7 @@
 """CPU time of single processes between two looks at them. It reads nothing."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
@@ -19,9 +19,11 @@ Process = tuple[int, int]
 
 
 class Work:
-    """What is remembered from one look to the next."""
+    """What is remembered from one look to the next. Who look at the same list share one, and are told the same."""
 
     def __init__(self) -> None:
+        self._looked: tuple[ProcessUsage, ...] | None = None
+        self._found: dict[Process, float] = {}
         self._used: dict[Process, int] = {}  # clock ticks
         self._last_ns = 0
 
@@ -33,14 +35,18 @@ class Work:
         """Those that were not."""
         return set(processes - self._used.keys())
 
-    def cores(self, processes: Iterable[ProcessUsage], now_ns: int) -> dict[Process, float]:
+    def cores(self, processes: tuple[ProcessUsage, ...], now_ns: int) -> Mapping[Process, float]:
         """Those that have used the CPU since the last look, and how much of it; at the first look nothing is known.
 
         `now_ns` is CLOCK_MONOTONIC.
         """
+        if processes is not self._looked:
+            self._looked, self._found = processes, self._since(processes, now_ns)
+        return self._found
+
+    def _since(self, followed: tuple[ProcessUsage, ...], now_ns: int) -> dict[Process, float]:
         before, passed = self._used, (now_ns - self._last_ns) / 1e9 * _TICKS_A_SECOND
         began, self._last_ns = self._last_ns != 0, now_ns
-        followed = tuple(processes)
         # by place, and the keys in C: in a third of the time
         self._used = {key: one[2] + one[3] for key, one in zip(map(_KEY, followed), followed, strict=True)}
         if not began or passed <= 0:

@@ -7,6 +7,7 @@ from hashlib import blake2b
 import pytest
 
 from asa.core.sample import BusiestProcesses, ProcessUsage
+from collectors.procfs.work import Work
 from collectors.programs import KEY_BYTES, ProgramCollector
 
 KEY = bytes(range(KEY_BYTES))
@@ -57,6 +58,16 @@ def test_processes_of_one_file_in_one_unit_are_one_program_with_the_cores_of_all
     assert host.tick() == {}, "nothing is known before the second look"
     found = host.tick(p1=50, p2=20, p3=5)
     assert sorted(found.values()) == [0.05, 0.7]
+
+
+def test_two_that_look_at_the_same_list_in_a_tick_are_told_the_same():
+    work = Work()
+    first, second = ((ProcessUsage(7, 7, used, 0, 0, 0, 1, 0),) for used in (0, 50))
+    assert work.cores(first, S) == work.cores(first, S + 1) == {}
+    assert work.cores(second, 2 * S) == {(7, 7): 0.5}
+    assert work.cores(second, 2 * S + 1) == {(7, 7): 0.5}, "or the second one would be told of a nanosecond"
+    third = (ProcessUsage(7, 7, 150, 0, 0, 0, 1, 0),)
+    assert work.cores(third, 3 * S) == {(7, 7): 1.0}, "since the look before, by whomever"
 
 
 def test_one_that_rests_stays_in_the_list_and_one_that_never_worked_is_not_in_it(host):
