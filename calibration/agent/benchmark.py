@@ -15,7 +15,7 @@ from asa import status
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from asa.status import Status
-from calibration.agent import adviser, foreign, fuzz
+from calibration.agent import adviser, foreign, fuzz, random_model
 from calibration.agent.client import LEGACY, MODERN, ROOT, Client
 from calibration.agent.stand_in import SERVES
 from calibration.goals import Named
@@ -60,6 +60,7 @@ class AgentFigure(Named):
     ADVISER_TICK = "adviser_tick_us", "us", "that a tick pays for the adviser", "<=", 20.0
     WORST = "worst_adviser_loss_pct", "%", "that recognition loses by an adviser that answers at random", "<=", 0.5
     ORACLE = "oracle_adviser_gain_pct", "%", "that recognition gains by an adviser that knows the truth"
+    PASSED = "random_models_asked", "models", "of random weights that llama.cpp serves and that pass", "<=", 0.0
 
 
 def counts() -> Mapping[Named, Count]:
@@ -75,6 +76,7 @@ def counts() -> Mapping[Named, Count]:
         AgentFigure.ADVISER_TICK: lambda: adviser.tick_us(adviser.kept()),
         AgentFigure.WORST: lambda: adviser.worst_loss_pct(adviser.kept()),
         AgentFigure.ORACLE: lambda: adviser.oracle_gain_pct(adviser.kept()),
+        AgentFigure.PASSED: random_model.passed,
     }
 
 

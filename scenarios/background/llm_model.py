@@ -82,7 +82,7 @@ def _write(file: Path, model: Model) -> None:
         writer.add_tensor(name, np.ones(model.width, np.float32))
 
     writer = gguf.GGUFWriter(file, "llama")
-    _describe(writer, model, gguf.LlamaFileType.MOSTLY_Q4_0)
+    describe(writer, model, gguf.LlamaFileType.MOSTLY_Q4_0)
     add("token_embd.weight", model.vocabulary, model.width)
     add("output.weight", model.vocabulary, model.width)
     add_norm("output_norm.weight")
@@ -100,8 +100,8 @@ def _write(file: Path, model: Model) -> None:
     writer.close()
 
 
-def _describe(writer: Any, model: Model, file_type: int) -> None:
-    """Sizes, and a vocabulary whose words are `w259`, `w260` and so on."""
+def describe(writer: Any, model: Model, file_type: int, letters: str = "") -> None:
+    """Write sizes, and a vocabulary: special tokens, these letters, and words as `w259`, `w260` and so on."""
     writer.add_name("random")
     writer.add_file_type(file_type)
     writer.add_context_length(model.context)
@@ -113,13 +113,14 @@ def _describe(writer: Any, model: Model, file_type: int) -> None:
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(model.width // model.heads)
     writer.add_vocab_size(model.vocabulary)
-    words = range(SPECIAL_TOKENS, model.vocabulary)
+    words = range(SPECIAL_TOKENS + len(letters), model.vocabulary)
+    normal = [*letters, *(f"▁w{word}" for word in words)]
     writer.add_tokenizer_model("llama")
-    writer.add_token_list(
-        ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *(f"▁w{word}" for word in words)]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *normal])
+    writer.add_token_scores(
+        [0.0] * 3 + [-1000.0] * 256 + [-float(SPECIAL_TOKENS + place) for place in range(len(normal))]
     )
-    writer.add_token_scores([0.0] * 3 + [-1000.0] * 256 + [-float(word) for word in words])
-    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * len(words))  # unknown, control, byte, normal
+    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * len(normal))  # unknown, control, byte, normal
     writer.add_unk_token_id(0)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
