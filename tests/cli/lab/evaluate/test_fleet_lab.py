@@ -26,7 +26,7 @@ def test_a_fleet_is_played_and_becomes_the_page(tmp_path):
     # as calibration writes one: of the classes that it has played alone
     planted.write(tmp_path / "table.yaml", {"web+archive": ["scx_simple"]}, machines.load("vm125").facts)
     words = ("--machine", "vm125", "--scenario", "web+archive", "--scheduler", "eevdf,scx_simple,agent")
-    times = ("--seconds", "4", "--warm-up", "8", "--table", tmp_path / "table.yaml")
+    times = ("--seconds", "3", "--warm-up", "3", "--table", tmp_path / "table.yaml")
     asa("lab", "fleet", "run", "--out", fleet, *words, *times)
     out = asa("lab", "evaluate", "fleet", fleet, "--page", page, "--json")
     found = {line["name"]: line for line in map(json.loads, out.splitlines())}
