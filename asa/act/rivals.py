@@ -17,6 +17,12 @@ LOADER_UNIT = "scx_loader.service"
 COMM_CHARACTERS = 15
 """What is left of a program's name in that of its process (TASK_COMM_LEN)."""
 
+_PROFILES = "power-profiles-daemon"
+_TELLS_LOADER = (
+    "it was built to tell scx_loader, as CachyOS builds it, so that a power profile has a scheduler start; ASA holds "
+    "until that ends"
+)
+_LARGEST_BYTES = 8 << 20  # of a program that is looked into
 _ACTIVE = ("active", "activating", "reloading", "refreshing")
 _ASK_LIMIT_S = 1.0
 _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
@@ -143,7 +149,7 @@ _KNOWN = (
         "a scheduler, ASA holds until that ends",
     ),
     _Known(
-        name="power-profiles-daemon",
+        name=_PROFILES,
         unit="power-profiles-daemon.service",
         harm=Harm.NONE,
         text="it sets the platform's profile and the CPUs' energy preference, which ASA follows",
@@ -280,8 +286,19 @@ def _keepers(proc: Path, everybody: Iterable[Process]) -> Iterator[Rival]:
 
 def _running(proc: Path, known: _Known, process: Process) -> Rival:
     harm = Harm.NONE if known.harm is Harm.SWITCHES and process.uid != 0 else known.harm
-    stop = _stop(proc, process.pid)
-    return Rival(name=known.name, harm=harm, where=f"pid {process.pid}", text=known.text, stop=stop)
+    text, stop = known.text, _stop(proc, process.pid)
+    if known.name == _PROFILES and process.uid == 0 and _names_loader(_words(proc, process.pid)):
+        harm, text = Harm.MAY_SWITCH, _TELLS_LOADER
+    return Rival(name=known.name, harm=harm, where=f"pid {process.pid}", text=text, stop=stop)
+
+
+def _names_loader(words: Iterable[str]) -> bool:
+    # who calls another on the bus has its name in the program
+    try:
+        with Path(next(iter(words))).open("rb") as program:
+            return b"org.scx.Loader" in program.read(_LARGEST_BYTES)
+    except (OSError, StopIteration, ValueError):
+        return False
 
 
 def _stop(proc: Path, pid: int) -> str:

@@ -180,6 +180,15 @@ def test_those_that_start_schedulers_by_others_or_none(run, words, name, harm, t
     assert not rival.is_master(loader_is_ours=False)
 
 
+@pytest.mark.parametrize(("text", "harm"), [(b"\x7fELF\0org.scx.Loader\0", Harm.MAY_SWITCH), (b"\x7fELF\0", Harm.NONE)])
+def test_a_power_profiles_daemon_that_tells_scx_loader(run, tmp_path, text, harm):
+    program = tmp_path / "power-profiles-daemon"
+    program.write_bytes(text)
+    rival = one(run(812, str(program), group="/system.slice/power-profiles-daemon.service"))
+    assert (rival.name, rival.harm) == ("power-profiles-daemon", harm)
+    assert ("tell scx_loader" in rival.text) is (harm is Harm.MAY_SWITCH)
+
+
 def test_falcond_by_systemds_word(run):
     rival = one(run(1, "/sbin/init"), {"falcond.service": "active"})
     assert (rival.name, rival.harm) == ("falcond", Harm.MAY_SWITCH)
