@@ -10,8 +10,10 @@ import pytest
 from asa import assembly, paths, requests, wire
 from asa.assembly import Assembly, Model
 from asa.config import CollectSettings, Ebpf, Settings
+from asa.core.decision import OrderKind
 from asa.core.errors import InputError, ModelError
 from asa.decide.hints import Hints
+from asa.lease import Lease, Note
 from models import artefact, versions
 
 FACTS = versions.Facts(sha256="", kind="tuned", made="", asa_version="")
@@ -100,6 +102,23 @@ def test_what_the_settings_bar_is_chosen_by_nobody(tmp_path):
         with pytest.raises(InputError, match=r"switch.never\[0\]: 'scx_nobody'"):
             found.reload()
         assert found.setup.table is table
+    finally:
+        found.close()
+
+
+def test_a_client_that_has_gone_ends_its_order(tmp_path):
+    """By its lease in the run folder, which the agent looks at each tick."""
+    places = replace(paths.default(), state=tmp_path / "state", run=tmp_path / "run", config=tmp_path / "none.yaml")
+    options = {"config_path": None, "observe": True, "journal_path": None, "ebpf": Ebpf.OFF}
+    found = Assembly.open(places, **options, say=lambda _: None, journal_needed=False)
+    try:
+        lease = Lease(places.run, Note(lease="one", client="bot", what="it tries", pid=1, since_ns=0))
+        requests.send(places.run, requests.Switch(scheduler="scx_lavd", client="bot", lease="one"))
+        assert [(order.client, order.lease) for order in found._orders()] == [("bot", "one")]
+        assert found._lapsed() == ()
+        lease.close()
+        assert [(order.kind, order.lease) for order in found._lapsed()] == [(OrderKind.LAPSE, "one")]
+        assert found._lapsed() == ()
     finally:
         found.close()
 
