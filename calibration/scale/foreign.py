@@ -34,6 +34,8 @@ _HOW = (
     "  for each CPU. Its hogs are pinned and its pairs are Python's.",
     "- An operation's energy is that of the whole machine over the operations that ended. So beside busy CPUs it falls",
     "  as they get more done, and by nothing else.",
+    "- In the lab a round trip under EEVDF often takes a tick (1 ms). The published medians are of some microseconds.",
+    "  So for primitives the lab does not agree with what was published of EEVDF. The cause is not known.",
     "- scx_pandemonium is not in the portfolio: its columns are the published ones alone.",
 )
 
