@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users bench-agent figures-agent screenshots evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users bench-policies figures-policies bench-agent figures-agent screenshots evaluate lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -122,6 +122,12 @@ bench-users: bpf ## where the users are: doctor's first sentence, faults that ot
 
 figures-users: $(VENV)/.done ## what `make bench-users` kept, a JSON line a figure
 	@python -m calibration.users
+
+bench-policies: setup ## what the verifier catches of planted faults, into calibration/results/policies.json (a minute)
+	@python -m calibration.policies --measure
+
+figures-policies: $(VENV)/.done ## what `make bench-policies` kept, a JSON line a figure
+	@python -m calibration.policies
 
 bench-agent: $(VENV)/.done ## how `asa mcp` holds up: foreign clients (by npm), fuzzed calls, killed servers, its cost, into calibration/results/agent.json (four minutes)
 	@python -m calibration.agent --measure
