@@ -47,7 +47,6 @@ def test_everything_of_the_laptop(laptop):
     assert (sampler.missing, sampler.failing) == ({}, {})
     assert (sample.monotonic_ns, sample.wall_ns, sample.suspended_ns) == (5_000_000_000, 10**18 + 5_000_000_000, 77)
     optional = {part for source in SOURCES if source.setting for part in source.parts}  # PLAIN asks not for them
-    optional.add("advice")  # and nobody advises
     for field in dataclasses.fields(RawSample):
         assert (getattr(sample, field.name) is None) is (field.name in optional | {"advice"}), field.name
     assert set(sampler.cost_us) == {source.name for source in ALWAYS}
