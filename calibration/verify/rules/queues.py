@@ -85,13 +85,14 @@ def _mixed(program: Program) -> Iterator[Finding]:
 
 
 def _apart(program: Program, some: set[int], others: set[int]) -> bool:
-    # whether a constant of the loader's decides which of the two is done
+    # whether a constant of the loader's, or one of the preprocessor's, decides which of the two is done
     flags = set_by_loader(program)
     told: dict[bool, list[set[tuple[str, bool]]]] = {True: [], False: []}
     for name in ("select_cpu", "enqueue", "dispatch"):
         function = program.callback(name)
         for way in ways(program, function, frozenset(INSERTS)) if function else ():
-            said = {(one.arguments[0], bool(one.outcome)) for one in way.conditions if one.arguments[0] in flags}
+            told_apart = [one for one in way.conditions if one.arguments[0] in flags or one.arguments[0].isupper()]
+            said = {(one.arguments[0], bool(one.outcome)) for one in told_apart}
             for one in way.calls(INSERTS):
                 if one.line in some | others:
                     told[one.line in some].append(said)

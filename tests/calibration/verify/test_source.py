@@ -36,8 +36,9 @@ def test_the_laboratorys_starver_waits_too_long():
     assert "age-limit" in faults(text)
 
 
-def test_a_constant_of_the_loader_keeps_two_orders_apart():
-    both = "\tif (switch_partial)\n\t\tscx_bpf_dsq_insert(p, PLAIN, SLICE_NS, enq_flags);\n\telse\n\t"
+@pytest.mark.parametrize("constant", ["switch_partial", "ORDER == ORDER_FIFO"])
+def test_a_constant_keeps_two_orders_apart(constant):
+    both = f"\tif ({constant})\n\t\tscx_bpf_dsq_insert(p, PLAIN, SLICE_NS, enq_flags);\n\telse\n\t"
     text = corpus.good().replace("\tscx_bpf_dsq_insert_vtime(", f"{both}\tscx_bpf_dsq_insert_vtime(")
     assert faults(text) == set()
 
