@@ -28,6 +28,7 @@ _TEST_PACKAGES = (
     "gnome-shell",
     "groff-base",
     "iproute2",
+    "kwin-wayland",
     "libgl1-mesa-dri",
     "libpam-systemd",
     "lintian",

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The reader for KWin on a real kwin_wayland without a screen, with real windows.
-
-Its package and 122 that it needs are not installed for every run of the tests; `make bench-users` installs them, and
-runs this. Elsewhere a peer stands in KWin's place (test_reader.py).
-"""
+"""The reader for KWin on a real kwin_wayland without a screen, with real windows."""
 
 import os
 import shutil
@@ -98,7 +94,7 @@ class Plasma:
 @pytest.fixture
 def plasma():
     if shutil.which("kwin_wayland") is None:
-        pytest.skip("needs kwin_wayland; `make bench-users` installs it")
+        pytest.skip("needs kwin_wayland; `asa lab setup --tests` installs it")
     with tempfile.TemporaryDirectory(prefix="asa-kwin-") as folder:  # tmp_path is closed to others
         made = Plasma(Path(folder))
         yield made
