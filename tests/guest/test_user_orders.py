@@ -3,9 +3,24 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from agents import agent, asa, attached, clean_machine, eventually, pid_of, seen
+
+CLIENT = """
+import time
+from asa import requests
+from asa.lease import Lease, Note
+folder, agent = requests.agent()
+lease = Lease(folder, Note(lease="one", client="bot", what="it tries scx_flash", pid=1, since_ns=0))
+wish = requests.Switch(scheduler="scx_flash", client="bot", lease="one", until_ns=time.time_ns() + 3600 * 10**9)
+after = requests.ask(folder, agent, wish, settled=lambda found: found.scheduler == "scx_flash", limit_s=90.0)
+print(after.scheduler, flush=True)
+time.sleep(3600)
+"""
+"""A client of MCP, as far as the agent knows: it is killed in its trial."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +54,13 @@ def test_the_users_word_goes_before_the_agents(tmp_path):
 
         assert asa("resume").returncode == 0
         assert eventually(lambda: attached().startswith("simple"))
+
+        client = subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True)
+        try:
+            assert client.stdout.readline() == "scx_flash\n"
+            assert attached().startswith("flash")
+        finally:
+            client.kill()
+            client.communicate()
+        assert eventually(lambda: attached().startswith("simple"))
+        assert seen(scheduler="scx_simple", held=False)["mode"] == "switching"
