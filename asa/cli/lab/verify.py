@@ -54,14 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     from asa.cli.extras import need
 
     need("elftools", "tree_sitter", "tree_sitter_c", extra="bench")
-    import msgspec
-
+    from asa import wire
     from calibration.verify import report, subject
     from calibration.verify.report import Verdict
 
     made = subject.verify(_subject(arguments), _kernels(arguments.btf))
     if arguments.json:
-        print(json.dumps({"verdict": made.verdict, **msgspec.to_builtins(made)}))
+        print(json.dumps({"verdict": made.verdict, **wire.plain(made)}))
     else:
         print("\n".join(report.lines(made)))
     return {Verdict.PASS: 0, Verdict.FAIL: EXIT_FAIL, Verdict.INCONCLUSIVE: EXIT_INCONCLUSIVE}[made.verdict]
