@@ -26,6 +26,7 @@ from asa.core.sample import Advice, RawSample
 from asa.decide import knowledge
 from asa.decide.knowledge import Knowledge
 from calibration.knowledge import play
+from calibration.knowledge.costs import least_us
 from calibration.knowledge.courses import Course, Tick, number_of, read
 from calibration.voting import score
 from models.runtime import Ensemble
@@ -158,7 +159,7 @@ def tick_us(courses: Sequence[Course]) -> tuple[float, str]:
                 stage.adviser.read()
                 stage.adviser.heard(known, unknown=False)
 
-        read_us = _least_us(source) / len(ticks)
+        read_us = least_us(source, _ROUNDS) / len(ticks)
     pure_us = [_evidence_us(one) for one in (life.courses, courses)]
     begun_us = _child_us()
     per_hour = Settings().per_hour
@@ -225,7 +226,7 @@ def _evidence_us(courses: Sequence[Course]) -> float:
         for known, sample in held:
             knowledge.evidence(known, sample)
 
-    return _least_us(once) / len(held)
+    return least_us(once, _ROUNDS) / len(held)
 
 
 def _held(courses: Sequence[Course]) -> Iterator[tuple[Knowledge, RawSample]]:
@@ -247,13 +248,3 @@ def _child_us() -> float:
         spent.append(time.thread_time_ns() - start_ns)
         begun.end()
     return sorted(spent)[_STARTS // 2] / 1e3
-
-
-def _least_us(call: Callable[[], None]) -> float:
-    # of several rounds the one that others on this machine disturbed the least
-    spent = []
-    for _ in range(_ROUNDS):
-        start_ns = time.thread_time_ns()
-        call()
-        spent.append(time.thread_time_ns() - start_ns)
-    return min(spent) / 1e3

@@ -71,7 +71,7 @@ def pure_us(courses: Sequence[Course], known: Mapping[int, Known]) -> float:
             said = knowledge.evidence(held, sample)
             evidence.pooled(judged, said, knowledge.WEIGHT)
 
-    return _least_us(once) / len(ticks)
+    return least_us(once) / len(ticks)
 
 
 def collector_us(journals: Iterable[Path]) -> tuple[float, float]:
@@ -101,8 +101,8 @@ def collector_us(journals: Iterable[Path]) -> tuple[float, float]:
                 collector.follow({"busiest": there})
                 collector.read()
 
-    looking_us = _least_us(look)
-    return (_least_us(once) - looking_us) / readings, looking_us / readings
+    looking_us = least_us(look)
+    return (least_us(once) - looking_us) / readings, looking_us / readings
 
 
 def _seen(session: recorded.Recorded) -> list[tuple[int, BusiestProcesses]]:
@@ -115,10 +115,10 @@ def _seen(session: recorded.Recorded) -> list[tuple[int, BusiestProcesses]]:
     ]
 
 
-def _least_us(call: Callable[[], None]) -> float:
-    # of several rounds the one that others on this machine disturbed the least
+def least_us(call: Callable[[], None], rounds: int = _ROUNDS) -> float:
+    """CPU time of this thread, of several rounds that of the one that others on this machine disturbed the least."""
     spent = []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         start_ns = time.thread_time_ns()
         call()
         spent.append(time.thread_time_ns() - start_ns)

@@ -7,10 +7,12 @@ rounds, by the scenario's score. `Bench`: one figure of the scale benchmark, whi
 
 import hashlib
 import statistics
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 from asa import paths, wire
 from asa.act.policies import Own, Policy
@@ -27,34 +29,39 @@ from calibration.tuning.trials import Gain
 from scenarios.catalogue import Scenario
 from scenarios.lab.machines import Machine
 
-IN_A_GUEST = TOGETHER
-"""Candidates that take turns in one guest of a pair: each loads in every round."""
-
-IN_A_BENCH = PARTICLES
-"""The same of the scale benchmark, which takes seconds of each."""
-
 _PLAYS, _SECONDS = 2, 0.5  # a round, each of so many seconds of the guest's clock
 
 
 @dataclass(slots=True, kw_only=True)
-class Pair:
-    """An `Objective`. What went wrong is in `troubles`."""
+class InGuests(ABC):
+    """An `Objective` whose candidates are played in guests. What went wrong is in `troubles`."""
 
     base: SchedulerName
     machine: Machine
-    scenario: Scenario
     rounds: int
     out: Path
     places: paths.Places
     tell: play.Tell
     troubles: list[str] = field(default_factory=list)
+    at_once: ClassVar[int]
 
     def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
         """As of `Objective`. Raises AsaError where the lab is not there."""
         found: list[Gain | None] = []
-        for first in range(0, len(candidates), IN_A_GUEST):
-            found += self._guest(candidates[first : first + IN_A_GUEST], seed)
+        for first in range(0, len(candidates), self.at_once):
+            found += self._guest(candidates[first : first + self.at_once], seed)
         return found
+
+    @abstractmethod
+    def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Pair(InGuests):
+    """By a scenario's score. Each candidate loads in every round."""
+
+    scenario: Scenario
+    at_once = TOGETHER
 
     def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
         policies, digest = _policies(self.base, candidates)
@@ -78,24 +85,11 @@ class Pair:
 
 
 @dataclass(slots=True, kw_only=True)
-class Bench:
-    """An `Objective`. What went wrong is in `troubles`. Its seeds are orders of the turns."""
+class Bench(InGuests):
+    """By a figure of the scale benchmark, which takes seconds of each. Its seeds are orders of the turns."""
 
-    base: SchedulerName
-    machine: Machine
     metric: Metric
-    rounds: int
-    out: Path
-    places: paths.Places
-    tell: play.Tell
-    troubles: list[str] = field(default_factory=list)
-
-    def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
-        """As of `Objective`. Raises AsaError where the lab is not there."""
-        found: list[Gain | None] = []
-        for first in range(0, len(candidates), IN_A_BENCH):
-            found += self._guest(candidates[first : first + IN_A_BENCH], seed)
-        return found
+    at_once = PARTICLES
 
     def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
         policies, digest = _policies(self.base, candidates)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.scale.samples import Metric
     from calibration.switchback.play import Tell
-    from calibration.tuning.lab import Bench, Pair
+    from calibration.tuning.lab import InGuests
     from calibration.tuning.screening import Effect
     from calibration.tuning.trials import Trials
     from calibration.tuning.tune import Asked, Confirmed, Found
@@ -148,7 +148,7 @@ class _Played:
     def __init__(self, arguments: argparse.Namespace, tell: "Tell") -> None:
         self.arguments = arguments
         self._tell = tell
-        self._labs: list[Pair | Bench] = []
+        self._labs: list[InGuests] = []
 
     def trials(self, use: "Scenario | Metric", machine: str, name: str) -> "Trials":
         """Of a use on a machine, kept in a file of this name. Raises AsaError."""
@@ -164,7 +164,7 @@ class _Played:
         base, on = SchedulerName(given.policy), machines.load(machine)
         out = (given.out / "guests" / f"{word}-{Path(machine).stem}").resolve()
         places, tell = paths.default(), self._tell
-        lab: Pair | Bench
+        lab: InGuests
         if isinstance(use, Scenario):
             lab = Pair(base=base, machine=on, scenario=use, rounds=given.rounds, out=out, places=places, tell=tell)
         else:
