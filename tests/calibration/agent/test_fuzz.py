@@ -85,4 +85,4 @@ def test_only_what_no_fixture_is_to_blame_for_is_ours():
 
 
 def test_each_figure_that_is_measured_is_one_of_the_list():
-    assert set(counts()) <= set(AgentFigure)
+    assert set(counts()) == set(AgentFigure)
