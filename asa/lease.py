@@ -56,7 +56,7 @@ class Lease:
         except OSError as error:
             raise AsaError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from error
         try:
-            self._take(path)
+            self._take(path, self._file)
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, wire.json_bytes(note), 0)
         except OSError as error:
@@ -66,10 +66,10 @@ class Lease:
             self.close()
             raise
 
-    def _take(self, path: Path) -> None:
+    def _take(self, path: Path, file: int) -> None:
         for left in reversed(range(_TRIES)):
             try:
-                fcntl.flock(self._file or 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if not left:
                     raise BusyError(_note(path)) from None
@@ -108,23 +108,15 @@ class Watch:
         note = _note(self._path)
         if note is None or note.lease != self._lease:
             return False  # another client has it by now
-        return locked(self._path)
+        return held(self._path.parent)
 
 
-def locked(path: Path) -> bool:
-    """Does somebody hold the lock of this file?"""
+def held(folder: Path) -> bool:
+    """Does a client have the lease?"""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return runfile.locked(folder / NAME)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(descriptor)
 
 
 def _note(path: Path) -> Note | None:

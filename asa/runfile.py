@@ -4,6 +4,7 @@
 The folder is memory (tmpfs) and gone with a reboot, so nothing here waits for a disk. Does not know what is in them.
 """
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -46,3 +47,16 @@ def read_own(path: Path, limit_bytes: int) -> bytes | None:
     if len(body) > limit_bytes:
         raise AsaError(f"{path}: longer than {limit_bytes} bytes")
     return body
+
+
+def locked(path: Path) -> bool:
+    """Does somebody hold the lock (flock(2)) of this file? Raises OSError where it cannot be opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from asa import files, wire
+from asa import files, runfile, wire
 from asa.core.decision import REGIME
 from asa.core.errors import AsaError
 from asa.core.regime import in_words
@@ -242,16 +242,8 @@ def read(folder: Path) -> Status | None:
 
 def _locked(path: Path, pid: int) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return runfile.locked(path)
     except PermissionError:
         return Path(f"/proc/{pid}").exists()  # another user's agent: its process has to do
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(descriptor)

@@ -19,7 +19,7 @@ import msgspec
 from asa import requests, status, wire
 from asa.core.decision import EEVDF, SchedulerName, bar
 from asa.core.errors import AsaError
-from asa.lease import NAME, Lease, Note, locked
+from asa.lease import Lease, Note, held
 from asa.mcp import answers, asked, audit
 from asa.mcp.machine import Machine
 from asa.mcp.measuring import frozen
@@ -316,7 +316,7 @@ def _written(path: Path, line: audit.Line, lease: Lease) -> None:
 
 def _check(agent: Status, folder: Path) -> None:
     """Raises AsaError where a client may not change anything now. One that is under way is told of by its lease."""
-    if agent.held and agent.client and not locked(folder / NAME):
+    if agent.held and agent.client and not held(folder):
         raise AsaError(f"{agent.mode_reason}; one change at a time: `revert` ends it, `asa resume`, or its time")
     if agent.held and not agent.client:
         raise AsaError(f"{agent.mode_reason}: only the user ends that, by `asa resume`; nothing was changed")
