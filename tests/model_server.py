@@ -2,6 +2,8 @@
 """A server with OpenAI's interface that does what a test says, and children that answer when it says so."""
 
 import json
+import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from asa.adviser.asking import Asker, Question
@@ -100,3 +102,14 @@ class Bench:
         assert self.asker.begin(QUESTION, at_s * S) == ""
         self.toys[-1].text = text
         return self.asker.heard(at_s * S)
+
+
+@contextmanager
+def serving():
+    """A server that answers in a thread."""
+    with Server() as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()

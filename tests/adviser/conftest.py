@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A server of a language model, in a thread."""
 
-import threading
-
 import pytest
-from model_server import Server
+from model_server import serving
 
 
 @pytest.fixture
 def server():
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving() as found:
         yield found
-        found.shutdown()
-        thread.join()

@@ -2,10 +2,9 @@
 """The examination of a server, with one of ours in the place of llama.cpp's."""
 
 import json
-import threading
 
 import pytest
-from model_server import Server, said
+from model_server import said, serving
 
 from asa.adviser import record, settings
 from asa.core.errors import AsaError
@@ -16,12 +15,8 @@ RIGHT = dict(settings.table().first)
 
 @pytest.fixture
 def server():
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving() as found:
         yield found
-        found.shutdown()
-        thread.join()
 
 
 def test_who_knows_passes_and_who_always_says_the_same_does_not(server):
