@@ -122,6 +122,7 @@ class Reason(StrEnum):
     SERVED = "served"  # the wanted scheduler already runs
     DWELL = "dwell"  # the class has not won for long enough yet
     COOLDOWN = "cooldown"  # the last switch is too recent
+    LIGHT = "light"  # next to nothing is to do, and what speaks for the wanted scheduler was measured under more
     COST = "cost"  # the wanted scheduler is better by less than the switch to it costs
     BUSY = "busy"  # a switch is under way
     HOLD = "hold"  # somebody else changed the scheduler: they win, until told to resume

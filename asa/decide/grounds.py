@@ -59,6 +59,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     machine: _Text | None = None  # of what was published, or of the lab
     kernel: _Text | None = None  # release
     version: str | None = None  # of the scheduler
+    light: bool | None = None  # measured in a light load (`asa.core.regime`), too; None: nobody says
 
 
 OPINION = Evidence(ground="opinion")
@@ -106,6 +107,7 @@ def words(evidence: Evidence | None, ground: Ground) -> str:
     told += [text for text in (evidence.machine, evidence.source) if text is not None]
     told += [f"kernel {evidence.kernel}"] if evidence.kernel is not None else []
     told += [f"version {evidence.version}"] if evidence.version is not None else []
+    told += ["not in a light load"] if evidence.light is False else []
     return f"{ground}: {', '.join(told)}" if told else str(ground)
 
 

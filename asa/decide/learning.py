@@ -139,6 +139,11 @@ def proved(lessons: Lessons, use: Workload, first: SchedulerName) -> tuple[Sched
     return tuple(reversed(found))
 
 
+def proof(lessons: Lessons, use: Workload, name: SchedulerName) -> Asked | None:
+    """The last trial that says that it serves the use; None: none does."""
+    return next((one for one in reversed(lessons.kept.asked) if (one.use, one.serves) == (use, name)), None)
+
+
 def order(
     lessons: Lessons, use: Workload, names: Iterable[SchedulerName], may: Callable[[SchedulerName], bool]
 ) -> dict[SchedulerName, Asked | None]:

@@ -94,7 +94,7 @@ def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Wors
     wish = _Wish(workload=workload, wanted=wanted, current=current)
     if wanted == current:
         return _served(books, wish, seen, now, setup)
-    wait = _wait(state, wish, seen, now, setup)
+    wait = _wait(books, wish, seen, now, setup)
     return (books, wait) if wait is not None else _switch(books, wish, now, setup)
 
 
@@ -333,13 +333,17 @@ def _served(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup)
     return books, keep(current, Reason.SERVED, sentence)
 
 
-def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -> Verdict | None:
+def _wait(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -> Verdict | None:
     """Why a switch that is wanted has to wait, None when it has not."""
+    state = books.policy
     wanted, dwell_s, setting = wish.wanted, setup.policy.dwell_s, setup.policy.cooldown_s
     age_s = (now.monotonic_ns - state.since_ns) / 1e9
     if age_s < dwell_s:
         sentence = f"{wish.workload} seen for {age_s:.1f} s, waiting for {dwell_s:g} s (dwell)"
         return keep(wanted, Reason.DWELL, sentence)
+    if seen.around.light and _of_more(books, wish, setup):
+        sentence = f"the load is light, no wait is felt, and {wanted} was measured under more load alone"
+        return keep(wanted, Reason.LIGHT, sentence)
     cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=wanted in seen.ready, setting=setting)
     if state.last_switch_ns is not None and now.monotonic_ns - state.last_switch_ns < cooldown_s * 1e9:
         since_s = (now.monotonic_ns - state.last_switch_ns) / 1e9
@@ -349,6 +353,19 @@ def _wait(state: PolicyState, wish: _Wish, seen: Seen, now: Now, setup: PolicySe
         sentence = f"measuring {wish.workload} under {wish.current} before a switch to {wanted} (baseline)"
         return keep(wanted, Reason.BASELINE, sentence)
     return None
+
+
+def _of_more(books: Books, wish: _Wish, setup: PolicySetup) -> bool:
+    """Does what speaks for a wanted scheduler say that no light load was among what was measured?
+
+    On battery saver something else speaks for it, and what may not serve goes in any load.
+    """
+    state, saver = books.policy, books.policy.power.saver
+    if saver or wish.wanted == EEVDF or not _may_serve(state, wish.workload, wish.current, state.out, setup):
+        return False
+    asked = learning.proof(books.lessons, wish.workload, wish.wanted)
+    found = setup.table.evidence(wish.workload, wish.wanted) if asked is None else asked.evidence
+    return found is not None and found.light is False
 
 
 def _met_first(state: PolicyState, wish: _Wish, signals: Signals | None, setup: PolicySetup) -> bool:

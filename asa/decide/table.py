@@ -224,6 +224,10 @@ class MappingTable:
         _, listed, ranking = self.source(workload)
         return next((entry for entry in ranking if listed in names_of(workload) and entry.name == name), None)
 
+    def evidence(self, workload: Workload, name: SchedulerName) -> Evidence | None:
+        """What its entry for the class, or for a part of it, rests on; None where there is none."""
+        return next((entry.evidence for entry in self.ranking(workload) if entry.name == name), None)
+
     def cost(self, name: SchedulerName) -> Cost | None:
         """Of a scheduler in its mode, else of the scheduler; of this table, not of those behind it."""
         return self.costs.get(name) or self.costs.get(name.bare)

@@ -76,6 +76,7 @@ class Asked:
     switches: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     words: str = ""  # for people, what the last run came to
     at_ns: int = 0  # CLOCK_REALTIME, of that
+    light: bool | None = None  # one began in a light load in which no wait was felt; None: of before, unknown
     broken: Annotated[int, Meta(ge=0, le=MOST_BROKEN)] = 0
     """Runs that began, one after the other, and of which the agent saw no end: it, or the machine, went down."""
 
@@ -120,6 +121,7 @@ class Asked:
             source="asa trial",
             kernel=self.kernel or None,
             version=self.versions[1][:HASH_SHOWN] or None,
+            light=self.light,
         )
 
     @property

@@ -133,9 +133,11 @@ def begun(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Books | Non
     if trial.outcome is not None:
         return None
     lessons = books.lessons
-    old = learning.asked_of(lessons, plan.use, plan.in_force, plan.candidate) or _asked(plan, setup)
+    known = learning.asked_of(lessons, plan.use, plan.in_force, plan.candidate)
+    old = _asked(plan, setup) if known is None else known
     broken = min(trial_budget.MOST_BROKEN, old.broken + 1)  # until its end is seen
-    lessons = learning.settle(lessons, replace(old, broken=broken, at_ns=now.wall_ns))
+    light = seen.around.light or (False if known is None else known.light)
+    lessons = learning.settle(lessons, replace(old, broken=broken, at_ns=now.wall_ns, light=light))
     return replace(books, policy=replace(state, trial=trial, upcoming=None), lessons=lessons)
 
 
@@ -330,6 +332,7 @@ def _concluded(books: Books, trial: Trial, now: Now, setup: PolicySetup) -> Book
         switches=old.switches + outcome.switches,
         words=outcome.sentence,
         at_ns=now.wall_ns,
+        light=old.light,
     )
     suspected = None if not void and plan.candidate == state.suspected else state.suspected
     state, bars = replace(state, by_hand=None, stopped=False, suspected=suspected), books.bars

@@ -87,7 +87,7 @@ class KnowledgeFigure(Named):
     SWITCHES = (
         "switches_in_light",
         "switches",
-        "ordered in ticks of a light load in which no wait is felt, with all that is shipped",
+        "ordered in ticks of a light load in which no wait is felt, and no evidence speaks of one",
         "<=",
         0.0,
     )
@@ -209,9 +209,14 @@ class Bench:
 
 
 def _in_light() -> tuple[float, str]:
-    ordered, ticks = light.orders(journals())
-    without, _ = light.orders(journals(), gate=False)
-    return float(ordered), f"in {ticks} ticks; without the gate {without}"
+    told = []
+    ordered = ticks = 0
+    for measured, table in ((False, "the shipped table"), (True, "a table that was measured under more load")):
+        found, ticks = light.orders(journals(), measured=measured)
+        without, _ = light.orders(journals(), measured=measured, gate=False)
+        ordered += found
+        told.append(f"{table}: {found}, without the gate {without}")
+    return float(ordered), f"in {ticks} ticks of each; {'; '.join(told)}"
 
 
 def _quiet(*, behind: bool) -> tuple[float, str]:

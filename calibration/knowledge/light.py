@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandbySettings
@@ -27,6 +29,7 @@ from asa.decide.trial_budget import SAVED_S, Account, Stand
 from asa.pipeline import plan
 from collectors import rates
 from models.train.recorded import Recorded, read
+from scenarios import planted
 
 _HOUR_S = 3600
 
@@ -80,14 +83,16 @@ def quiet(journals: Iterable[Path]) -> Mapping[bool, tuple[int, int]]:
     return {behind: (hits[behind], total[behind]) for behind in total}
 
 
-def orders(journals: Iterable[Path], *, gate: bool = True) -> tuple[int, int]:
+def orders(journals: Iterable[Path], *, gate: bool = True, measured: bool = False) -> tuple[int, int]:
     """In how many ticks of a light load without a felt wait the policy orders a switch, and how many these are.
 
     Each tick is that of an agent whose use has stood for an hour under the shipped table, and whose budget is full.
-    Raises JournalError.
+    `measured`: under a table in which each use has a scheduler that was measured here, and in no light load. Raises
+    JournalError.
     """
     modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
-    setup = _Setup(table=table.load(paths.mapping_tables() / "default.yaml", modes))
+    shipped = table.load(paths.mapping_tables() / "default.yaml", modes)
+    setup = _Setup(table=_of_more(shipped) if measured else shipped)
     ordered = total = 0
     for tick in _ticks(journals):
         if tick.now.load is not Load.LIGHT or waited(tick.signals) or tick.workload is None:
@@ -96,6 +101,12 @@ def orders(journals: Iterable[Path], *, gate: bool = True) -> tuple[int, int]:
         total += 1
         ordered += _orders(setup, tick, light=light)
     return ordered, total
+
+
+def _of_more(shipped: MappingTable) -> MappingTable:
+    found = replace(planted.evidence(), light=False)
+    entry = replace(planted.entry("scx_rusty"), evidence=found)
+    return planted.into(shipped, {str(label): [entry] for label in shipped.listed})
 
 
 def _orders(setup: _Setup, tick: Tick, *, light: bool) -> bool:

@@ -25,7 +25,10 @@ Figures: TypeAlias = dict[str, dict[str, Measured]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A trial that did not fail. `samples`: application -> metric -> values."""
+    """A trial that did not fail. `samples`: application -> metric -> values.
+
+    `used` is the share of all CPUs' time that was used in the measured windows, 0 to 1; None: nobody knows.
+    """
 
     trial: str
     run: str
@@ -35,6 +38,7 @@ class Played:
     scheduler: str
     copy: int
     samples: Mapping[str, Mapping[str, Sequence[float]]]
+    used: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +69,17 @@ def played(run: str, results: Sequence[Result]) -> list[Played]:
                 scheduler=trial.scheduler,
                 copy=trial.copy,
                 samples=samples,
+                used=_used(result),
             )
         )
     return found
+
+
+def _used(result: Result) -> float | None:
+    window_s = (result.window_s or 0.0) + (result.then_window_s or 0.0)
+    if not result.energy or not result.cpus or not window_s:
+        return None
+    return sum(sum(one.busy_s) for one in result.energy) / (result.cpus * window_s)
 
 
 def figures(trials: Sequence[Played]) -> dict[tuple[str, str], Figures]:

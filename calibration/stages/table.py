@@ -9,12 +9,14 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from asa import wire
 from asa.core.decision import EEVDF, SchedulerName, Workload
 from asa.decide import fingerprint
+from asa.decide.regime import MIXED
 from asa.decide.table import Cost, Entry, Evidence, Machine, MappingTable, Measured, TableFile
 from calibration.scenarios.scores import Played, scores
 from calibration.stages.agent import SHADOWED, Shadowed
@@ -112,7 +114,7 @@ def first(
     classes = to_classes(ranked, frugal)
     for label, entries in classes.items():
         classes[label] = [*entries, *_carried(prior, label, entries)]
-    return _file(classes, before, machine, measured)
+    return _file(classes, before, machine, measured, light=light(played))
 
 
 def with_costs(costs: Mapping[str, Cost], before: TableFile | None, machine: Machine, measured: Measured) -> TableFile:
@@ -154,7 +156,8 @@ def refined(
         if _runs(there.get(str(label), ())) <= _runs(found):
             classes[str(label)] = [*found, *_carried(prior, label, found)]
     ours = classes.keys() | there.keys() | (set() if same is None else same.classes.keys())
-    return _file({**(_elsewhere(prior, ours) if carries else {}), **classes}, before, machine, measured)
+    file = {**(_elsewhere(prior, ours) if carries else {}), **classes}
+    return _file(file, before, machine, measured, light=light(played, same))
 
 
 def beliefs(labels: Iterable[str], prior: MappingTable, schedulers: Sequence[str]) -> dict[str, Belief]:
@@ -217,8 +220,31 @@ def felt(played: Sequence[Played]) -> list[Felt]:
     return [Felt(scheduler=name, blocks=len(all_), mean=statistics.fmean(all_)) for name, all_ in sorted(found.items())]
 
 
-def evident(ranking: Sequence[Entry]) -> list[Entry]:
-    """With what each figure is evidence of: the lead over EEVDF, and its 95 % interval. Without one, an opinion."""
+def light(played: Iterable[Played], same: TableFile | None = None) -> dict[str, bool]:
+    """By class, and by each application in it: was the load light in a trial of it? Without those of unknown loads.
+
+    `same` has the figures that count beside these.
+    """
+    found: dict[str, bool] = {}
+    for one in played:
+        if one.used is not None:
+            parts = [name for name in (one.interactive, one.background) if name]
+            for label in {"+".join(parts), *parts}:
+                found[label] = found.get(label, False) or one.used < MIXED.enter
+    older = {} if same is None else same.classes
+    for label in found.keys() & older.keys():
+        before = {one.evidence.light for one in older[label] if one.evidence is not None}
+        found[label] = found[label] or True in before
+        if not found[label] and None in before:
+            del found[label]
+    return found
+
+
+def evident(ranking: Sequence[Entry], light: bool | None = None) -> list[Entry]:
+    """With what each figure is evidence of: the lead over EEVDF, and its 95 % interval. Without one, an opinion.
+
+    `light`: what `light` says of the class, None: what the entry itself says stays.
+    """
     base = next((entry.score for entry in ranking if entry.name == EEVDF), None)
 
     def told(entry: Entry) -> Entry:
@@ -231,6 +257,7 @@ def evident(ranking: Sequence[Entry]) -> list[Entry]:
             low=round(lead - half, 4),
             high=round(min(1.0, lead + half), 4),
             runs=entry.runs,
+            light=light if light is not None or entry.evidence is None else entry.evidence.light,
         )
         return msgspec.structs.replace(entry, evidence=found)
 
@@ -250,7 +277,12 @@ def unlearnt(verdicts: Mapping[Workload, Verdict], unplayed: Iterable[Workload])
 
 
 def _file(
-    classes: Mapping[str, list[Entry]], before: TableFile | None, machine: Machine, measured: Measured
+    classes: Mapping[str, list[Entry]],
+    before: TableFile | None,
+    machine: Machine,
+    measured: Measured,
+    *,
+    light: Mapping[str, bool] = MappingProxyType({}),
 ) -> TableFile:
     old = kept(before, machine, measured)
     schedulers = measured.schedulers
@@ -269,7 +301,7 @@ def _file(
             "where `why` says so." + ("" if old is None else _earlier(old, measured))
         ),
         costs={} if old is None else dict(old.costs),
-        classes={label: evident(ranking) for label, ranking in merged.items()},
+        classes={label: evident(ranking, light.get(label)) for label, ranking in merged.items()},
     )
 
 

@@ -19,7 +19,7 @@ from asa.decide import learning, policy
 from asa.decide.books import Books
 from asa.decide.penalties import Bars
 from asa.decide.policy import PolicyState
-from asa.decide.policy_state import Now, Seen
+from asa.decide.policy_state import Around, Now, Seen
 from asa.decide.signals import Signals
 from asa.decide.table import Entry, MappingTable
 from scenarios.planted import evidence
@@ -61,12 +61,14 @@ CALM, BAD = Signals(cpu_pressure=0.1), Signals(cpu_pressure=0.6)
 WALL_NS = 10**18  # at second 0
 
 
-def decided(state, bars, vote, now_s, current, *, lessons=learning.NOTHING, setup=SETUP, signals=None, ready=()):
+def decided(
+    state, bars, vote, now_s, current, *, lessons=learning.NOTHING, setup=SETUP, signals=None, ready=(), light=False
+):
     """One tick: the state, the bars and the verdict. `vote`: a class that won, None, or a whole vote."""
     vote = vote if isinstance(vote, Vote) else Vote(workload=vote, confidence=0.9 if vote else 0.0)
     books, verdict = policy.decide(
         Books(policy=state, bars=bars, lessons=lessons),
-        Seen(vote=vote, current=current, signals=signals, ready=ready),
+        Seen(vote=vote, current=current, signals=signals, ready=ready, around=Around(light=light)),
         now(now_s),
         setup,
     )

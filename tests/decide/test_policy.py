@@ -4,6 +4,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_bench import (
@@ -55,6 +56,42 @@ def test_dwell_comes_before_a_switch():
     state, verdict = ask(state, CPU, 2.0)
     assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, RUSTY)
     assert state.pending == RUSTY
+
+
+def measured(light, workload=CPU, name="scx_rusty", **more):
+    found = msgspec.structs.replace(evidence(), light=light)
+    ranking = (
+        Entry(scheduler=name, why="measured", evidence=found, **more),
+        Entry(scheduler="eevdf", why="the kernel's"),
+    )
+    return replace(SETUP, table=replace(SETUP.table, rankings={**SETUP.table.rankings, workload: ranking}))
+
+
+def test_in_a_light_load_only_what_was_measured_in_one_is_switched_to():
+    def asked(light, setup, state=None, **more):
+        state = state or settled()
+        _, _, verdict = decided(state, Bars(), CPU, 2.0, more.pop("current", EEVDF), light=light, setup=setup, **more)
+        return verdict.reason, verdict.switch_to
+
+    assert asked(True, measured(False)) == (Reason.LIGHT, None)
+    for load, told in ((False, False), (True, True), (True, None)):  # an older table does not say
+        assert asked(load, measured(told)) == (Reason.BETTER, RUSTY)
+    part = measured(False, workload=Workload("web"))
+    _, _, verdict = decided(
+        settled(Workload("web+llm")), Bars(), Workload("web+llm"), 2.0, EEVDF, light=True, setup=part
+    )
+    assert verdict.reason is Reason.LIGHT  # its entry is that of its part
+    saver = replace(settled(), power=replace(settled().power, saver=True))
+    assert asked(True, measured(False, efficient=True), saver) == (Reason.BETTER, RUSTY)
+
+
+def test_in_a_light_load_the_kernels_own_comes_back_and_who_may_not_serve_goes():
+    state = replace(settled(IDLE), running=RUSTY)
+    _, _, verdict = decided(state, Bars(), IDLE, 2.0, RUSTY, light=True)
+    assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, EEVDF)
+    barred = replace(measured(False), table=replace(measured(False).table, never=frozenset({"scx_flash"})))
+    _, _, verdict = decided(replace(settled(), running=FLASH), Bars(), CPU, 2.0, FLASH, light=True, setup=barred)
+    assert (verdict.reason, verdict.switch_to) == (Reason.BETTER, RUSTY)
 
 
 def test_what_the_settings_bar_is_left_for_another():

@@ -485,6 +485,17 @@ def test_a_replay_draws_the_same_turns():
     assert later.until(begun).trial.plan.seed != by_hand().trial.plan.seed
 
 
+def test_what_was_tried_in_a_light_load_says_so_and_what_was_not_waits_for_more():
+    life = by_hand(wait_us=LIKE | {FLASH: 5000.0}).until(over)
+    assert (life.asked[CPU, RUSTY, FLASH].light, life.asked[CPU, RUSTY, FLASH].evidence.light) == (False, False)
+    again = Life(account=Account(), asked=tuple(life.asked.values())).run(60, light=True)
+    assert (again.current, again.log[-1][2].reason) == (EEVDF, Reason.LIGHT)
+    assert again.run(5).current == FLASH
+    asked = Life(account=Account()).run(30, light=True)
+    asked.obey(OrderKind.TRY, FLASH)
+    assert asked.until(begun, limit=5, light=True).asked[CPU, RUSTY, FLASH].light is True
+
+
 def test_in_a_light_load_nothing_is_tried_unless_the_user_or_the_guard_asks_for_it():
     life = Life()
     assert life.run(60, light=True).trial is None

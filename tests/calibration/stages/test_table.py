@@ -17,6 +17,7 @@ from calibration.stages import table as stages_table
 from calibration.stages.best_arm import Verdict
 from scenarios.application import Tier
 from scenarios.catalogue import find
+from scenarios.energy import Energy
 
 NAMES = ("eevdf", "scx_a", "scx_b")
 SLOW = {"scx_a": 0.8, "scx_b": 1.3}
@@ -387,3 +388,33 @@ def test_a_lead_over_eevdf_and_its_interval_are_the_evidence():
     assert (told.ground, told.effect, told.low, told.high, told.runs) == ("measured", 0.05, 0.0304, 0.0696, 6)
     assert (once.evidence, own.evidence, unplayed.evidence) == (None, None, None)
     assert stages_table.evident([sure, unplayed])[0].evidence is None  # nothing to be above
+
+
+def test_evidence_says_whether_a_light_load_was_among_what_was_measured(tmp_path):
+    def played_with(*used):
+        return [dataclasses.replace(one, used=share) for one, share in zip(trials(), used * 9, strict=False)]
+
+    def said(file, label="web+archive"):
+        return {one.evidence.light for one in file.classes[label] if one.evidence is not None}
+
+    def made(*used):
+        return written(stages_table.first(played_with(*used), None, mapping(), MACHINE, MEASURED), tmp_path)
+
+    assert (said(made(0.9)), said(made(0.9), "archive")) == ({False}, {False})
+    assert (said(made(0.9, 0.2)), said(made(None))) == ({True}, {None})
+
+    def again(before, *used):
+        return stages_table.refined(played_with(*used), before, mapping(), MACHINE, MEASURED, begun=before)
+
+    assert said(again(made(0.1), 0.9)) == {True}  # of older runs, which count on
+    assert said(again(made(None), 0.9)) == {None}
+    assert said(again(made(0.9), 0.9)) == {False}
+    kept = stages_table.with_costs({}, made(0.1), MACHINE, MEASURED)
+    assert said(kept) == {True}
+
+
+def test_the_share_of_the_cpus_that_was_used_is_of_the_measured_window():
+    (one, *_), bare = results(), results()[0]
+    energy = Energy(busy_s=[2.0, 4.0, 0.0, 0.0])
+    told = msgspec.structs.replace(one, energy=(energy,), cpus=4, window_s=5.0)
+    assert [each.used for each in played("run", [told, msgspec.structs.replace(bare, energy=())])] == [0.3, None]
