@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from asa import config, host, paths, status, takeover
-from asa.act import btf, limits, rivals
+from asa.act import btf, in_kernel, limits, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
@@ -98,6 +98,7 @@ def _kernel(places: paths.Places, release: str) -> Iterator[Finding]:
     if state is not None:
         text = f"{state.state}, {state.ops or 'eevdf'} in force"
         yield Finding(subject="sched_ext", level=Level.OK, text=text, needed=True)
+        yield from _in_kernel(places)
     else:
         option = host.kernel_option("CONFIG_SCHED_CLASS_EXT", release=release)
         said = {None: "its configuration is not in /boot", "n": "CONFIG_SCHED_CLASS_EXT is not set"}.get(option, "")
@@ -112,6 +113,17 @@ def _kernel(places: paths.Places, release: str) -> Iterator[Finding]:
             remedy="install the kernel's own package, or boot one with CONFIG_IKCONFIG_PROC=y",
         )
     yield from _loading(places, sched_ext=state is not None)
+
+
+def _in_kernel(places: paths.Places) -> Iterator[Finding]:
+    """What of the schedulers in force a person should know, and of those of control groups, which ASA does not load."""
+    for one in in_kernel.schedulers(places.sys):
+        if one.sub_cgroup_id is not None:
+            where = in_kernel.group(one.sub_cgroup_id, places.sys) or f"control group {one.sub_cgroup_id}"
+            text = f"{one.ops} schedules {where}, and ends with the scheduler above it when ASA switches"
+            yield Finding(subject="sub-scheduler", level=Level.WARNING, text=text)
+        if one.trouble:
+            yield Finding(subject=f"events of {one.ops}", level=Level.OK, text=one.trouble)
 
 
 def _loading(places: paths.Places, *, sched_ext: bool) -> Iterator[Finding]:
@@ -131,6 +143,11 @@ def _loading(places: paths.Places, *, sched_ext: bool) -> Iterator[Finding]:
         )
     elif mode not in ("", "none"):
         yield Finding(subject="lockdown", level=Level.OK, text=f"{mode}, which lets schedulers load")
+    cpus = in_kernel.isolated(places.sys)
+    if cpus:
+        text = f"CPUs {cpus} are isolated, and the kernel refuses every sched_ext scheduler beside that"
+        remedy = "boot without isolcpus=, and make no isolated cpuset partition"
+        yield Finding(subject="isolated CPUs", level=Level.MISSING, text=text, remedy=remedy, needed=True)
     yield from _refused(places)
 
 

@@ -317,6 +317,28 @@ def test_a_kernel_without_lockdown_does_not_heed_the_command_line(places):
     assert "lockdown" not in findings(places)
 
 
+def test_isolated_cpus_are_named_before_a_switch_is_tried(places):
+    (places.sys / "devices/system/cpu").mkdir(parents=True)
+    (places.sys / "devices/system/cpu/isolated").write_text("2-3\n")
+    found = findings(places)["isolated CPUs"]
+    assert (found.level, found.needed) == (Level.MISSING, True)
+    assert found.text.startswith("CPUs 2-3 are isolated")
+
+
+def test_schedulers_of_control_groups_are_named(places):
+    group = places.sys / "fs/cgroup/game.scope"
+    group.mkdir(parents=True)
+    sub = places.sys / f"kernel/sched_ext/root/sub/sub-{group.stat().st_ino}"
+    sub.mkdir(parents=True)
+    for path, text in (("state", "enabled"), ("enable_seq", "1"), ("root/ops", "qmap")):
+        (places.sys / "kernel/sched_ext" / path).write_text(f"{text}\n")
+    (sub / "ops").write_text("inner\n")
+    (sub / "events").write_text("SCX_EV_INSERT_NOT_OWNED 1\n")
+    found = findings(places)
+    assert found["sub-scheduler"].text.startswith("inner schedules /game.scope, and ends")
+    assert found["events of inner"].level is Level.OK
+
+
 def test_malformed_type_information_is_named(places):
     assert "is missing" in findings(places)["BTF"].text
     (places.sys / "kernel/btf").mkdir(parents=True)
