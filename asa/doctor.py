@@ -5,13 +5,14 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
 from asa import config, host, paths, status, takeover
-from asa.act import btf, in_kernel, limits, rivals
+from asa.act import btf, in_kernel, limits, loader_facts, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
 from asa.act.portfolio import Available, Portfolio
@@ -67,6 +68,7 @@ class Around:
     units: Mapping[str, str]  # ActiveState of rivals' units
     release: str  # the kernel's
     gate: Callable[[Path], str]  # why switching by the gate is impossible, "" where it works
+    loader: loader_facts.LoaderFacts | None = None  # what a running scx_loader says
 
     @classmethod
     def here(cls) -> Self:
@@ -77,6 +79,7 @@ class Around:
             units=rivals.unit_states(),
             release=os.uname().release,
             gate=unusable,
+            loader=_loader_facts(),
         )
 
 
@@ -89,6 +92,7 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     findings.extend(_screens(places))
     findings.extend(_tools())
     findings.extend(_rivals(places, around.units))
+    findings.extend(_loader(places, around))
     findings.extend(_starts(places))
     return findings
 
@@ -186,6 +190,17 @@ def _helper_there() -> bool:
         return owned is True or helper_api.BUS_NAME in startable
     except (BusError, ValueError, TypeError):  # what answers is no bus as we know it
         return False
+    finally:
+        bus.close()
+
+
+def _loader_facts() -> loader_facts.LoaderFacts | None:
+    try:
+        bus = Bus.system()
+    except BusError:
+        return None
+    try:
+        return loader_facts.ask(bus)
     finally:
         bus.close()
 
@@ -423,10 +438,32 @@ def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding
             yield Finding(subject="rival", level=Level.MISSING, text=text, remedy=remedy, needed=True)
         elif rival.harm is rivals.Harm.NONE or (by_loader and rival.name == rivals.LOADER):
             yield Finding(subject="rival", level=Level.OK, text=text)
+        elif rival.orders_loader and takeover.is_masked(rivals.LOADER_UNIT):
+            text = f"{text}; {rivals.LOADER_UNIT} is masked, so that it has none started"
+            yield Finding(subject="rival", level=Level.OK, text=text)
+        elif takeover.masks((rival,), loader_is_ours=by_loader):
+            remedy = f"systemctl mask --now {rivals.LOADER_UNIT}{_FIX}; or stop it: {rival.stop}"
+            yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=remedy)
         else:
             yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=rival.stop)
     if not found:
         yield Finding(subject="rivals", level=Level.OK, text="no other daemon here sets schedulers or priorities")
+
+
+def _loader(places: paths.Places, around: Around) -> Iterator[Finding]:
+    """What scx_loader says, and which of ours it would refuse where it takes our orders."""
+    if around.loader is None:
+        return
+    text, unknown = around.loader.sentence, ""
+    if rivals.by_loader(switch_settings(places).backend, around.units):
+        with suppress(AsaError):  # a broken file is a finding of its own
+            portfolio = Portfolio.of_host(switch_settings(places), places.schedulers)
+            names = [entry.name for entry in portfolio.entries() if entry.ops is not None]
+            unknown = ", ".join(around.loader.unknown(names))
+    text += f"; it refuses {unknown}" if unknown else ""
+    remedy = f"switch.never: [{unknown}], so that none of these is chosen" if unknown else ""
+    level = Level.WARNING if unknown else Level.OK
+    yield Finding(subject="scx_loader", level=level, text=text, remedy=remedy)
 
 
 def _starts(places: paths.Places) -> Iterator[Finding]:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Takes over from daemons that load schedulers by themselves: stops and disables their units, and puts them back.
 
+One that does so by orders to scx_loader (falcond, CachyOS's power-profiles-daemon) keeps its other work: scx_loader is
+masked, since the bus would start it again at the next order.
+
 How each unit was is on disk before the first is touched. Root alone; it asks nobody (`asa doctor --fix` does).
 """
 
@@ -13,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from asa import files, runfile, wire
-from asa.act.rivals import Harm, Rival
+from asa.act.rivals import LOADER_UNIT, Harm, Rival
 from asa.core.errors import AsaError
 
 NAME = "taken-over.json"
@@ -34,6 +37,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: _Unit
     enabled: bool  # it started with the machine
     active: bool
+    masked: bool = False  # by us
 
 
 def units(found: Iterable[Rival], *, loader_is_ours: bool) -> tuple[str, ...]:
@@ -43,9 +47,16 @@ def units(found: Iterable[Rival], *, loader_is_ours: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if not name.startswith("-")))
 
 
-def commands(names: Iterable[str]) -> tuple[str, ...]:
+def masks(found: Iterable[Rival], *, loader_is_ours: bool) -> tuple[str, ...]:
+    """Units that must not be started by somebody's order either, in force or not."""
+    return () if loader_is_ours or not any(one.orders_loader for one in found) else (LOADER_UNIT,)
+
+
+def commands(names: Iterable[str], masked: Iterable[str] = ()) -> tuple[str, ...]:
     """What `take` does to these, for people."""
-    return tuple(f"{_DISABLE} {name}" for name in names)
+    hidden = tuple(masked)
+    every = tuple(dict.fromkeys((*names, *hidden)))
+    return (*(f"{_DISABLE} {name}" for name in every), *(f"systemctl mask {name}" for name in hidden))
 
 
 def systemctl(words: Sequence[str]) -> tuple[int, str]:
@@ -64,21 +75,36 @@ def systemctl(words: Sequence[str]) -> tuple[int, str]:
     return done.returncode, " ".join((done.stdout or done.stderr).split())
 
 
-def take(names: Iterable[str], path: Path, run: Run = systemctl) -> tuple[Unit, ...]:
+def is_masked(name: str, folder: Path = Path("/etc/systemd/system")) -> bool:
+    """Does systemd start that unit for nobody? systemctl(1): a link to /dev/null."""
+    return (folder / name).resolve() == Path("/dev/null")
+
+
+def there(name: str, run: Run = systemctl) -> bool:
+    """Has systemd a unit of that name?"""
+    return run(("cat", name))[0] == 0
+
+
+def take(names: Iterable[str], path: Path, run: Run = systemctl, masked: Iterable[str] = ()) -> tuple[Unit, ...]:
     """Stop these units and start them no more. Raises AsaError; `back` then puts back what was changed.
 
-    `path` keeps how they were; what is there already stays, so that a second time forgets nothing.
+    Those of `masked` do not start by anybody's order either. `path` keeps how they were; what is there already stays,
+    so that a second time forgets nothing.
     """
+    hidden = tuple(masked)
+    every = tuple(dict.fromkeys((*names, *hidden)))
     kept = {one.name: one for one in known(path)}
-    for name in names:
+    for name in every:
         if name not in kept:
             enabled, active = (run((f"is-{what}", name))[1] == what for what in ("enabled", "active"))
             kept[name] = Unit(name=name, enabled=enabled, active=active)
+        kept[name] = msgspec.structs.replace(kept[name], masked=kept[name].masked or name in hidden)
     _write(path, kept.values())
-    for name in names:
-        code, said = run(("disable", "--now", name))
+    for words in (*(("disable", "--now", name) for name in every), *(("mask", name) for name in hidden)):
+        code, said = run(words)
         if code:
-            raise AsaError(f"{_DISABLE} {name} ended with {code}: {said!r}; asa doctor --undo puts back what changed")
+            did = f"systemctl {' '.join(words)}"
+            raise AsaError(f"{did} ended with {code}: {said!r}; asa doctor --undo puts back what changed")
     return tuple(kept.values())
 
 
@@ -92,9 +118,9 @@ def back(path: Path, run: Run = systemctl) -> tuple[Unit, ...]:
     done = []
     while left:
         unit = left[0]
-        for wanted, verb in ((unit.enabled, "enable"), (unit.active, "start")):
+        for wanted, verb in ((unit.masked, "unmask"), (unit.enabled, "enable"), (unit.active, "start")):
             code, said = run((verb, unit.name)) if wanted else (0, "")
-            if code and run(("cat", unit.name))[0] == 0:
+            if code and there(unit.name, run):
                 raise AsaError(
                     f"systemctl {verb} {unit.name} ended with {code}: {said!r}; do it by hand, and try again"
                 )

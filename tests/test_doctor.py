@@ -12,6 +12,7 @@ from made_up_status import status
 from tried_here import tried
 
 from asa import doctor, paths
+from asa.act.loader_facts import LoaderFacts
 from asa.bus import BusError
 from asa.config import CollectSettings
 from asa.core.errors import SourceError
@@ -273,6 +274,18 @@ def test_a_loader_that_takes_our_orders_is_no_rival(places, backend, level):
     (rival,) = rivals_in(places)
     assert rival.level is level
     assert ("switch.backend: loader" in rival.remedy) == (level is Level.MISSING)
+
+
+@pytest.mark.parametrize(("backend", "level"), [("own", Level.OK), ("loader", Level.WARNING)])
+def test_what_scx_loader_says_and_whom_it_refuses(places, backend, level):
+    with places.config.open("a") as file:
+        file.write(f"switch: {{backend: {backend}}}\n")
+    facts = LoaderFacts(knows=("scx_lavd",), told="scx_lavd", mode="gaming", stands_for={"gaming": ("--performance",)})
+    around = doctor.Around(uid=0, helper=True, units={}, release="7.1.0", gate=lambda _: "", loader=facts)
+    found = {one.subject: one for one in examine(places, around)}["scx_loader"]
+    assert found.text.startswith("knows 1 schedulers; was told scx_lavd in mode gaming: --performance")
+    assert found.level is level
+    assert ("it refuses scx_" in found.text, "scx_simple" in found.remedy) == (backend == "loader",) * 2
 
 
 def test_nobody_else(places):

@@ -2,6 +2,7 @@
 """Units that are taken over and put back, with a systemctl that stands in."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,8 @@ class Systemd:
             unit[0] = True
         elif verb == "start":
             unit[1] = True
+        elif verb in ("mask", "unmask"):
+            unit[2:] = ["masked"] * (verb == "mask")
         return 0, ""
 
 
@@ -60,6 +63,22 @@ def test_whose_units_those_are():
     assert takeover.units(found, loader_is_ours=False) == ("scx.service", "scx_loader.service")
     assert takeover.units(found, loader_is_ours=True) == ("scx.service",)
     assert takeover.commands(["scx.service"]) == ("systemctl disable --now scx.service",)
+
+
+def test_who_orders_of_scx_loader_keeps_its_other_work(kept):
+    falcond = replace(rival("falcond", harm=Harm.MAY_SWITCH), orders_loader=True)
+    assert takeover.masks([falcond, rival("scx")], loader_is_ours=False) == ("scx_loader.service",)
+    assert takeover.masks([falcond], loader_is_ours=True) == takeover.masks([rival("scx")], loader_is_ours=False) == ()
+    assert takeover.commands([], ["scx_loader.service"]) == (
+        "systemctl disable --now scx_loader.service",
+        "systemctl mask scx_loader.service",
+    )
+    systemd = Systemd(falcond=(True, True), scx_loader=(False, True))
+    takeover.take([], kept, systemd, masked=["scx_loader.service"])
+    assert systemd.units == {"falcond.service": [True, True], "scx_loader.service": [False, False, "masked"]}
+    takeover.take([], kept, systemd, masked=["scx_loader.service"])
+    takeover.back(kept, systemd)
+    assert systemd.units["scx_loader.service"] == [False, True]
 
 
 @pytest.mark.parametrize("state", [(True, True), (False, True), (True, False), (False, False)])
@@ -114,3 +133,9 @@ def test_a_damaged_file_is_one_line(kept, text):
     kept.write_text(text)
     with pytest.raises(AsaError, match=r"taken-over.json: damaged: .*; enable by hand"):
         takeover.known(kept)
+
+
+def test_a_masked_unit(tmp_path):
+    (tmp_path / "a.service").symlink_to("/dev/null")
+    (tmp_path / "b.service").touch()
+    assert [takeover.is_masked(f"{name}.service", tmp_path) for name in "abc"] == [True, False, False]

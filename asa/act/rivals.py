@@ -46,6 +46,7 @@ class Rival:
     where: str  # "pid 812", "scx.service is active"
     text: str
     stop: str
+    orders_loader: bool = False  # it tells scx_loader what to start, and nobody has asked it to
 
     @property
     def sentence(self) -> str:
@@ -77,6 +78,7 @@ class _Known:
     unit: str
     harm: Harm
     text: str
+    orders_loader: bool = False
 
 
 _KNOWN = (
@@ -98,6 +100,7 @@ _KNOWN = (
         harm=Harm.MAY_SWITCH,
         text="it has scx_loader start a scheduler for each game, unless its configuration says scx_sched = none (in "
         "/etc/falcond/config.conf and the games' profiles); ASA holds until that ends",
+        orders_loader=True,
     ),
     _Known(
         name="steamos-manager",
@@ -187,7 +190,10 @@ def found(proc: Path, states: Mapping[str, str] | None = None) -> tuple[Rival, .
         elif is_active(states, known.unit) and not any(known.unit in rival.stop for rival in rivals):
             where = f"{known.unit} is {states[known.unit]}"
             stop = f"systemctl disable --now {known.unit}"
-            rivals.append(Rival(name=known.name, harm=known.harm, where=where, text=known.text, stop=stop))
+            told = known.orders_loader
+            rivals.append(
+                Rival(name=known.name, harm=known.harm, where=where, text=known.text, stop=stop, orders_loader=told)
+            )
     order = tuple(Harm)
     return tuple(sorted(rivals, key=lambda rival: order.index(rival.harm)))
 
@@ -286,10 +292,11 @@ def _keepers(proc: Path, everybody: Iterable[Process]) -> Iterator[Rival]:
 
 def _running(proc: Path, known: _Known, process: Process) -> Rival:
     harm = Harm.NONE if known.harm is Harm.SWITCHES and process.uid != 0 else known.harm
-    text, stop = known.text, _stop(proc, process.pid)
+    text, stop, orders_loader = known.text, _stop(proc, process.pid), known.orders_loader and process.uid == 0
     if known.name == _PROFILES and process.uid == 0 and _names_loader(_words(proc, process.pid)):
-        harm, text = Harm.MAY_SWITCH, _TELLS_LOADER
-    return Rival(name=known.name, harm=harm, where=f"pid {process.pid}", text=text, stop=stop)
+        harm, text, orders_loader = Harm.MAY_SWITCH, _TELLS_LOADER, True
+    where = f"pid {process.pid}"
+    return Rival(name=known.name, harm=harm, where=where, text=text, stop=stop, orders_loader=orders_loader)
 
 
 def _names_loader(words: Iterable[str]) -> bool:

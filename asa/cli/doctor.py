@@ -16,8 +16,9 @@ Checks the kernel, the rights, the schedulers, the probes, the desktop and the s
 there, what is missing, and how to get it. The first line says what all of it comes to. It changes nothing.
 
 --fix stops and disables daemons that load schedulers by themselves, such as scx_loader --auto and scx.service, since
-ASA must not switch beside them. It shows the commands first, and asks. --undo puts them back as they were, and so
-does removing ASA.
+ASA must not switch beside them. Where others have scx_loader start schedulers (falcond, the power-profiles-daemon of
+CachyOS), it masks scx_loader, and they keep their other work. It shows the commands first, and asks. --undo puts
+all back as it was, and so does removing ASA.
 """
 _MORE = """\
 exit status:
@@ -79,16 +80,18 @@ def _fix(*, yes: bool) -> int:
     places = paths.default()
     states = rivals.unit_states()
     ours = rivals.by_loader(doctor.switch_settings(places).backend, states)
-    names = takeover.units(rivals.found(places.proc, states), loader_is_ours=ours)
-    if not names:
-        print("nothing to do: no unit here loads schedulers by itself")
+    found = rivals.found(places.proc, states)
+    names = takeover.units(found, loader_is_ours=ours)
+    masked = tuple(name for name in takeover.masks(found, loader_is_ours=ours) if takeover.there(name))
+    if not names and not masked:
+        print("nothing to do: no unit here loads schedulers by itself, or has scx_loader do it")
         return 0
-    print("\n".join(takeover.commands(names)))
+    print("\n".join(takeover.commands(names, masked)))
     if not yes and not agreed("Run this? `sudo asa doctor --undo` puts it back. [y/N] "):
         print("nothing was changed")
         return 1
-    takeover.take(names, _taken_over())
-    print(f"stopped and disabled: {', '.join(names)}; `sudo asa doctor --undo` puts it back")
+    taken = takeover.take(names, _taken_over(), masked=masked)
+    print(f"stopped and disabled: {', '.join(one.name for one in taken)}; `sudo asa doctor --undo` puts it back")
     return 0
 
 

@@ -13,6 +13,7 @@ import pytest
 from loader_bench import BPFLAND, FLASH, LOADER, NEST, bench, binary, make, portfolio
 from waiting import until
 
+from asa.act import loader_facts
 from asa.act.kernel import sched_ext_state
 from asa.act.loader_bus import LoaderBus, Ordered
 from asa.act.undo import UndoJournal
@@ -157,3 +158,28 @@ def test_what_another_version_says(bench, properties, expected):
     assert loader_bus.present
     loader_bus.close()
     assert not loader_bus.present
+
+
+def test_what_the_real_loader_says_of_itself(bench):
+    bus = Bus.open(bench.address)
+    idle = loader_facts.ask(bus)
+    assert (idle.told, idle.mode, idle.arguments, idle.default, len(idle.knows)) == ("", "", (), "", 14)
+    assert idle.sentence == "knows 14 schedulers"
+    assert idle.unknown([BPFLAND, NEST, FLASH]) == (NEST,)
+    bench.order("SwitchScheduler", "su", (BPFLAND, 1))
+    gaming = loader_facts.ask(bus)
+    assert (gaming.told, gaming.mode, gaming.arguments) == (BPFLAND, "gaming", ())
+    assert gaming.stands_for["lowlatency"] == ("-m", "performance", "-w")  # config.rs of scx_loader 1.1.3
+    assert gaming.sentence == "knows 14 schedulers; was told scx_bpfland in mode gaming: -m all"
+    bench.order("SwitchSchedulerWithArgs", "sas", (FLASH, ["-k"]))
+    assert loader_facts.ask(bus).sentence == "knows 14 schedulers; was told scx_flash with -k"
+    bus.close()
+
+
+def test_nothing_is_said_where_no_loader_is(bench):
+    bench.loader.kill()
+    bench.loader.wait()
+    until(lambda: not bench.is_loader_there(), "it has left the bus")
+    bus = Bus.open(bench.address)
+    assert loader_facts.ask(bus) is None
+    bus.close()

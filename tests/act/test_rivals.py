@@ -186,12 +186,12 @@ def test_a_power_profiles_daemon_that_tells_scx_loader(run, tmp_path, text, harm
     program.write_bytes(text)
     rival = one(run(812, str(program), group="/system.slice/power-profiles-daemon.service"))
     assert (rival.name, rival.harm) == ("power-profiles-daemon", harm)
-    assert ("tell scx_loader" in rival.text) is (harm is Harm.MAY_SWITCH)
+    assert ("tell scx_loader" in rival.text) is rival.orders_loader is (harm is Harm.MAY_SWITCH)
 
 
 def test_falcond_by_systemds_word(run):
     rival = one(run(1, "/sbin/init"), {"falcond.service": "active"})
-    assert (rival.name, rival.harm) == ("falcond", Harm.MAY_SWITCH)
+    assert (rival.name, rival.harm, rival.orders_loader) == ("falcond", Harm.MAY_SWITCH, True)
 
 
 def test_the_worst_comes_first(run):

@@ -3,6 +3,7 @@
 
 import io
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,13 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setattr(
         paths, "installed", lambda: paths.Places(cache=tmp_path, state=tmp_path, config=tmp_path / "no")
     )
-    monkeypatch.setattr(takeover, "take", lambda names, path: taken.append((tuple(names), path)))
+
+    def take(names, path, masked=()):
+        taken.append(((*names, *masked), path))
+        return [takeover.Unit(name=name, enabled=True, active=True) for name in (*names, *masked)]
+
+    monkeypatch.setattr(takeover, "take", take)
+    monkeypatch.setattr(takeover, "there", lambda name: name == rivals.LOADER_UNIT)
     return taken
 
 
@@ -49,7 +56,18 @@ def test_yes_beforehand_and_nothing_to_do(host, monkeypatch, capsys):
     assert ran(capsys, "--fix", "--yes")[0] == 0
     assert len(host) == 1
     monkeypatch.setattr(rivals, "found", lambda *_: ())
-    assert ran(capsys, "--fix")[:2] == (0, "nothing to do: no unit here loads schedulers by itself\n")
+    code, said, _ = ran(capsys, "--fix")
+    assert (code, said.startswith("nothing to do: no unit here loads schedulers by itself")) == (0, True)
+
+
+def test_scx_loader_is_masked_beside_one_that_gives_it_orders(host, tmp_path, monkeypatch, capsys):
+    falcond = replace(SCX, name="falcond", harm=Harm.MAY_SWITCH, orders_loader=True)
+    monkeypatch.setattr(rivals, "found", lambda *_: (falcond,))
+    code, said, _ = ran(capsys, "--fix", "--yes")
+    assert said.startswith("systemctl disable --now scx_loader.service\nsystemctl mask scx_loader.service\nstopped")
+    assert (code, host) == (0, [(("scx_loader.service",), tmp_path / "taken-over.json")])
+    monkeypatch.setattr(takeover, "there", lambda name: False)  # falcond without it
+    assert ran(capsys, "--fix")[1].startswith("nothing to do")
 
 
 def test_undo_says_what_is_as_before(host, monkeypatch, capsys):
