@@ -104,16 +104,21 @@ def scores(trials: Sequence[Played]) -> dict[tuple[str, str], Score]:
     groups: dict[tuple[str, int, str, str], list[Played]] = defaultdict(list)
     for one in trials:
         groups[one.run, one.repeat, one.interactive, one.background].append(one)
-    found = {}
-    for group in groups.values():
-        parts: list[dict[str, ApplicationScore]] = [{} for _ in group]
-        for name in filter(None, (group[0].interactive, group[0].background)):
-            runs = alike([known[one.run, one.trial].get(name, {}) for one in group])
-            for part, run in zip(parts, runs, strict=True):
-                part[name] = application_score(name, run)
-        for one, part in zip(group, parts, strict=True):
-            found[one.run, one.trial] = Score(score=_whole(one, part), applications=part)
-    return found
+    return {
+        (one.run, one.trial): score
+        for group in groups.values()
+        for one, score in zip(group, of_alike(group, known), strict=True)
+    }
+
+
+def of_alike(group: Sequence[Played], known: Mapping[tuple[str, str], Figures]) -> list[Score]:
+    """Of trials of one scenario, made of what all of them have measured. `known` is as of `figures`."""
+    parts: list[dict[str, ApplicationScore]] = [{} for _ in group]
+    for name in filter(None, (group[0].interactive, group[0].background)) if group else ():
+        runs = alike([known[one.run, one.trial].get(name, {}) for one in group])
+        for part, run in zip(parts, runs, strict=True):
+            part[name] = application_score(name, run)
+    return [Score(score=_whole(one, part), applications=part) for one, part in zip(group, parts, strict=True)]
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -111,7 +111,7 @@ def of_switchback(runs: Sequence[Run]) -> Evidence:
 def _figures(run: Run, blocks: Sequence[Block]) -> dict[str, float]:
     """The figures that are scored, of these blocks' samples together, as those of a trial."""
     found = {}
-    for name in (run.interactive, run.background):
+    for name in run.parts:
         for metric in APPLICATIONS[name].metrics:
             values = [v for block in blocks for v in by_application(block.series).get(name, {}).get(metric.name, ())]
             figure = measured(metric, values)

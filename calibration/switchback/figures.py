@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from scipy import special
 
 from asa.core.decision import EEVDF
-from calibration.switchback.probes import MAIN, PROBES, Probe
+from calibration.switchback.probes import PROBES, Probe, judged
 from calibration.switchback.samples import Block, Run, Samples
 from calibration.switchback.scored import by_application, score_all
 from scenarios.metric import Direction
@@ -152,11 +152,12 @@ def own_score(run: Run) -> float | None:
 
 
 def block_figure(run: Run) -> Callable[[Block], float | None]:
-    """A block's own figure by which carry-over is judged: the mean of the interactive application's main metric."""
-    metric = MAIN[run.interactive][0]
+    """A block's own figure by which carry-over is judged: the mean of its first application's main metric."""
+    name = run.parts[0]
+    metric = judged(name)[0]
 
     def of(block: Block) -> float | None:
-        return _mean(by_application(block.series).get(run.interactive, {}).get(metric, ()))
+        return _mean(by_application(block.series).get(name, {}).get(metric, ()))
 
     return of
 
@@ -181,7 +182,7 @@ def _measures(run: Run) -> list[_Measure]:
     def score(own: _Side, other: _Side) -> tuple[float, float] | None:
         return pair_score(run, own, other)
 
-    probes = [one for name in (run.interactive, run.background) for one in PROBES[name]]
+    probes = [one for name in run.parts for one in PROBES[name]]
     return [
         _Measure(name=SCORE, unit="", better=Direction.LARGER, of=score),
         _Measure(name=POWER, unit="W", better=Direction.SMALLER, of=_each(power)),

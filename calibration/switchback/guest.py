@@ -27,7 +27,7 @@ from asa.core.ports import Switcher
 from calibration.switchback import design, intensity
 from calibration.switchback.design import Turn
 from calibration.switchback.intensity import Level
-from calibration.switchback.probes import MAIN
+from calibration.switchback.probes import judged
 from calibration.switchback.samples import Block, Orders, Run, Rung, Samples
 from calibration.switchback.scene import Scene
 from calibration.switchback.scored import score_all
@@ -100,7 +100,9 @@ def alone(scene: Scene, names: Sequence[str], orders: Orders) -> list[Samples]:
     found = []
     for name in names:
         scene.go_on(0.0)
-        scene.stop(*(other for other in names if other != name))
+        others = [other for other in names if other != name]
+        if others:  # without a name all stop
+            scene.stop(*others)
         scene.last(orders.settle_s)
         window = scene.last(orders.alone_s)
         scene.hear()
@@ -165,7 +167,7 @@ def rounds(scene: Scene, turns: Turns, run: Run, keep: Callable[[Run], None]) ->
     """Both alone, the pilot that sizes the window, and all rounds; `keep` is called after each."""
     orders = run.orders
     say("each alone")
-    run = msgspec.structs.replace(run, alone=alone(scene, (run.interactive, run.background), orders))
+    run = msgspec.structs.replace(run, alone=alone(scene, run.parts, orders))
     scene.go_on(orders.settle_s)
     say("the pilot")
     window = scene.last(orders.pilot_s)
@@ -176,7 +178,7 @@ def rounds(scene: Scene, turns: Turns, run: Run, keep: Callable[[Run], None]) ->
     known = {
         f"{one.application}.{one.metric}": design.memory_s(one.metric, one.at_s, one.values)
         for one in pilot
-        if one.metric in MAIN.get(one.application, ())
+        if one.application == run.parts[0] and one.metric in judged(one.application)
     }
     window_s = orders.window_s or design.window_s(known)
     run = msgspec.structs.replace(run, memories_s=known, window_s=window_s)
@@ -195,7 +197,7 @@ def search(applications: Sequence[Application], turns: Turns, run: Run, places: 
 
     def score_of(level: Level) -> float | None:
         with Scene(applications, seed=orders.seed, level=level, places=places, check=turns.check) as scene:
-            both = alone(scene, (run.interactive, run.background), orders)
+            both = alone(scene, run.parts, orders)
             scene.go_on(orders.settle_s)
             window = scene.last(_SEARCH_S)
             scene.last(orders.settle_s)
@@ -216,7 +218,7 @@ def play(
     begun_s = time.monotonic()
     scenario = catalogue.labelled(orders.label)
     by_name = {one.name: one for one in known}
-    applications = [by_name[name] for name in (scenario.interactive, scenario.background)]
+    applications = [by_name[name] for name in (scenario.interactive, scenario.background) if name]
     under = conditions.here()
     run = Run(
         orders=orders,

@@ -57,6 +57,7 @@ class Options:
     window_s: float | None = None
     at_once: int = 1
     policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
+    part: str = ""  # as of Orders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,15 @@ class Work:
 
     @property
     def id(self) -> str:
-        """A file's name."""
-        return f"{self.machine.name}-{self.orders.label}-{self.orders.seed}"
+        """As of `Orders.of`."""
+        return self.orders.of(self.machine.name)
 
 
 def planned(options: Options, out: Path) -> list[Work]:
     """All runs, seed by seed, so that what was played is a small picture of the whole wherever it ends.
 
-    Raises AsaError for a scenario that is no pair, and for a judged seed that is the search's.
+    Raises AsaError for a scenario that changes or is idle, for a judged seed that is the search's, and for a search of
+    what plays alone.
     """
     if options.search:
         seeds = [intensity.SEED]
@@ -84,8 +86,10 @@ def planned(options: Options, out: Path) -> list[Work]:
         if intensity.SEED in seeds:
             raise AsaError(f"--seed {intensity.SEED}: intensities were found with it; name another")
     for one in options.scenarios:
-        if not (one.interactive and one.background) or one.then is not None:
-            raise AsaError(f"--scenario {one.label}: is no pair of two applications; name one such as web+blender")
+        if one.then is not None or not (one.interactive or one.background):
+            raise AsaError(f"--scenario {one.label}: changes, or nothing plays; name one such as web+blender")
+        if options.search and not (one.interactive and one.background):
+            raise AsaError(f"--scenario {one.label}: an intensity is of a pair; name one such as web+blender")
     return [
         Work(
             machine=machine,
@@ -111,18 +115,32 @@ def play(options: Options, out: Path, places: paths.Places, tell: Tell, boot: Bo
 
     Raises AsaError where a scheduler is not installed, or the lab is not there.
     """
-    works = left(planned(options, out), out)
+    return play_all(left(planned(options, out), out), out, places, tell, at_once=options.at_once, boot=boot)
+
+
+def play_all(
+    works: Sequence[Work],
+    out: Path,
+    places: paths.Places,
+    tell: Tell,
+    *,
+    at_once: int = 1,
+    hours: float | None = None,
+    boot: Boot | None = None,
+) -> list[str]:
+    """Play these in their order; after `hours` none is begun any more. As `play` else."""
     if not works:
         return []
     portfolio = Portfolio.load(paths.manifest(), places.schedulers)
-    portfolio.add(options.policies)
-    check_startable(options.schedulers, portfolio)
-    for name in dict.fromkeys(name for one in options.scenarios for name in (one.interactive, one.background)):
+    portfolio.add([policy for one in works for policy in one.orders.policies])
+    check_startable(tuple(dict.fromkeys(name for one in works for name in one.orders.schedulers)), portfolio)
+    scenarios = [catalogue.labelled(label) for label in dict.fromkeys(one.orders.label for one in works)]
+    for name in dict.fromkeys(name for one in scenarios for name in (one.interactive, one.background) if name):
         application = catalogue.applications(Tier.LAB)[name]
         place = place_for(application, cache=places.cache, tier=Tier.LAB)
         prepare(application, place, lambda line: tell(line, 0.0))
-    with _Guests(works, options, out, places, tell, boot) as running:
-        running.follow(options.at_once)
+    with _Guests(works, out, places, tell, boot, hours) as running:
+        running.follow(at_once)
         return running.troubles
 
 
@@ -141,9 +159,9 @@ def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, o
         window_s=options.window_s,
         power=guests.power(machine),
         policies=options.policies,
+        part=options.part,
     )
-    place = (out / _GUESTS / f"{machine.name}-{scenario.label}-{seed}").resolve()
-    return msgspec.structs.replace(whole, out=str(place))
+    return msgspec.structs.replace(whole, out=str((out / _GUESTS / whole.of(machine.name)).resolve()))
 
 
 def _alike(orders: Orders) -> Orders:
@@ -154,16 +172,22 @@ class _Guests(guests.Loop[Work]):
     """A guest for each run."""
 
     def __init__(
-        self, works: Sequence[Work], options: Options, out: Path, places: paths.Places, tell: Tell, boot: Boot | None
+        self,
+        works: Sequence[Work],
+        out: Path,
+        places: paths.Places,
+        tell: Tell,
+        boot: Boot | None,
+        hours: float | None,
     ) -> None:
         super().__init__()
         self.troubles: list[str] = []
-        self._options = options
         self._out = out
+        self._end_s = None if hours is None else time.monotonic() + 3600.0 * hours
         self._places = places
         self._tell = tell
         self._boot = boot
-        self._rounds, self._all_rounds = 0, max(1, len(works) * options.rounds)
+        self._rounds, self._all_rounds = 0, max(1, sum(one.orders.rounds for one in works))
         self._cpu_s = _children_s()
         self._queue.extend(works)
 
@@ -185,12 +209,17 @@ class _Guests(guests.Loop[Work]):
         self._say(one.work, line)
 
     def _ended(self, one: AtWork[Work], result: GuestResult | None, trouble: str) -> None:
+        if self._end_s is not None and time.monotonic() > self._end_s:
+            self._queue.clear()
         cpu_s = _children_s()
         spent_s, self._cpu_s = cpu_s - self._cpu_s, cpu_s  # a guest's time counts when it has ended
         if result is not None and result.exit_code == 0:
             run = samples.read(one.out / RUN)
             run = msgspec.structs.replace(
-                run, host_s=round(time.monotonic() - one.since_s, 1), host_cpu_s=round(spent_s, 1)
+                run,
+                date=time.strftime("%Y-%m-%d"),
+                host_s=round(time.monotonic() - one.since_s, 1),
+                host_cpu_s=round(spent_s, 1),
             )
             (self._out / samples.FILES).mkdir(exist_ok=True)
             runner_folder.write(self._out / samples.FILES / f"{one.work.id}.json", run)
@@ -204,9 +233,7 @@ class _Guests(guests.Loop[Work]):
         self._say(one.work, said)
 
     def _say(self, work: Work, line: str) -> None:
-        self._tell(
-            f"{work.machine.name} {work.orders.label} {work.orders.seed}: {line}", self._rounds / self._all_rounds
-        )
+        self._tell(f"{work.id}: {line}", self._rounds / self._all_rounds)
 
 
 def _limit_s(orders: Orders) -> float:

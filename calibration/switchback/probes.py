@@ -152,6 +152,12 @@ MAIN: Mapping[str, tuple[str, ...]] = {
 """The metric by which an interactive application is judged and its window sized. Of audio the block's time and not the
 underruns: one of these is a whole pair."""
 
+
+def judged(application: str) -> tuple[str, ...]:
+    """The metrics of MAIN; of a load, which is judged where it plays alone, all that a block can tell."""
+    return MAIN.get(application) or tuple(one.metric for one in PROBES[application])
+
+
 MAIN_PROBE: Mapping[str, str] = {
     "web": "web.input_ms_p95",
     "game": "game.frame_ms_p95",

@@ -32,6 +32,11 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float | None = None  # None: by the pilot
     power: Power | None = None
     policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
+    part: str = ""  # of the matrix: tells apart runs of one seed with other schedulers
+
+    def of(self, machine: str) -> str:
+        """A run's name on a machine, which is a file's: `vm120-web+blender-7`, `vm120-web+blender-7-modes`."""
+        return "-".join(filter(None, (machine, self.label, str(self.seed), self.part)))
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,14 +93,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[Rung, ...] = ()
     troubles: tuple[str, ...] = ()
     whole: bool = False
+    date: str = ""  # ISO, of the day on which it ended
     guest_s: float = 0.0
     host_s: float = 0.0
     host_cpu_s: float = 0.0
 
     @property
     def id(self) -> str:
-        """A file's name: `vm120-web+blender-7`."""
-        return f"{self.machine}-{self.orders.label}-{self.orders.seed}"
+        """As of `Orders.of`."""
+        return self.orders.of(self.machine)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Who plays: the interactive application first; one of a single."""
+        return tuple(filter(None, (self.interactive, self.background)))
 
 
 FILES = "runs"

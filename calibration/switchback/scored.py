@@ -30,16 +30,14 @@ def score_all(
 ) -> list[float | None]:
     """Of each block, 0 to 1; None of one that measured too little."""
     known = by_application(alone)
-    trials = [
-        _played(f"alone {interactive}", interactive, "", {interactive: known.get(interactive, {})}),
-        _played(f"alone {background}", "", background, {background: known.get(background, {})}),
-        *(_played(str(place), interactive, background, by_application(one)) for place, one in enumerate(blocks)),
-    ]
-    found = scores.scores(trials)
-    return [found["", str(place)].score for place in range(len(blocks))]
+    sides = ((interactive, ""), ("", background))
+    singles = [_played(f"alone {one}{two}", one, two, known) for one, two in sides if one or two]
+    # the second copy: of a single the first is what it is compared with
+    played = [_played(str(at), interactive, background, by_application(one), copy=2) for at, one in enumerate(blocks)]
+    return [one.score for one in scores.of_alike(played, scores.figures([*singles, *played]))]
 
 
-def _played(trial: str, interactive: str, background: str, samples: Figures) -> Played:
+def _played(trial: str, interactive: str, background: str, samples: Figures, copy: int = 1) -> Played:
     return Played(
         trial=trial,
         run="",
@@ -47,6 +45,6 @@ def _played(trial: str, interactive: str, background: str, samples: Figures) -> 
         interactive=interactive,
         background=background,
         scheduler=EEVDF,
-        copy=1,
+        copy=copy,
         samples=samples,
     )

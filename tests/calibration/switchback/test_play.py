@@ -110,8 +110,11 @@ def test_a_folder_of_other_options_is_refused(tmp_path, booted):
 
 
 def test_what_cannot_be_judged_is_refused(tmp_path):
-    with pytest.raises(AsaError, match="is no pair"):
-        play.planned(options(scenarios=catalogue.find("alone:web")), tmp_path)
+    for label in ("idle", "P1"):
+        with pytest.raises(AsaError, match="changes, or nothing plays"):
+            play.planned(options(scenarios=catalogue.find(label)), tmp_path)
+    with pytest.raises(AsaError, match="an intensity is of a pair"):
+        play.planned(options(scenarios=catalogue.find("alone:web"), search=True), tmp_path)
     with pytest.raises(AsaError, match="intensities were found with it"):
         play.planned(options(seed=intensity.SEED), tmp_path)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from asa.cli.lab import bounds
 from asa.cli.lab.bench import laptop as bench_laptop
+from asa.cli.lab.bench import matrix as bench_matrix
 from asa.cli.lab.bench import output as bench_output
 from asa.cli.lab.bench import recognition as bench_recognition
 from asa.cli.lab.bench import run as bench_run
@@ -32,7 +33,8 @@ Measures schedulers, and what ASA costs, against goals and the figures of the pa
 applications under each scheduler, `scale` schedulers against numbers of CPUs in the lab, `stand-ins` the
 lab's stand-ins beside the programs that they stand for; `overhead` the agent and its probes on this
 machine, `switch` a switch of schedulers in the lab, `laptop` daemon and helper of an installed machine,
-`recognition` the evaluation of the model, `switchback` schedulers in turns within one guest and scenario.
+`recognition` the evaluation of the model, `switchback` schedulers in turns within one guest and scenario,
+`matrix` these of all machines, scenarios and schedulers.
 Nothing else should run meanwhile. Figures come as JSON lines on standard output.
 """
 _MORE = """\
@@ -95,6 +97,7 @@ def register(commands: "Commands") -> None:
     bench_laptop.register(benches)
     bench_recognition.register(benches)
     bench_switchback.register(benches)
+    bench_matrix.register(benches)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asa.cli.extras import need
-from asa.cli.lab.evaluate import fleet, model, outside, voting
+from asa.cli.lab.evaluate import fleet, model, oracle, outside, voting
 
 if TYPE_CHECKING:
     from asa.cli.main import Commands
@@ -19,7 +19,8 @@ _TEXT = """\
 Judges by what is kept: `scenarios` says whether the benchmark repeats, whether it finds no difference where there
 is none and one where there is, and whether results and recordings are complete; `model` says what recognition is
 worth on what it has not learnt from, `voting` what the filters after it are, `fleet` what the agent is worth beside
-single schedulers and other rules, and `outside` whether the lab agrees with published figures.
+single schedulers and other rules, `oracle` how much there is to gain at all, and `outside` whether the lab agrees with
+published figures.
 """
 _MORE = """\
 exit status:
@@ -60,6 +61,7 @@ def register(commands: "Commands") -> None:
     voting.register(actions)
     fleet.register(actions)
     outside.register(actions)
+    oracle.register(actions)
 
 
 def _scenarios(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The matrix as a plan: which machines play which scenarios with which schedulers, in which order, at what cost. Pure.
+
+A step is a part of it that answers something by itself; steps stand by what they tell for what they cost. Within a step
+runs are in an order in which each beginning is a small picture of the whole. Runs of two steps on one machine, scenario
+and seed are the same draw of the scenario with other schedulers.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from asa.core.decision import EEVDF, SchedulerName
+from asa.core.errors import AsaError
+from calibration.oracle import shapes
+from calibration.switchback import play
+from calibration.switchback.intensity import Level
+from calibration.switchback.play import Work
+from calibration.switchback.samples import Orders, Run
+from scenarios import catalogue
+from scenarios.catalogue import BACKGROUND, INTERACTIVE, PAIRS, Scenario
+
+FIRST_MACHINE = "vm120"
+MACHINES = (FIRST_MACHINE, "laptop-hybrid", "vm122", "vm124", "vm128", "vm129")
+"""4 CPUs; 8, hybrid; 6; 4 in two clusters; 12 threads of 6 cores; 12, hybrid."""
+
+PROMISING = (str(EEVDF), "scx_flash", "scx_bpfland", "scx_cosmos", "scx_simple")
+"""Those that were better than the kernel's own in a metric of docs/scale.md and load within 10 s; it is compared with
+itself, too."""
+
+_SLOWER = ("scx_p2dq", "scx_rusty")
+_SLOWEST = "scx_lavd"  # loads for a minute, each round
+_ROUNDS, _FEW_ROUNDS = 4, 3
+_SINGLES = tuple(one for one in catalogue.PAPER if bool(one.interactive) != bool(one.background))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`modes`: also all modes of these schedulers. What `tells` is for people."""
+
+    name: str
+    tells: str
+    machines: tuple[str, ...]
+    scenarios: tuple[Scenario, ...]
+    schedulers: tuple[str, ...]
+    rounds: int = _ROUNDS
+    seed: int = 1
+    modes: bool = False
+    part: str = ""
+
+
+def balanced(pairs: Sequence[Scenario]) -> tuple[Scenario, ...]:
+    """In an order in which each four have four interactive applications, and each seven of them all loads."""
+
+    def place(one: Scenario) -> tuple[int, int]:
+        front, back = INTERACTIVE.index(one.interactive), BACKGROUND.index(one.background)
+        return (back - 2 * front) % len(BACKGROUND), front
+
+    return tuple(sorted(pairs, key=place))
+
+
+_ALL = balanced(PAIRS)
+_OTHERS = MACHINES[1:]
+
+STEPS = (
+    Step(
+        name="first",
+        tells="all pairs on 4 CPUs, the promising schedulers",
+        machines=(FIRST_MACHINE,),
+        scenarios=_ALL,
+        schedulers=PROMISING,
+    ),
+    Step(
+        name="shapes",
+        tells="the same on five other machines",
+        machines=_OTHERS,
+        scenarios=_ALL,
+        schedulers=PROMISING,
+        rounds=_FEW_ROUNDS,
+    ),
+    Step(
+        name="again",
+        tells="all pairs with a second seed: what is chosen by one is judged by the other",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=PROMISING,
+        rounds=_FEW_ROUNDS,
+        seed=2,
+    ),
+    Step(
+        name="others",
+        tells="schedulers that load longer",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=_SLOWER,
+        rounds=_FEW_ROUNDS,
+        part="others",
+    ),
+    Step(
+        name="lavd",
+        tells="scx_lavd, which loads for a minute of a guest",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=(_SLOWEST,),
+        rounds=_FEW_ROUNDS,
+        part="lavd",
+    ),
+    Step(
+        name="modes",
+        tells="all modes but those of scx_lavd",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=(*PROMISING[1:], *_SLOWER),
+        rounds=_FEW_ROUNDS,
+        modes=True,
+        part="modes",
+    ),
+    Step(
+        name="lavd-modes",
+        tells="the modes of scx_lavd",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=(_SLOWEST,),
+        rounds=_FEW_ROUNDS,
+        modes=True,
+        part="lavd-modes",
+    ),
+    Step(
+        name="singles",
+        tells="each application alone",
+        machines=MACHINES,
+        scenarios=_SINGLES,
+        schedulers=PROMISING,
+        rounds=_FEW_ROUNDS,
+    ),
+    Step(
+        name="tick",
+        tells="all pairs with a kernel of 250 Hz",
+        machines=(f"{FIRST_MACHINE}{shapes.SLOW_TICK}",),
+        scenarios=_ALL,
+        schedulers=PROMISING,
+        rounds=_FEW_ROUNDS,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of a step's runs on one machine, in seconds of a processor of this host."""
+
+    step: str
+    machine: str
+    runs: int
+    played: int
+    left_s: float
+
+
+def steps(names: str) -> tuple[Step, ...]:
+    """By a list with commas; all for `all`. Raises AsaError."""
+    known = {one.name: one for one in STEPS}
+    wanted = list(known) if names == "all" else [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise AsaError(f"--step: {name!r} is no step of the matrix; the steps are {', '.join(known)}")
+    return tuple(one for one in STEPS if one.name in wanted)
+
+
+def works(
+    wanted: Sequence[Step],
+    out: Path,
+    modes: Mapping[str, Sequence[str]],
+    kept: Sequence[Run] = (),
+    machines: Sequence[str] = (),
+) -> list[tuple[Step, Work]]:
+    """All runs of these steps, in their order. `modes`: of each scheduler that is installed; others are left out.
+
+    A scenario is as hard as in the runs of its machine that are `kept`. `machines`: these alone; none for all.
+    """
+    levels = {(one.machine, one.orders.label): (one.orders.crowd, one.orders.effort) for one in kept}
+    found = []
+    for step in wanted:
+        options = play.Options(
+            machines=tuple(shapes.machine(name) for name in step.machines if not machines or name in machines),
+            scenarios=step.scenarios,
+            schedulers=_schedulers(step, modes),
+            rounds=step.rounds,
+            seed=step.seed,
+            part=step.part,
+        )
+        if options.machines and options.schedulers:
+            found += [(step, _as_hard(work, levels)) for work in play.planned(options, out)]
+    return found
+
+
+def _as_hard(work: Work, levels: Mapping[tuple[str, str], Level]) -> Work:
+    level = levels.get((work.machine.name, work.orders.label))
+    if level is None:
+        return work
+    return replace(work, orders=msgspec.structs.replace(work.orders, crowd=level[0], effort=level[1]))
+
+
+def _schedulers(step: Step, modes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    here = [name for name in step.schedulers if name in modes]
+    if not step.modes:
+        return tuple(here)
+    return tuple(str(SchedulerName.of(name, mode)) for name in here for mode in modes[name][1:])
+
+
+# Seconds of a guest until a scheduler waits loaded, by docs/design.md, Facts; of others the median.
+_LOADS_S: Mapping[str, float] = {
+    "eevdf": 0.0,
+    "scx_simple": 2.0,
+    "scx_flash": 5.6,
+    "scx_bpfland": 6.7,
+    "scx_rusty": 9.8,
+    "scx_p2dq": 9.8,
+    "scx_lavd": 59.0,
+}
+_LOAD_S = statistics.median(_LOADS_S.values())
+_START_S, _WINDOW_S = 15.0, 9.0  # seen in vm120's searches; a window is 5 to 20 s
+_BUSY = 0.9  # of a guest's processors, in its seconds, while both play; a host's processor runs one at about full speed
+
+
+def guest_s(orders: Orders) -> float:
+    """Seconds of a guest that a run takes, without knowing the window that its pilot will choose."""
+    window_s = orders.window_s or _WINDOW_S
+    turns = len(orders.schedulers) + 2
+    loads_s = sum(_LOADS_S.get(SchedulerName(name).bare, _LOAD_S) for name in orders.schedulers)
+    round_s = loads_s + turns * (orders.settle_s + window_s) + 2.0 * orders.settle_s
+    return _START_S + 2.0 * (orders.settle_s + orders.alone_s) + orders.pilot_s + orders.rounds * round_s
+
+
+def expected_s(work: Work) -> float:
+    """Seconds of a host's processor, before any run is kept."""
+    return guest_s(work.orders) * work.machine.cpus * _BUSY
+
+
+def factors(kept: Sequence[Run]) -> dict[str, float]:
+    """How much more than expected runs took, by machine; "" for all of them. Empty while none is kept."""
+    found: dict[str, list[float]] = {}
+    for run in kept:
+        if run.host_cpu_s > 0.0:
+            work = Work(machine=shapes.machine(run.machine), orders=run.orders)
+            ratio = run.host_cpu_s / expected_s(work)
+            found.setdefault(run.machine, []).append(ratio)
+            found.setdefault("", []).append(ratio)
+    return {name: statistics.fmean(values) for name, values in found.items()}
+
+
+def costs(planned: Sequence[tuple[Step, Work]], kept: Sequence[Run]) -> list[Cost]:
+    """By step and machine; what is left is told by what kept runs took."""
+    known, by = {one.id for one in kept}, factors(kept)
+    groups: dict[tuple[str, str], list[Work]] = {}
+    for step, work in planned:
+        groups.setdefault((step.name, work.machine.name), []).append(work)
+    return [
+        Cost(
+            step=step,
+            machine=machine,
+            runs=len(group),
+            played=sum(one.id in known for one in group),
+            left_s=sum(expected_s(one) * by.get(machine, by.get("", 1.0)) for one in group if one.id not in known),
+        )
+        for (step, machine), group in groups.items()
+    ]
