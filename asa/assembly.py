@@ -252,7 +252,7 @@ class Assembly:
 
 
 def _portfolio(settings: config.Settings, places: paths.Places) -> Portfolio:
-    return Portfolio.of_host(settings.switch, places.schedulers)
+    return Portfolio.of_host(settings.switch, places.schedulers, state=places.state)
 
 
 def _settings(
@@ -344,7 +344,7 @@ def _setup(
     release = os.uname().release
     present = table.Present.of(portfolio, release)
     mapping = table.for_this_machine(portfolio.modes(), settings.table, places=places, present=present)
-    mapping = replace(mapping, never=portfolio.never)
+    mapping = replace(mapping, never=portfolio.never, canaries=portfolio.canaries())
     classifier = model.classifier
     mapping.check(classifier.classes)
     return Setup(

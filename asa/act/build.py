@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Protocol
 
 from asa import debian, files, wire
-from asa.act.manifest import Crate, Host, Kernel, KernelSource, SchedulerEntry
+from asa.act.manifest import Composed, Crate, Host, Kernel, KernelSource, SchedulerEntry
 from asa.act.policies import Policy
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.core.decision import SchedulerName
@@ -187,7 +187,7 @@ class _Job:
             self._forget(name)
             return Status.UNAVAILABLE, "not on PATH any more"
         match source:
-            case Host():
+            case Host() | Composed():
                 self._forget(name)
                 return Status.UNAVAILABLE, f"not on PATH, and {source.reason}"
             case Crate():

@@ -251,6 +251,9 @@ class LoaderSwitcher(StopThenStart):
         return hear
 
     def _arguments(self, name: SchedulerName) -> tuple[str, tuple[str, ...]]:
+        if self._portfolio.guarded(name):
+            reason = "composed or tuned, and scx_loader starts what file it finds; set `switch.backend: own`"
+            raise SchedulerError(scheduler=name, reason=reason)
         return str(name.bare), self._portfolio.arguments(name)
 
     def _patience_s(self) -> float:

@@ -23,6 +23,8 @@ from asa.core.errors import InputError
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 # Names become file names, ops are compared with what a kernel reports (SCX_OPS_NAME_LEN 128: kernel/sched/ext.c).
 _Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+COMPOSED = "scx_compose_"
+"""Begins the names of what `asa lab compose` makes."""
 _Package = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9+.*-]+$")]
 
 
@@ -50,6 +52,12 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: _Text
 
 
+class Composed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="composed"):
+    """Made here from primitives: used where the host has it, and then with a token of the verifier alone."""
+
+    reason: _Text = "`asa lab compose` makes it"
+
+
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="kernel"):
     """Part of the kernel: nothing to install or to start."""
 
@@ -65,7 +73,7 @@ class SchedulerEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One scheduler of the manifest."""
 
     name: _Name  # SchedulerName, and the name of its binary
-    source: Crate | KernelSource | Host | Kernel
+    source: Crate | KernelSource | Host | Composed | Kernel
     purpose: _Text
     ops: _Name | None  # what /sys/kernel/sched_ext/root/ops starts with; None for the kernel's own
     help: tuple[str, ...] | None  # arguments that make it print its flags; None when it cannot

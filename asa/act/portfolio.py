@@ -22,8 +22,9 @@ import msgspec
 from asa import files, paths, wire
 from asa.act import manifest as manifests
 from asa.act import policies
-from asa.act.manifest import Host, Kernel, SchedulerEntry
-from asa.act.policies import Policy
+from asa.act.manifest import COMPOSED, Composed, Host, Kernel, SchedulerEntry
+from asa.act.policies import Policy, Tuned
+from asa.act.tokens import SOURCE, STAGES, Tokens
 from asa.config import SwitchSettings
 from asa.core.decision import DEFAULT_MODE, EEVDF, SchedulerName, bar
 from asa.core.errors import InputError, SchedulerError
@@ -105,6 +106,7 @@ class Portfolio:
         self.policies = policies
         self._search = search
         self._owners = owners
+        self.tokens: Tokens | None = None  # None: offline work, such as the laboratory's, needs no token
         self._hashed: dict[tuple[int, ...], str] = {}
 
     @classmethod
@@ -125,10 +127,16 @@ class Portfolio:
         )
 
     @classmethod
-    def of_host(cls, limits: SwitchSettings, folder: Path, owners: Collection[int] = ()) -> Self:
-        """The manifest in use by the settings, with installed files in `folder`. Raises InputError."""
+    def of_host(
+        cls, limits: SwitchSettings, folder: Path, owners: Collection[int] = (), *, state: Path | None = None
+    ) -> Self:
+        """The manifest in use by the settings, with installed files in `folder`. Raises InputError.
+
+        `state`: below it are the tokens, without which nothing composed or tuned is opened; None: none is asked for.
+        """
         found = cls.load(paths.manifest(), folder, owners=(*limits.trusted_owners, *owners))
         found.never = frozenset(limits.never)
+        found.tokens = None if state is None else Tokens(state)
         for index, name in enumerate(limits.never):
             full = SchedulerName(name)
             modes = found.modes().get(full.bare, ())
@@ -186,6 +194,37 @@ class Portfolio:
         one = bar(name, self.never)
         return f"switch.never in the settings names {one}" if one else ""
 
+    def guarded(self, name: SchedulerName) -> bool:
+        """Is it composed or tuned, by the manifest and the policies? Then it needs a token, and begins as a trial."""
+        policy = self.policies.get(SchedulerName.of(name.bare, name.mode))
+        composed = isinstance(self.entry(name.bare).source, Composed) or name.startswith(COMPOSED)
+        return composed or (policy is not None and isinstance(policy.provenance, Tuned))
+
+    def canaries(self) -> frozenset[SchedulerName]:
+        """All that are `guarded`, in each mode: none serves before a trial on this machine found it better."""
+        found = (SchedulerName.of(name, mode) for name, modes in self.modes().items() for mode in modes)
+        return frozenset(name for name in found if self.guarded(name))
+
+    def stages(self, name: SchedulerName) -> tuple[str, ...]:
+        """What the verifier has to have passed for it to get a token: of composed ones their source, too."""
+        return (*STAGES, SOURCE) if name.startswith(COMPOSED) else STAGES
+
+    def untrusted(self, name: SchedulerName) -> str:
+        """Why it has no good token although it needs one, "" when it may run. Raises SchedulerError, InputError."""
+        if self.tokens is None or not self.guarded(name):
+            return ""
+        try:
+            os.close(self.open(name).fd)
+        except SchedulerError as error:
+            return error.reason
+        return ""
+
+    def file_of(self, name: SchedulerName) -> tuple[str, tuple[str, ...]]:
+        """SHA-256 of the program that `open` would give, and its flags; asks for no token. Raises as `open` does."""
+        fd, _, sha256, given = self._opened(name)
+        os.close(fd)
+        return sha256, given
+
     def name_of_ops(self, ops: str) -> SchedulerName | None:
         """The scheduler that reports `ops` in /sys/kernel/sched_ext/root/ops, None for a stranger or ""."""
         matching = [
@@ -218,8 +257,18 @@ class Portfolio:
     def open(self, name: SchedulerName) -> Opened:
         """Open the binary of a mode and check what was opened: regular, executable, in safe hands, the recorded hash.
 
-        Raises SchedulerError on each failure, InputError for a damaged record.
+        A policy that is composed or tuned needs a token for that file, too. Raises SchedulerError on each failure,
+        InputError for a damaged record.
         """
+        fd, path, sha256, given = self._opened(name)
+        if self.tokens is not None and self.guarded(name):
+            wrong = self.tokens.wrong(name, sha256, given, self.stages(name))
+            if wrong:
+                os.close(fd)
+                raise SchedulerError(scheduler=name, reason=wrong)
+        return Opened(fd=fd, path=path, argv=(name.bare, *given))
+
+    def _opened(self, name: SchedulerName) -> tuple[int, Path, str, tuple[str, ...]]:
         scheduler = name.bare
         entry = self.entry(scheduler)
         if isinstance(entry.source, Kernel):
@@ -239,7 +288,7 @@ class Portfolio:
             os.close(fd)
             reason = f"{path} is not the recorded file: SHA-256 {found!r}, recorded {record.sha256!r}; run `{INSTALL}`"
             raise SchedulerError(scheduler=scheduler, reason=reason)
-        return Opened(fd=fd, path=path, argv=(scheduler, *given))
+        return fd, path, found, given
 
     def hash_of(self, name: SchedulerName, path: Path) -> str:
         """SHA-256 of a binary that passes every other check of `open`. Raises SchedulerError."""
@@ -301,7 +350,7 @@ class Portfolio:
         found = self.find_on_path(SchedulerName(entry.name))
         if found is not None:
             return f"{found} is not recorded yet; run `{INSTALL} {entry.name}`"
-        if isinstance(entry.source, Host):
+        if isinstance(entry.source, Host | Composed):
             return f"not on PATH, and {entry.source.reason}; put a binary on PATH and run `{INSTALL} {entry.name}`"
         return f"not installed; run `{INSTALL} {entry.name}`"
 

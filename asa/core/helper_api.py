@@ -40,6 +40,7 @@ class Action(StrEnum):
     SWITCH_UNAPPROVED = "org.asa.helper1.switch-unapproved"
     HOLD = "org.asa.helper1.hold"
     CONFIGURE = "org.asa.helper1.configure"
+    VOUCH = "org.asa.helper1.vouch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,10 @@ ASKED: Mapping[Action, Asked] = {
     Action.CONFIGURE: Asked(
         description="Approve CPU schedulers",
         message="Authentication is required to say which CPU schedulers may be used on this machine",
+    ),
+    Action.VOUCH: Asked(
+        description="Vouch for a CPU scheduler that was made or tuned here",
+        message="Authentication is required to let a CPU scheduler run that was made or tuned on this machine",
     ),
 }
 """In the order of the polkit file. All that is not `in_front` needs an administrator."""
@@ -140,6 +145,12 @@ class Verb(Enum):
         action=Action.CONFIGURE,
         doc="Say whether users may choose this scheduler without an administrator.",
     )
+    VOUCH = Call(
+        takes="ss",
+        names=("scheduler", "report"),
+        action=Action.VOUCH,
+        doc="Let a composed or tuned scheduler run that was verified. Takes Vouched as JSON.",
+    )
 
     @property
     def member(self) -> str:
@@ -167,6 +178,16 @@ class LeaseFacts:
     way: str  # gated or plain
     no_gate: str  # why not by the gate; "" where it works
     approved: tuple[str, ...]  # schedulers that need no administrator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vouched:
+    """What `Vouch` takes: of a policy that passed, what was looked at."""
+
+    sha256: str  # of the program
+    flags: tuple[str, ...]
+    kernels: dict[str, str]  # release -> SHA-256 of the types, of kernels that its object was checked for
+    stages: tuple[str, ...]  # that it passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,7 @@ class MappingTable:
     stale: Mapping[SchedulerName, str] = field(default_factory=dict)  # measured once -> what has changed since
     rest: "MappingTable | None" = None  # asked for what this one does not rank
     never: frozenset[str] = frozenset()  # schedulers, or modes of them, that the settings bar
+    canaries: frozenset[SchedulerName] = frozenset()  # composed or tuned: may only be tried
     limited: frozenset[str] = frozenset()  # schedulers that would lift limits of control groups that are in force
 
     def ranking(self, workload: Workload) -> tuple[Entry, ...]:
@@ -182,7 +183,8 @@ class MappingTable:
         table, _, ranking = self.source(workload)
         if not ranking:
             return None
-        ranked = tuple(entry.name for entry in ranking if (entry.efficient or not saver) and table.choosable(entry))
+        chosen = [entry for entry in ranking if table.choosable(entry) and entry.name not in self.canaries]
+        ranked = tuple(entry.name for entry in chosen if entry.efficient or not saver)
         names = ranked if saver else (*proved, *ranked)
         return next((name for name in names if name not in set_aside and not self._is_out(name)), EEVDF)
 
@@ -262,6 +264,8 @@ class MappingTable:
     def _never(self, name: SchedulerName) -> str:
         if bar(name, self.never):
             return "; barred by switch.never"
+        if name in self.canaries:
+            return "; composed or tuned, so that only a trial here may choose it"
         return "; not while limits of CPU time are in force, which it ignores" if name.bare in self.limited else ""
 
     def _is_out(self, name: SchedulerName) -> bool:

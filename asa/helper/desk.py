@@ -29,6 +29,7 @@ from asa.core.helper_api import (
     LeaseFacts,
     Verb,
 )
+from asa.helper import vouching
 from asa.helper.approvals import Approvals
 from asa.helper.authority import Authority, Verdict
 from asa.helper.callers import Callers
@@ -214,6 +215,17 @@ class Desk:
             request.answer()
 
         return approve
+
+    def _vouch(self, request: Request) -> _Then:
+        name, text = request.body
+        target, said = self.host.known(name), vouching.read(text)
+
+        def vouch() -> None:
+            token = vouching.vouch(self.host.portfolio, target, said)
+            self.host.say(f"{target} has a token for kernel {token.kernel}: {', '.join(token.stages)} were passed")
+            request.answer()
+
+        return vouch
 
     def _approved(self) -> tuple[str, ...]:
         return tuple(sorted(self.approvals.approved(self.host.installed())))

@@ -8,7 +8,7 @@ decided elsewhere.
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -22,7 +22,7 @@ from asa.act.priority import go_first
 from asa.act.undo import UndoJournal
 from asa.bus import Bus
 from asa.clock import SystemClock
-from asa.core.decision import EEVDF, SchedulerName, Standby, SwitchEvent
+from asa.core.decision import EEVDF, ExitKind, SchedulerName, Standby, SwitchEvent
 from asa.core.errors import AsaError
 from asa.core.helper_api import Failure
 from asa.core.ports import Switcher
@@ -86,10 +86,22 @@ class Host:
         return self.config_path or self.places.config
 
     def installed(self) -> tuple[str, ...]:
-        """Schedulers of the manifest that are recorded as installed and not barred, in each mode. Raises InputError."""
+        """Schedulers of the manifest that are recorded as installed, in each mode. Raises InputError.
+
+        Not those that the settings bar, or that lack the token they need.
+        """
         modes, records = self.portfolio.modes(), self.portfolio.records()
         found = [SchedulerName.of(name, mode) for name, known in modes.items() if name in records for mode in known]
-        return tuple([name for name in found if not self.portfolio.barred(name)])
+        return tuple([name for name in found if not self.portfolio.barred(name) and not self.portfolio.untrusted(name)])
+
+    def broke(self, event: SwitchEvent) -> None:
+        """A composed or tuned scheduler that the kernel took out has no token any more: it has to be verified anew."""
+        name = event.new
+        faulty = event.exit is not None and event.exit.kind in (ExitKind.ERROR, ExitKind.STALL)
+        if faulty and self.portfolio.tokens is not None and self.portfolio.guarded(name):
+            with suppress(AsaError):
+                if self.portfolio.tokens.withdraw(name):
+                    self.say(f"{name} has lost its token, for the kernel took it out; `asa lab verify {name}`")
 
     def in_force(self) -> str:
         """What sysfs names as attached, "" when nothing is."""
@@ -137,7 +149,7 @@ class Host:
 
 def _read(places: paths.Places, config_path: Path | None) -> tuple[config.Settings, Portfolio]:
     settings = config.load(config_path or places.config, required=config_path is not None)
-    return settings, Portfolio.of_host(settings.switch, places.schedulers)
+    return settings, Portfolio.of_host(settings.switch, places.schedulers, state=places.state)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,6 +159,7 @@ class Machine:
     switcher: Switcher
     no_gate: str = ""  # why switches are made the plain way; "" where the gate works
     release: Callable[[], None] = lambda: None
+    heard: Callable[[SwitchEvent], None] = lambda _: None  # is told of each event
     _wanted: tuple[SchedulerName, ...] = ()
     _target: SchedulerName = EEVDF
     _kept_s: float = _LONG_AGO_S
@@ -172,7 +185,7 @@ class Machine:
             )
             go_first()
             taken.callback(_no_longer_first)
-            return cls(switcher=switcher, no_gate=no_gate, release=taken.pop_all().close)
+            return cls(switcher=switcher, no_gate=no_gate, release=taken.pop_all().close, heard=host.broke)
 
     @property
     def way(self) -> str:
@@ -212,6 +225,8 @@ class Machine:
     def poll(self) -> SwitchEvent | None:
         """Advance what is under way; report at most one event."""
         event = self.switcher.poll()
+        if event is not None:
+            self.heard(event)
         now_s = time.monotonic()
         if now_s - self._kept_s >= _TICK_S:
             self._kept_s = now_s

@@ -15,7 +15,7 @@ import msgspec
 
 from asa import yamlfile
 from asa.act.knobs import Knobs, Number, Scale, Value
-from asa.act.manifest import Heeded, Host, SchedulerEntry
+from asa.act.manifest import Composed, Heeded, SchedulerEntry
 from asa.core.errors import InputError
 
 PRESETS = Path(__file__).with_name("presets")
@@ -237,7 +237,7 @@ def entry(spec: Spec) -> SchedulerEntry:
     """As a manifest has it; where the program is on PATH the agent finds it."""
     return SchedulerEntry(
         name=spec.name,
-        source=Host(reason="`asa lab compose` makes it"),
+        source=Composed(),
         purpose=spec.purpose,
         ops=spec.name.removeprefix("scx_"),
         help=("--help",),

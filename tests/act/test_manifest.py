@@ -86,8 +86,14 @@ def test_settings_of_ones_own_are_put_back_too(own, monkeypatch):
     [
         ("schedulers:\n  - name: eevdf", r"schedulers\[0\]"),
         ("schedulers:" + ENTRY.format(name="eevdf", ops="mine"), r"schedulers\[0\].name: 'eevdf'.*the kernel's own"),
-        (OWN.replace("kind: host", "kind: path"), r"source.kind: 'path'.*allowed: crate, host, kernel, kernel-source$"),
-        (OWN.replace("kind: host, ", ""), r"source.kind: None .*allowed: crate, host, kernel, kernel-source$"),
+        (
+            OWN.replace("kind: host", "kind: path"),
+            r"source.kind: 'path'.*allowed: composed, crate, host",
+        ),
+        (
+            OWN.replace("kind: host, ", ""),
+            r"source.kind: None .*composed, crate, host, kernel, kernel-source$",
+        ),
         (OWN.replace("    help:", "    halp:"), r"schedulers\[0\].halp: .*one of the keys name, source"),
         (OWN + ENTRY.format(name="scx_mine", ops="other"), r"schedulers\[0\].name: 'scx_mine'.*each one once"),
         ("schedulers:" + ENTRY.format(name="scx_mine", ops="lavd"), r"schedulers\[0\].ops: 'lavd'.*each one once"),

@@ -90,6 +90,15 @@ def test_what_the_settings_bar_never_serves(tmp_path):
     assert (whole.wanted(cpu, ()), whole.wanted(cpu, (), saver=True)) == (EEVDF, EEVDF)
 
 
+def test_what_was_composed_or_tuned_serves_after_a_trial_alone(tmp_path):
+    cpu, first = Workload("cpu"), SchedulerName("scx_lavd:performance")
+    mapping = dataclasses.replace(table.load(written(tmp_path, GOOD), KNOWN), canaries=frozenset({first}))
+    assert mapping.wanted(cpu, ()) == "scx_flash"
+    assert first in [one.name for one in mapping.offers(cpu)]  # to trials
+    assert mapping.wanted(cpu, (), proved=(first,)) == first
+    assert "only a trial here may choose it" in mapping.ranked(cpu, saver=False)[0][1]
+
+
 def test_a_table_that_knows_no_saver_leaves_it_to_the_kernels_own(tmp_path):
     mapping = table.load(written(tmp_path, GOOD), KNOWN)
     assert mapping.wanted(Workload("cpu"), (), saver=True) == EEVDF

@@ -38,6 +38,7 @@ def test_what_each_verb_needs_before_it_is_done():
         "Hold": (Action.HOLD, False),
         "Resume": (Action.HOLD, False),
         "Approve": (Action.CONFIGURE, False),
+        "Vouch": (Action.VOUCH, False),
     }
     with pytest.raises(ValueError, match="needs an action, a lease, or both"):
         Call(doc="Anybody may.")

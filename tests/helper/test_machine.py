@@ -13,7 +13,7 @@ from waiting import until
 from asa.act import rivals
 from asa.act.undo import UndoJournal
 from asa.bus import BusError
-from asa.core.decision import SchedulerName, Standby
+from asa.core.decision import ExitKind, SchedulerExit, SchedulerName, Standby, SwitchEvent, SwitchOutcome
 from asa.core.errors import InputError
 from asa.core.helper_api import Failure
 from asa.helper.machine import Host, Machine, RefusedError
@@ -245,3 +245,32 @@ def test_a_rest_that_breaks_gives_the_lock_back():
     with pytest.raises(ZeroDivisionError):
         machine.rest()
     assert done == ["released"]
+
+
+def test_what_the_kernel_takes_out_loses_its_token(host, said, monkeypatch):
+    """The breaker of what was composed or tuned; what ends in order keeps it."""
+    withdrawn = []
+    monkeypatch.setattr(host.portfolio, "guarded", lambda name: name == "scx_flash")
+    monkeypatch.setattr(host.portfolio.tokens, "withdraw", lambda name: withdrawn.append(name) or True)
+
+    def lost(name, kind):
+        gone = SchedulerExit(kind=kind, reason="runnable task stall", source="the kernel's log")
+        return SwitchEvent(
+            monotonic_ns=0,
+            outcome=SwitchOutcome.LOST,
+            old=SchedulerName(name),
+            new=SchedulerName(name),
+            elapsed_ns=0,
+            detail="",
+            undo="",
+            exit=gone,
+        )
+
+    events = [lost("scx_flash", ExitKind.UNREGISTERED), lost("scx_lavd", ExitKind.STALL)]
+    events.append(lost("scx_flash", ExitKind.STALL))
+    machine = Machine(switcher=Switcher(), heard=host.broke)
+    monkeypatch.setattr(machine.switcher, "poll", lambda: events.pop(0), raising=False)
+    while events:
+        assert machine.poll() is not None
+    assert withdrawn == ["scx_flash"]
+    assert "scx_flash has lost its token" in said[-1]

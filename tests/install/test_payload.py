@@ -214,6 +214,7 @@ def test_polkit_knows_each_action_and_asks_an_administrator_but_for_two():
         Action.SWITCH_UNAPPROVED: keep,
         Action.HOLD: keep,
         Action.CONFIGURE: keep,
+        Action.VOUCH: keep,
     }
 
 
