@@ -2,8 +2,8 @@
 """In a run of everything, what boots guests is played beside the other tests: hooks for conftest.
 
 First come the tests that want the machine to themselves (mark `alone`), then all others, and meanwhile `lab_jobs` plays
-tests/guest and the cases with the mark `vm`; these have their turn here at the end, when what became of them is known.
-A run of some files or cases starts nothing in advance.
+tests/guest, the cases with the mark `vm` and ELSEWHERE; these have their turn here at the end, when what became of them
+is known. A run of some files or cases starts nothing in advance.
 """
 
 import json
@@ -18,6 +18,12 @@ import lab_jobs
 import pytest
 
 GUESTS = "lab/test_guest.py"  # it has a case for each file of tests/guest
+# Take minutes and share nothing with others: else they were waited for on one core, when no guest is played any more.
+ELSEWHERE = (
+    ("tests/system/",),
+    ("tests/test_daemon_day.py", "tests/test_debian.py", "tests/calibration/recognition/"),
+    ("tests/models/train/", "tests/calibration/fleet/"),
+)
 FILES = tuple(sorted(path.name for path in (lab_jobs.ROOT / "tests/guest").glob("test_*.py")))
 PROGRAM = "import sys; sys.path.append('tests'); import lab_jobs; lab_jobs.main(sys.argv[1])"
 END_LIMIT_S = 60.0
@@ -97,7 +103,8 @@ class Elsewhere(pytest.Item):
     def of(cls, item):
         made = cls.from_parent(item.parent, name=item.name)
         made.place = item.reportinfo()
-        made.add_marker("vm")  # so its seconds count as a guest's
+        made.own_markers.extend(item.own_markers)
+        made.keywords.update({mark.name: mark for mark in item.own_markers})
         return made
 
     def reportinfo(self):
@@ -111,9 +118,11 @@ class Elsewhere(pytest.Item):
 
 
 def judge(player, name):
-    """How many seconds it took. Raises AssertionError when it did not pass."""
+    """How many seconds it took. Raises AssertionError when it did not pass, and pytest's own when it was skipped."""
     outcome = player.outcome(name)
     assert not outcome.bad, "\n".join([f"failed each time: {', '.join(outcome.bad)}", *outcome.lines])
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
     return outcome.seconds
 
 
@@ -134,20 +143,23 @@ def pytest_collection_modifyitems(config, items):
 
 def arranged(items):
     """In which order they have their turn, and what is played beside them."""
-    alone, others, booting, guests = [], [], [], []
+    alone, others, elsewhere, guests = [], [], [], []
     for item in items:
         if item.nodeid.partition("::")[0].endswith(GUESTS) and item.get_closest_marker("vm"):
             guests.append(item)
-        elif item.get_closest_marker("vm"):
-            booting.append(item)
+        elif item.get_closest_marker("alone"):
+            alone.append(item)
+        elif item.get_closest_marker("vm") or any(item.nodeid.startswith(group) for group in ELSEWHERE):
+            elsewhere.append(item)
         else:
-            (alone if item.get_closest_marker("alone") else others).append(item)
-    jobs = lab_jobs.guests(FILES)
-    jobs[-3:-3] = lab_jobs.of_this_host([item.nodeid for item in booting])  # most are shorter than these three
-    booting = [Elsewhere.of(item) for item in booting]
-    for item in (*booting, *guests):
+            others.append(item)
+    jobs = lab_jobs.in_order(
+        [*lab_jobs.guests(FILES), *lab_jobs.of_this_host([item.nodeid for item in elsewhere], ELSEWHERE)]
+    )
+    elsewhere = [Elsewhere.of(item) for item in elsewhere]
+    for item in (*elsewhere, *guests):
         item.add_marker(pytest.mark.flaky(reruns=0))  # `lab_jobs` played it again
-    return [*alone, *others, *booting, *guests], jobs
+    return [*alone, *others, *elsewhere, *guests], jobs
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plays what boots guests, several at a time: test files of tests/guest, and cases that boot guests of their own.
+"""Plays what takes long, several at a time: test files of tests/guest, and cases of this host, most boot guests.
 
 `main(FOLDER)` plays the jobs of FOLDER/jobs.json and writes FOLDER/outcomes.json. Its standard input tells it "begin",
 when it may, and "rest", when all other tests are done: then what failed is played again.
@@ -11,7 +11,7 @@ still, so that limits and waits in tests do not depend on what else the host doe
 
 What fails is played again, alone in a fresh guest, twice at most: by the host's time an emulated guest stands still for
 seconds now and then when the host is busy, and what such a pause broke passes then. What fails three times has failed.
-Cases that boot guests of theirs have one more try. `kept_runs` keeps what needed it.
+Cases of this host have one more try. `kept_runs` keeps what needed it.
 """
 
 import compileall
@@ -48,21 +48,26 @@ AGAIN, HERE_AGAIN = 2, 1
 # int3). There are as many guests at a time as cores here, so that one thread for each costs little.
 ONE_THREAD = ("-accel", "tcg,thread=single")
 NICE = 5  # a third of the weight of the tests beside it
-# Files that share a guest, the longest first, so that none is waited for at the end. Each guest that is not booted
-# saves its boot and the start of pytest, 20 s; a fault that takes the kernel with it spoils all files of its guest.
+# Files that share a guest. Each guest that is not booted saves its boot and the start of pytest, 20 s; a fault that
+# takes the kernel with it spoils all files of its guest.
 TOGETHER = (
     ("helper_box",),
     ("desktop",),
     ("faults",),
     ("agent_faults", "user_orders"),
     ("life", "shadow"),
-    ("switching", "render_node", "columns", "standins", "scale"),
+    ("switching", "soak", "render_node", "columns", "standins", "scale"),
     ("undo", "watch", "loader", "bench_run", "probes", "hotplug"),
-    ("soak",),
 )
 # What measures, or waits for the kernel or for a scheduler, and takes little more of the host's time there.
 BY_THE_PARALLEL_CLOCK = frozenset(
     {"undo", "watch", "loader", "bench_run", "trials", "probes", "hotplug", "agent_faults", "user_orders"}
+)
+# Jobs by the first name of each, the longest first, so that no core waits for one at the end. Others come before them.
+ORDER = (
+    *("campaign_lab", "helper_box", "faults", "trials", "system", "desktop", "agent_faults", "daemon_day", "life"),
+    *("undo", "switching", "train", "overhead_command", "fleet_lab", "guest_vm", "machines_vm", "record_lab"),
+    *("guests_lab", "benchmark_lab", "run_lab"),
 )
 
 
@@ -82,6 +87,7 @@ class Outcome:
     bad: list[str]
     lines: list[str]
     seconds: float
+    skipped: str = ""  # why, of a case on this host; in a guest nothing may be skipped
     again: list[str] = field(default_factory=list)
 
 
@@ -106,34 +112,45 @@ def clock(what, *, kvm):
     return Clock.PARALLEL if names <= BY_THE_PARALLEL_CLOCK and not kvm else Clock.WALL
 
 
-def of_this_host(cases):
-    """The jobs that play these cases, by their node ids: one for each file."""
-    files = dict.fromkeys(case.partition("::")[0] for case in cases)
-    return [
-        Job(
-            name=Path(file).stem,
-            what=tuple(case for case in cases if case.partition("::")[0] == file),
-            in_guest=False,
-        )
-        for file in files
-    ]
+def of_this_host(cases, groups=()):
+    """The jobs that play these cases, by their node ids: one for each group of files or folders, else for each file."""
+    jobs = {}
+    for case in cases:
+        file = case.partition("::")[0]
+        jobs.setdefault(next((group for group in groups if file.startswith(group)), (file,)), []).append(case)
+    return [Job(name=Path(group[0]).stem, what=tuple(of), in_guest=False) for group, of in jobs.items()]
 
 
-def judged(report, what):
-    """What of these files or cases did not pass by a JUnit report: failed, had an error, was skipped, or is missing.
+def in_order(jobs):
+    """As they are to begin."""
 
-    Gives file or case -> (node ids, seconds).
+    def place(job):
+        name = job.name.partition("+")[0].removeprefix("test_")
+        return ORDER.index(name) if name in ORDER else -1
+
+    return sorted(jobs, key=place)
+
+
+def judged(report, what, *, skips=False):
+    """What became of these files or cases by a JUnit report: file or case -> Outcome, yet without lines.
+
+    Bad is what failed, had an error or is missing; and what was skipped, unless it may be (`skips`).
     """
     cases = []
     if report.exists():
         for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314  # our own pytest wrote it
-            bad = any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
-            cases.append((f"{case.get('file')}::{case.get('name')}", bad, float(case.get("time", "0"))))
+            skipped = case.find("skipped")
+            bad = any(case.find(kind) is not None for kind in ("failure", "error")) or (
+                skipped is not None and not skips
+            )
+            why = "" if skipped is None or bad else skipped.get("message") or "skipped"
+            cases.append((f"{case.get('file')}::{case.get('name')}", bad, why, float(case.get("time", "0"))))
     found = {}
     for one in what:
         own = [case for case in cases if case[0] == one or case[0].startswith(f"{one}::")]
-        bad = [name for name, failed, _ in own if failed] if own else [one]
-        found[one] = bad, sum(seconds for *_, seconds in own)
+        bad = [name for name, failed, *_ in own if failed] if own else [one]
+        why = "; ".join(why for _, _, why, _ in own if why)
+        found[one] = Outcome(bad=bad, lines=[], seconds=sum(seconds for *_, seconds in own), skipped=why)
     return found
 
 
@@ -183,7 +200,7 @@ class Stage:
         out.mkdir()
         report = out / "junit.xml"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--rootdir", str(ROOT)]
-        command += [f"--junitxml={report}", "-o", "junit_family=xunit1"]
+        command += [f"--junitxml={report}", "-o", "junit_family=xunit1", "--durations=8", "--durations-min=10"]
 
         def take(line):
             lines.append(line)
@@ -195,13 +212,14 @@ class Stage:
             code = play(command, job.what, out, take, limit_s)
         except LabError as error:
             take(str(error))
-            code, found = None, {one: ([one], 0.0) for one in job.what}
+            code, found = None, {one: Outcome(bad=[one], lines=[], seconds=0.0) for one in job.what}
         else:
-            found = judged(report, job.what)
-        if code and not any(bad for bad, _ in found.values()):
-            found = {one: ([one], seconds) for one, (_, seconds) in found.items()}
+            found = judged(report, job.what, skips=not job.in_guest)
+        failed = code and not any(outcome.bad for outcome in found.values())
+        for one, outcome in found.items():
+            outcome.bad, outcome.lines = [one] if failed else outcome.bad, lines[-80:]
         self.show(f"{job.name}: took {time.monotonic() - begin_s:.0f} s")
-        return {one: Outcome(bad=bad, lines=lines[-80:], seconds=seconds) for one, (bad, seconds) in found.items()}
+        return found
 
     def _in_guest(self, command, what, out, take, limit_s):
         kvm = bool(self.lab.emulator.kvm)
@@ -240,15 +258,15 @@ class Stage:
         return process.returncode
 
 
-def room():
-    """How many at a time: as there are cores (an emulated guest keeps one busy), as far as memory goes."""
+def room(more=0):
+    """How many at a time: as there are cores (a guest keeps one busy) and so many more, as far as memory goes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     available_kb = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    return max(1, min(os.cpu_count() or 1, available_kb // 1024 // MEMORY_MB - 1))
+    return max(1, min((os.cpu_count() or 1) + more, available_kb // 1024 // MEMORY_MB - 1))
 
 
-def play_all(stage, jobs, beside):
-    """Everything once, so many at a time."""
+def play_all(stage, jobs, beside, later):
+    """Everything once, so many at a time; and so many once all other tests are done, whose place is free then."""
     queue, outcomes = deque(jobs), {}
 
     def work():
@@ -260,11 +278,13 @@ def play_all(stage, jobs, beside):
             outcomes.update(stage.play(job))
 
     lowered = set()
-    with ThreadPoolExecutor(beside) as pool:
+    with ThreadPoolExecutor(max(beside, later)) as pool:
         workers = [pool.submit(work) for _ in range(beside)]
         while wait(workers, timeout=2.0).not_done:
             if not stage.orders.rest.is_set():
                 lower(lowered)
+            elif len(workers) < later:
+                workers.append(pool.submit(work))
     for worker in workers:
         worker.result()
     return outcomes
@@ -318,7 +338,7 @@ def main(folder):
     stage = Stage(folder, orders)
     orders.begin.wait()
     stage.prepare()
-    outcomes = play_all(stage, jobs, room())
+    outcomes = play_all(stage, jobs, room(), room(more=1))
     orders.rest.wait()
     play_again(stage, outcomes, jobs)
     part = folder / "outcomes.part"

@@ -18,7 +18,7 @@ from scenarios.lab.emulator import Clock
 NAMES = beside.FILES
 REPORT = (
     '<testsuites><testsuite><testcase file="a.py" name="good" time="2"/><testcase file="a.py" name="bad[1]" time="3">'
-    '<failure/></testcase><testcase file="b.py" name="left_out"><skipped/></testcase>'
+    '<failure/></testcase><testcase file="b.py" name="left_out"><skipped message="needs a cat"/></testcase>'
     '<testcase file="c.py" name="good" time="1"/></testsuite></testsuites>'
 )
 HOOKS = """
@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path[:0] = PATHS
 import beside, lab_jobs
 HERE = Path(__file__).parent
-beside.FILES, lab_jobs.ROOT = (), HERE
+beside.FILES, beside.ELSEWHERE, lab_jobs.ROOT = (), (("test_c.py",),), HERE
 beside.PROGRAM = f'''import sys
 from pathlib import Path
 sys.path[:0] = {PATHS!r}
@@ -58,6 +58,13 @@ from test_a import told
 def test_alone(request):
     assert told(request) == set()
 """,
+    "test_c.py": """
+import beside, pytest
+def test_elsewhere(request):
+    assert beside.PLAYER not in request.config.stash
+def test_skipped():
+    pytest.skip("needs a cat")
+""",
 }
 
 
@@ -83,14 +90,17 @@ def test_a_report_tells_what_did_not_pass(tmp_path):
     report = tmp_path / "junit.xml"
     report.write_text(REPORT)
     found = lab_jobs.judged(report, ["a.py", "b.py::left_out", "c.py", "d.py", "c.py::missing"])
-    assert found == {
+    assert {one: (outcome.bad, outcome.seconds) for one, outcome in found.items()} == {
         "a.py": (["a.py::bad[1]"], 5.0),
         "b.py::left_out": (["b.py::left_out"], 0.0),
         "c.py": ([], 1.0),
         "d.py": (["d.py"], 0.0),
         "c.py::missing": (["c.py::missing"], 0.0),
     }
-    assert lab_jobs.judged(tmp_path / "none.xml", ["a.py"]) == {"a.py": (["a.py"], 0.0)}
+    assert lab_jobs.judged(tmp_path / "none.xml", ["a.py"])["a.py"].bad == ["a.py"]
+    here = lab_jobs.judged(report, ["a.py", "b.py::left_out"], skips=True)
+    assert (here["a.py"].bad, here["a.py"].skipped) == (["a.py::bad[1]"], "")
+    assert (here["b.py::left_out"].bad, here["b.py::left_out"].skipped) == ([], "needs a cat")
 
 
 def test_every_file_is_played_in_one_guest():
@@ -99,6 +109,14 @@ def test_every_file_is_played_in_one_guest():
     assert {f"test_{name}.py" for group in lab_jobs.TOGETHER for name in group} <= set(NAMES)
     (alone,) = lab_jobs.guests(["test_new.py"])
     assert (alone.name, alone.what) == ("test_new", ("tests/guest/test_new.py",))
+    assert lab_jobs.in_order([*lab_jobs.guests(NAMES), alone])[0] == alone
+
+
+def test_cases_of_this_host_are_played_by_group_or_by_file():
+    cases = ["tests/b/c/test_x.py::test_y[a::b]", "tests/test_v.py::test_w", "tests/b/test_z.py::test_y"]
+    jobs = lab_jobs.of_this_host(cases, [("tests/q/", "tests/b/")])
+    assert [(job.name, job.what) for job in jobs] == [("q", (cases[0], cases[2])), ("test_v", (cases[1],))]
+    assert all((lab_jobs.ROOT / file).exists() for group in beside.ELSEWHERE for file in group)
 
 
 def test_where_tests_wait_an_emulated_guest_does_not_depend_on_the_hosts_load():
@@ -133,14 +151,19 @@ def run(folder, *words):
 
 def test_in_a_run_of_everything_what_boots_is_played_beside_the_others(tmp_path):
     printed = run(tmp_path)
-    assert "3 passed" in printed, printed
-    assert "1 failed" in printed, printed
-    order = [printed.index(f"::{name} ") for name in ("test_alone", "test_ordinary", "test_boots[False]")]
+    assert "1 failed, 4 passed, 1 skipped" in printed, printed
+    order = [
+        printed.index(f"::{name} ") for name in ("test_alone", "test_ordinary", "test_boots[False]", "test_elsewhere")
+    ]
     assert order == sorted(order)
     assert "guest test_a.py::test_boots[True]: once more, alone" in printed
     assert "failed each time: test_a.py::test_boots[True]" in printed
     outcomes = json.loads((tmp_path / "tmp/guests0/outcomes.json").read_text())
-    assert list(outcomes) == ["test_a.py::test_boots[False]", "test_a.py::test_boots[True]"]
+    boots, elsewhere = ["test_boots[False]", "test_boots[True]"], ["test_elsewhere", "test_skipped"]
+    assert sorted(outcomes) == [
+        *(f"test_a.py::{name}" for name in boots),
+        *(f"test_c.py::{name}" for name in elsewhere),
+    ]
 
 
 def test_in_a_run_of_some_cases_they_are_played_in_their_turn(tmp_path):
