@@ -7,6 +7,7 @@ What the application makes outside its scratch folder is told from what others m
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ from scenarios.session import Session, check_installed, parameters, place_for
 PR_SET_CHILD_SUBREAPER = 36
 CACHE = Path.home() / ".cache/asa"
 SAMPLES_LIMIT_S = 150.0
+MOST_MB = 4.0  # of what a program works on where one pass is enough: `ab` asks for all of it a thousand times
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # noqa: S108  # two levels of each are looked at
 
 
@@ -42,15 +44,17 @@ def play(application, *, seed, seconds, tmp_path, hogs=0, metrics=None, least=1)
 
 
 def works(application, tmp_path, *, cpu_s=0.02, written_bytes=0):
-    """Plays a program of a kind through a pass, with the lightest of some seeds. What the driver starts, and the driver
-    once it is ready, takes CPU time until then; in a pass they write as much as this."""
+    """Plays a program of a kind through a pass, with the lightest of some seeds and little data. What the driver
+    starts, and the driver once it is ready, takes CPU time until then; in a pass they write as much as this."""
     try:
         check_installed(application)
     except ApplicationError as error:
         pytest.skip(f"{error}; `asa lab setup --bench` installs it")
+    seed = _lightest(application, place_for(application, cache=CACHE, tier=Tier.REAL))
+    application = dataclasses.replace(application, draw=_small(application.draw))
     with (
         nothing_left(application) as (place, folder),
-        _ready(application, _lightest(application, place), place, folder) as session,
+        _ready(application, seed, place, folder) as session,
     ):
         assert session.versions, "it says what it works with"
         session.measurements()
@@ -68,6 +72,14 @@ def _lightest(application, place):
     drawn = {seed: parameters(application, seed=seed, place=place) for seed in range(60)}
     light = [seed for seed, given in drawn.items() if given["degree"] == "light"]
     return min(light, key=lambda seed: drawn[seed].get("pass_s", 0.0))
+
+
+def _small(draw):
+    def drawn(rng, place):
+        given = draw(rng, place)
+        return {**given, "size_mb": min(given["size_mb"], MOST_MB)} if "size_mb" in given else given
+
+    return drawn
 
 
 def _spent(pids):
