@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(asked)
         way = "schema" if "response_format" in asked else "grammar" if "grammar" in asked else "plain"
-        program = json.loads(asked["messages"][1]["content"])["program"]
+        program = json.loads(asked["messages"][1]["content"]).get("program", "")
         self.reply(*self.server.answers(way, program))
 
     def reply(self, status, body, headers=()):

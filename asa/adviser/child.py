@@ -60,7 +60,7 @@ _GRAMMAR = "\n".join(
     )
 )
 _PLAIN = re.compile(r"([a-z]+) (low|medium|high)")
-_OTHER_WAY = (400, 415, 422, 500, 501)
+OTHER_WAY = (400, 415, 422, 500, 501)
 """Statuses by which servers say that they do not have a way: llama.cpp has 400 for a schema that it cannot sample."""
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._:/+-]")
 _MOST_TOKENS = 64
@@ -75,9 +75,9 @@ def answer(question: Mapping[str, Any], longest_s: float = LONGEST_S) -> dict[st
 
     The question has `url`, `model` and `way` ("" for unknown), `program` and `remote`.
     """
-    server, model = _Server(str(question["url"]), longest_s, remote=bool(question["remote"])), str(question["model"])
+    server, model = Server(str(question["url"]), longest_s, remote=bool(question["remote"])), str(question["model"])
     try:
-        model = model or _model(server)
+        model = model or model_of(server)
         first = question["way"]
         for way in sorted(WAYS, key=lambda one: one != first):
             found = _asked(server, model, way, str(question["program"]))
@@ -124,7 +124,7 @@ def read(content: str, way: str) -> tuple[str, str] | None:
     return (kind, sure) if kind in (*KINDS, NONE) and sure in SURE else None
 
 
-class _Server:
+class Server:
     """One address; a connection for each request."""
 
     def __init__(self, url: str, longest_s: float, *, remote: bool) -> None:
@@ -167,7 +167,8 @@ class _Server:
             raise ServerError("it is not on this machine, and `remote` is not set")
 
 
-def _model(server: _Server) -> str:
+def model_of(server: Server) -> str:
+    """The model that a server names first. Raises ServerError."""
     status, found = server.ask("/models")
     try:
         name = found["data"][0]["id"]
@@ -178,9 +179,9 @@ def _model(server: _Server) -> str:
     return _NOT_A_NAME.sub("?", name)[:80]
 
 
-def _asked(server: _Server, model: str, way: str, program: str) -> tuple[str, str] | None:
+def _asked(server: Server, model: str, way: str, program: str) -> tuple[str, str] | None:
     status, found = server.ask("/chat/completions", body(model, way, program))
-    if status in _OTHER_WAY:
+    if status in OTHER_WAY:
         return None
     if status != http.HTTPStatus.OK:
         raise ServerError(f"it answers with status {status}")

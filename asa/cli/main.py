@@ -42,7 +42,7 @@ COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 
 LAB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "virtual machines": ("setup", "run", "status", "demo"),
-    "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow", "tune", "compose", "verify"),
+    "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow", "tune", "compose", "verify", "agent"),
     "models": ("record", "dataset", "train", "finetune"),
     "packages": ("deb", "man"),
 }

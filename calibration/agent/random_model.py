@@ -30,7 +30,7 @@ def passed() -> tuple[float, str]:
         for seed in range(MODELS):
             file = Path(folder) / f"{seed}.gguf"
             write(file, seed)
-            with _serving(file) as url:
+            with serving(file) as url:
                 found.append(examined(url))
     scores = [score for score, _ in found]
     ways = sorted({way for _, one in found for way in one})
@@ -83,9 +83,10 @@ def write(file: Path, seed: int) -> None:
 
 
 @contextmanager
-def _serving(file: Path) -> Iterator[str]:
+def serving(file: Path, context: int = _SIZES.context) -> Iterator[str]:
+    """The address of a server of this model; `context`: in tokens. Raises AsaError."""
     # in a process of its own: nothing ends llama.cpp's threads
-    words = [sys.executable, "-m", "calibration.agent.random_model", str(file)]
+    words = [sys.executable, "-m", "calibration.agent.random_model", str(file), str(context)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None  # noqa: S101  # it was asked for
@@ -97,13 +98,13 @@ def _serving(file: Path) -> Iterator[str]:
             process.kill()
 
 
-def main(file: str) -> None:
+def main(file: str, context: str) -> None:
     """Serve until standard input ends."""
     import xllamacpp
 
     given: Any = xllamacpp.CommonParams()
     given.model.path = file
-    given.n_ctx = _SIZES.context
+    given.n_ctx = int(context)
     given.n_parallel = given.n_threads_http = 1
     given.cpuparams.n_threads = given.cpuparams_batch.n_threads = 1
     given.verbosity = 1  # errors alone
@@ -113,4 +114,4 @@ def main(file: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -35,10 +35,11 @@ class Race:
     high: float
 
 
-def race(difference: Callable[[int], float], floor: float = 0.0) -> Race:
+def race(difference: Callable[[int], float], floor: float = 0.0, most: int = MOST) -> Race:
     """`difference(n)` plays pair n, from 0: the candidate's figure minus the other's, more is better.
 
-    A standard deviation below `floor` counts as `floor`, the smallest one that means anything.
+    A standard deviation below `floor` counts as `floor`, the smallest one that means anything. It ends after `most`
+    pairs, LEAST to MOST.
     """
     found: list[float] = []
     while True:
@@ -49,5 +50,5 @@ def race(difference: Callable[[int], float], floor: float = 0.0) -> Race:
         error = max(statistics.stdev(found), floor) / len(found) ** 0.5
         half = float(special.stdtrit(len(found) - 1, 1.0 - _ALPHA / 2.0)) * error
         sure = Verdict.BETTER if mean > half else Verdict.WORSE if mean < -half else Verdict.NEITHER
-        if sure is not Verdict.NEITHER or len(found) == MOST:
+        if sure is not Verdict.NEITHER or len(found) >= most:
             return Race(verdict=sure, pairs=len(found), mean=mean, low=mean - half, high=mean + half)

@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     others = [_scenario("--others", label) for label in dict.fromkeys(arguments.others)]
     with bench_output.progress() as tell:
         played = _Played(arguments, tell)
-        trials = played.trials(_use(arguments.workload), arguments.machine, "trials")
+        trials = played.trials(use_of(arguments.workload), arguments.machine, "trials")
         try:
             if asked.method is Method.SCREEN:
                 return _show_effects(tune.screen(asked, trials), as_json=arguments.json)
@@ -209,10 +209,11 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
     )
 
 
-def _use(name: str) -> "Scenario | Metric":
+def use_of(name: str) -> "Scenario | Metric":
+    """A figure of the scale benchmark by its name, else a scenario by its label. Raises AsaError."""
     from calibration.scale.samples import METRICS
 
-    return {one.name: one for one in METRICS}.get(name) or _scenario("--class", name)
+    return {one.name: one for one in METRICS}.get(name) or _scenario("a use", name)
 
 
 def _scenario(option: str, label: str) -> "Scenario":
@@ -230,7 +231,7 @@ def _confirmed(played: _Played, found: "Found") -> "Confirmed":
 
     machine = played.confirm_machine
     name = "trials" if machine == played.arguments.machine else Path(machine).stem
-    trials = played.trials(_use(played.arguments.workload), machine, name)
+    trials = played.trials(use_of(played.arguments.workload), machine, name)
     return tune.confirm(found, trials, played.fresh_seeds(_RACE))
 
 
