@@ -66,7 +66,7 @@ def register(commands: "Commands") -> None:
 def _do(verb: "Verb", body: tuple[Any, ...], done: str) -> int:
     from asa.core.helper_api import INTERFACE
 
-    _ask(INTERFACE, verb.member, verb.value.takes, body)
+    ask(INTERFACE, verb.member, verb.value.takes, body)
     print(done)
     return 0
 
@@ -77,7 +77,7 @@ def _status(arguments: argparse.Namespace) -> int:
     from asa.core.decision import EEVDF
     from asa.core.helper_api import INTERFACE, NO_END, NOBODY
 
-    (told,) = _ask("org.freedesktop.DBus.Properties", "GetAll", "s", (INTERFACE,))
+    (told,) = ask("org.freedesktop.DBus.Properties", "GetAll", "s", (INTERFACE,))
     found = {name: value for name, (_, value) in told.items()}
     if arguments.json:
         found["Standbys"] = wire.from_json(found.get("Standbys") or "[]", list)
@@ -95,7 +95,8 @@ def _status(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(interface: str, member: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
+def ask(interface: str, member: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The helper's answer, after a password where polkit wants one. Raises AsaError."""
     from asa.bus import Bus, CallError
     from asa.core.errors import AsaError
     from asa.core.helper_api import BUS_NAME, PATH

@@ -22,7 +22,9 @@ from scenarios.lab.building import Report, Tools
 from scenarios.lab.kernel import Kernel
 
 _TARGET = "scx_compose"
-_SOURCES = tuple(Path(__file__).with_name(f"{_TARGET}{end}") for end in (".bpf.c", ".c"))
+SOURCES = tuple(Path(__file__).with_name(f"{_TARGET}{end}") for end in (".bpf.c", ".c"))
+"""The BPF half and the loader; of both all compositions are made."""
+
 _SLOTS = f"{_TARGET}_slots.h"
 
 
@@ -78,7 +80,7 @@ def _compile(spec: Spec, made: Made, tools: Tools, report: Report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         slots = Path(folder) / _SLOTS
         slots.write_text(header(spec), encoding="ascii")
-        program = scx_tree.compile_in(tools, _TARGET, (*_SOURCES, slots))
+        program = scx_tree.compile_in(tools, _TARGET, (*SOURCES, slots))
     files.replace(made.object, scx_tree.object_of(tools, _TARGET).read_bytes(), mode=0o644)
     files.replace(made.program, program.read_bytes(), mode=0o755)
     files.replace(made.spec, _yaml(spec), mode=0o644)

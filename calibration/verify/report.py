@@ -27,6 +27,7 @@ class Stage(StrEnum):
     OBJECT = "object"
     SOURCE = "source"
     LOAD = "load"
+    BEHAVIOUR = "behaviour"
 
 
 class Level(StrEnum):

@@ -23,6 +23,7 @@ class Subject:
     source: Path | None = None
     loader: Path | None = None
     composed: bool = False
+    flags: tuple[str, ...] = ()  # that its program is called with
 
 
 def of_files(files: list[Path], *, composed: bool) -> Subject:
