@@ -60,6 +60,14 @@ def compose(spec: Spec, out: Path, cache: Path, kernel: Kernel, report: Report) 
     return made
 
 
+def tree(cache: Path, kernel: Kernel, report: Report) -> Tools:
+    """The tree that compositions are built in. Raises LabError, SetupError."""
+    lab = cache / "lab"
+    lab.mkdir(parents=True, exist_ok=True)
+    debian.install(scx_tree.PACKAGES, report=report, cache=cache)
+    return _tools(lab, cache, kernel, report)
+
+
 def _tools(lab: Path, cache: Path, kernel: Kernel, report: Report) -> Tools:
     log = cache / "logs/build-compose.log"
     log.parent.mkdir(parents=True, exist_ok=True)

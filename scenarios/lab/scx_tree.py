@@ -62,3 +62,17 @@ def compile_in(tools: Tools, name: str, sources: Iterable[Path]) -> Path:
 def object_of(tools: Tools, name: str) -> Path:
     """The BPF half of what `compile_in` made."""
     return tools.folder / INSIDE / f"build/obj/sched_ext/{name}.bpf.o"
+
+
+def compile_object(tools: Tools, source: Path, made: Path) -> None:
+    """A BPF half alone, with the headers of a tree in which something was compiled before. Raises LabError."""
+    inside = tools.folder / INSIDE
+    folders = (
+        inside / "include",
+        inside / "include/bpf-compat",
+        inside / "build/include",
+        tools.folder / "tools/include",
+    )
+    words = ["clang-19", "-g", "-O2", "-mcpu=v3", "-D__TARGET_ARCH_x86", "-mlittle-endian", "-w", "-target", "bpf"]
+    headers = [f"-I{one}" for one in (*folders, tools.folder / "tools/include/uapi")]
+    tools.run([*words, *headers, "-c", str(source), "-o", str(made)])

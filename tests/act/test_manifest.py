@@ -158,3 +158,11 @@ def test_the_helpers_unit_lets_be_written_what_the_manifest_names():
 def test_the_fewest_places_that_hold_all():
     files = ("a/b/c*/d", "a/b/e", "a/bb/x", "k/r")
     assert manifest.writable(files) == ["a/b", "a/bb/x", "k/r"]
+
+
+def test_candidates_go_over_the_packaged_manifest():
+    """Root copies an entry: each is sound beside the portfolio, and none is installed by itself."""
+    shipped, path = manifest.read(paths.manifest()), paths.manifest().with_name("candidates.yaml")
+    more = manifest.read(path)
+    both = manifest.merged(shipped, more, str(path))
+    assert [one.name for one in both.schedulers] == [one.name for one in (*shipped.schedulers, *more.schedulers)]

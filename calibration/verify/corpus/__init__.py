@@ -43,6 +43,13 @@ def planted() -> tuple[Planted, ...]:
     return tuple(Planted(one.id, _spoiled(good(), one), one.rule) for one in faults)
 
 
+def loadable(source: str) -> str:
+    """The source for a kernel's own headers, with constants that no loader has to set: bpftool can load its object."""
+    names = re.findall(r"^#define (SCX_\w+) ", (HOME / "scx/common.bpf.h").read_text("utf-8"), re.MULTILINE)
+    include = "#include <scx/common.bpf.h>\n"
+    return source.replace(include, include + "".join(f"#undef {name}\n" for name in names), 1)
+
+
 def _spoiled(source: str, fault: Fault) -> str:
     for old, new in fault.change:
         if source.count(old) != 1:

@@ -114,17 +114,16 @@ class Running:
         lines = self.words.read_text("utf-8", "replace").split("\n")
         return " / ".join([line.strip() for line in lines if line.strip()][-2:])[-300:]
 
-    def bytes(self) -> float | None:
-        """Of memory that its process and its maps have; None for an object alone."""
-        if self.child is None:
-            return None
-        total, folder = 0, Path(f"/proc/{self.child.pid}")
-        with suppress(OSError):
-            total = int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            for info in (folder / "fdinfo").iterdir():
-                with suppress(OSError):
-                    found = [line.split()[1] for line in info.read_text().splitlines() if line.startswith("memlock:")]
-                    total += sum(map(int, found))
+    def bytes(self) -> float:
+        """Of memory that its process and the kernel's maps have."""
+        done = subprocess.run(["bpftool", "-j", "map", "show"], capture_output=True, check=False, timeout=_ATTACH_S)
+        total = 0
+        with suppress(msgspec.MsgspecError):
+            total = sum(int(one.get("bytes_memlock", 0)) for one in wire.from_json(done.stdout, list))
+        if self.child is not None:
+            with suppress(OSError):
+                pages = Path(f"/proc/{self.child.pid}/statm").read_text("ascii").split()[1]
+                total += int(pages) * os.sysconf("SC_PAGE_SIZE")
         return float(total)
 
 
@@ -172,9 +171,8 @@ def _under(running: Running, orders: Orders, played: list[str]) -> Iterator[Prob
         yield _after(running, ops, name, probes.EACH[name](orders.cpus))
     if orders.soak_s and "soak" in orders.probes:
         yield _after(running, ops, "soak", probes.soak(orders.cpus, orders.soak_s))
-    now = running.bytes()
     values: dict[str, float | None] = {"fallbacks_per_s": fallbacks(before, _events(), time.monotonic() - begun_s)}
-    values["grown_bytes"] = None if now is None or grown is None else now - grown
+    values["grown_bytes"] = running.bytes() - grown
     yield _after(running, ops, "counters", values)
     for name, do in (("hotplug", _hotplug), ("reload", _reload), ("kill", _kill)):
         if name in orders.probes:

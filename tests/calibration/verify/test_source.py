@@ -31,6 +31,13 @@ def test_there_are_enough_of_them():
     assert sum(name.startswith("names-") for name in names) == 8
 
 
+def test_the_corpus_can_be_loaded_without_a_loader():
+    """No loader sets the constants of the kernel's headers, so the kernel's own enumeration has to stand."""
+    source = corpus.loadable(corpus.good())
+    assert source.count("#undef SCX_DSQ_LOCAL\n") == 1
+    assert source.index("#include") < source.index("#undef SCX_SLICE_DFL") < source.index("#define SLICE_NS")
+
+
 def test_the_laboratorys_starver_waits_too_long():
     text = build._SOURCES[0].read_text()
     assert "age-limit" in faults(text)
