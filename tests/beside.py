@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """In a run of everything, what boots guests is played beside the other tests: hooks for conftest.
 
-First come the tests that want the machine to themselves (mark `alone`), then all others, and meanwhile `lab_jobs` plays
-tests/guest, the cases with the mark `vm` and ELSEWHERE; these have their turn here at the end, when what became of them
-is known. A run of some files or cases starts nothing in advance.
+First come the tests that want the machine to themselves (mark `alone`), then those that want its last CPU (`one_cpu`),
+then all others. Beside these two `lab_jobs` plays tests/guest, the cases with the mark `vm` and ELSEWHERE, which have
+their turn here at the end, when what became of them is known. A run of some files or cases starts nothing in advance.
 """
 
 import json
@@ -67,8 +67,8 @@ class Player:
     def outcome(self, name):
         """What became of a file of tests/guest, or of a case; waits for all of them, and shows what is said."""
         if self._outcomes is None:
-            self.tell("begin")
-            self.tell("rest")
+            for word in ("begin", "whole", "rest"):
+                self.tell(word)
             while not select.select([self._alive], [], [], 0.5)[0]:
                 self._show()
             self._show()
@@ -143,12 +143,14 @@ def pytest_collection_modifyitems(config, items):
 
 def arranged(items):
     """In which order they have their turn, and what is played beside them."""
-    alone, others, elsewhere, guests = [], [], [], []
+    alone, one_cpu, others, elsewhere, guests = [], [], [], [], []
     for item in items:
         if item.nodeid.partition("::")[0].endswith(GUESTS) and item.get_closest_marker("vm"):
             guests.append(item)
         elif item.get_closest_marker("alone"):
             alone.append(item)
+        elif item.get_closest_marker("one_cpu"):
+            one_cpu.append(item)
         elif item.get_closest_marker("vm") or any(item.nodeid.startswith(group) for group in ELSEWHERE):
             elsewhere.append(item)
         else:
@@ -159,7 +161,7 @@ def arranged(items):
     elsewhere = [Elsewhere.of(item) for item in elsewhere]
     for item in (*elsewhere, *guests):
         item.add_marker(pytest.mark.flaky(reruns=0))  # `lab_jobs` played it again
-    return [*alone, *others, *elsewhere, *guests], jobs
+    return [*alone, *one_cpu, *others, *elsewhere, *guests], jobs
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -178,3 +180,5 @@ def pytest_runtest_call(item):
     player = item.config.stash.get(PLAYER, None)
     if player is not None and not item.get_closest_marker("alone"):
         player.tell("begin")
+        if not item.get_closest_marker("one_cpu"):
+            player.tell("whole")

@@ -2,7 +2,8 @@
 """Plays what takes long, several at a time: test files of tests/guest, and cases of this host, most boot guests.
 
 `main(FOLDER)` plays the jobs of FOLDER/jobs.json and writes FOLDER/outcomes.json. Its standard input tells it "begin",
-when it may, and "rest", when all other tests are done: then what failed is played again.
+when it may, but not on the last CPU, "whole", when there too, and "rest", when all other tests are done: then what
+failed is played again.
 At the end of that input it ends, and all that it started. It is a process of its own, and nobody's child: there are
 tests that count the children of pytest, and end those that they do not know.
 
@@ -24,7 +25,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -158,7 +159,7 @@ class Orders:
     """What standard input says. At its end, everything ends."""
 
     def __init__(self):
-        self.begin, self.rest = threading.Event(), threading.Event()
+        self.begin, self.whole, self.rest = threading.Event(), threading.Event(), threading.Event()
         self.running = set()  # processes on this host, each with a group of its own; guests end with their thread
         threading.Thread(target=self._follow, daemon=True).start()
 
@@ -167,7 +168,7 @@ class Orders:
         while data := os.read(0, 4096):
             *words, left = (left + data).split(b"\n")
             for word in words:
-                {b"begin": self.begin, b"rest": self.rest}[word].set()
+                {b"begin": self.begin, b"whole": self.whole, b"rest": self.rest}[word].set()
         for process in tuple(self.running):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -265,9 +266,13 @@ def room(more=0):
     return max(1, min((os.cpu_count() or 1) + more, available_kb // 1024 // MEMORY_MB - 1))
 
 
-def play_all(stage, jobs, beside, later):
-    """Everything once, so many at a time; and so many once all other tests are done, whose place is free then."""
+def play_all(stage, jobs, all_cpus):
+    """Everything once, as many at a time as there are CPUs for it, and one more once all other tests are done.
+
+    `all_cpus` is called when the last CPU may be used, too.
+    """
     queue, outcomes = deque(jobs), {}
+    at_first, beside, later = room(-1), room(), room(1)
 
     def work():
         while True:
@@ -278,16 +283,46 @@ def play_all(stage, jobs, beside, later):
             outcomes.update(stage.play(job))
 
     lowered = set()
-    with ThreadPoolExecutor(max(beside, later)) as pool:
-        workers = [pool.submit(work) for _ in range(beside)]
+    with ThreadPoolExecutor(later) as pool:
+        workers = [pool.submit(work) for _ in range(at_first)]
         while wait(workers, timeout=2.0).not_done:
+            if stage.orders.whole.is_set():
+                all_cpus()
+                wanted = later if stage.orders.rest.is_set() else beside
+                workers += [pool.submit(work) for _ in range(wanted - len(workers))]
             if not stage.orders.rest.is_set():
                 lower(lowered)
-            elif len(workers) < later:
-                workers.append(pool.submit(work))
     for worker in workers:
         worker.result()
     return outcomes
+
+
+@contextmanager
+def fewer_cpus(whole):
+    """Inside, what we start has not the last CPU, where there are more and `whole` is not set.
+
+    Yields what gives it back, to be called again and again: what is just being started may be missed at first. Later
+    calls do nothing, as a test may want a CPU.
+    """
+    cpus = os.sched_getaffinity(0)
+    fewer = cpus - {max(cpus)} if len(cpus) > 1 and not whole.is_set() else cpus
+    os.sched_setaffinity(0, fewer)
+    rounds = iter(range(3))
+
+    def all_cpus():
+        if fewer == cpus or next(rounds, None) is None:
+            return
+        os.sched_setaffinity(0, cpus)
+        for pid in ours():
+            for task in Path(f"/proc/{pid}/task").glob("*"):
+                with suppress(OSError):  # it has ended
+                    if os.sched_getaffinity(int(task.name)) == fewer:
+                        os.sched_setaffinity(int(task.name), cpus)
+
+    try:
+        yield all_cpus
+    finally:
+        all_cpus()
 
 
 def play_again(stage, outcomes, jobs):
@@ -309,24 +344,29 @@ def play_again(stage, outcomes, jobs):
 def lower(done):
     """Give each session of ours less weight: where the kernel groups tasks by session (sched_autogroup_enabled), nice
     counts within one only, and each guest has one of its own. `done`: ids that are lowered, and are to be."""
-    parents, leaders = {}, []
+    for pid, session in ours().items():
+        if pid == session and pid not in done:
+            done.add(pid)
+            with suppress(OSError):  # it has ended, or this kernel has no such groups
+                Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+
+
+def ours():
+    """Process -> session, of this one and of all below it."""
+    parents, sessions = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             _, parent, _, session, *_ = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # it ended meanwhile
-        pid = int(path.parent.name)
-        parents[pid] = int(parent)
-        if pid == int(session) and pid not in done:
-            leaders.append(pid)
-    for pid in leaders:
-        above = pid
-        while above not in (0, os.getpid()):
-            above = parents.get(above, 0)
-        if above:
-            done.add(pid)
-            with suppress(OSError):  # it has ended, or this kernel has no such groups
-                Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+        parents[int(path.parent.name)], sessions[int(path.parent.name)] = int(parent), int(session)
+
+    def below(pid):
+        while pid not in (0, os.getpid()):
+            pid = parents.get(pid, 0)
+        return pid != 0
+
+    return {pid: session for pid, session in sessions.items() if below(pid)}
 
 
 def main(folder):
@@ -337,8 +377,9 @@ def main(folder):
     orders = Orders()
     stage = Stage(folder, orders)
     orders.begin.wait()
-    stage.prepare()
-    outcomes = play_all(stage, jobs, room(), room(more=1))
+    with fewer_cpus(orders.whole) as all_cpus:
+        stage.prepare()
+        outcomes = play_all(stage, jobs, all_cpus)
     orders.rest.wait()
     play_again(stage, outcomes, jobs)
     part = folder / "outcomes.part"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A hundred and twenty switches in a row: descriptors, processes, memory and the kernel's BPF objects are as before.
+"""Seventy switches in a row: descriptors, processes, memory and the kernel's BPF objects are as before.
 
 Runs as root inside the lab.
 """
@@ -17,8 +17,8 @@ from agents import attached, clean_machine, events_until, eventually, gated, sch
 from asa.core.decision import SchedulerName, Way
 
 SIMPLE, FIFO = SchedulerName("scx_simple"), SchedulerName("scx_simple:fifo")
-SWITCHES, WARM_UP = 120, 20
-GROWTH_BYTES = 2 << 20  # of 100 switches: 20 kB each; the interpreter's own slack is one arena of 1 MB
+SWITCHES, WARM_UP = 70, 20
+GROWTH_BYTES = 2 << 20  # of 50 switches: 40 kB each; the interpreter's own slack is one arena of 1 MB
 NEXT_ID = {"programs": 11, "maps": 12, "links": 31}  # BPF_PROG_GET_NEXT_ID, .., enum bpf_cmd
 BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 

@@ -73,7 +73,7 @@ def test_it_plays_and_leaves_nothing(tmp_path, name):
 
 @pytest.mark.apps
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.one_cpu
 @pytest.mark.parametrize("name", INTERACTIVE)
 def test_the_interactive_ones_suffer_from_a_busy_machine(tmp_path, name):
     larger = ("fps", "chunks_per_s")

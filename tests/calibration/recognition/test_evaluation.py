@@ -98,7 +98,8 @@ def test_a_kept_result_is_read_as_it_was_written(result, tmp_path):
     assert len(names) == 4
 
 
-def test_nothing_is_trained_twice(data, tmp_path, monkeypatch):
+def test_nothing_is_trained_twice(tmp_path, monkeypatch):
+    data = forty(seeds=3, fronts=FRONTS, backs=BACKS, ticks=8)
     first = evaluate_model.evaluate(data, options(tmp_path), silent)
     monkeypatch.setattr(held_out, "_arrays", None)
     monkeypatch.setattr(evaluate_model_tuned, "_right", None)

@@ -104,6 +104,6 @@ def test_every_plugin_of_the_desk_loads():
 
 @pytest.mark.apps
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.one_cpu
 def test_it_suffers_from_hogs(tmp_path):
     suffers_from_hogs(audio.APPLICATION, seed=SEED, seconds=6, tmp_path=tmp_path)

@@ -125,7 +125,7 @@ def test_it_measures_until_the_game_dies():
 
 @pytest.mark.apps
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.one_cpu
 def test_it_suffers_from_hogs(tmp_path):
     # faster, and further to see, than the land is made on any host: so there is always some to make
     application = light(speed=200.0, path="line", map="v7", trees=0.02, view_nodes=100)

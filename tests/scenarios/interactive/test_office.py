@@ -74,7 +74,7 @@ def test_a_start_that_is_broken_off_leaves_nothing():
 
 @pytest.mark.apps
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.one_cpu
 def test_it_suffers_from_hogs(tmp_path):
     suffers_from_hogs(quick(LARGE), seed=1, seconds=5, tmp_path=tmp_path)
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import beside
 import lab_jobs
@@ -39,7 +40,7 @@ from beside import played_beside, pytest_collection_modifyitems, pytest_runtest_
 """
 TREE = {
     "conftest.py": HOOKS,
-    "pytest.ini": "[pytest]\ntestpaths = .\nmarkers =\n    vm: boots\n    alone: alone\n",
+    "pytest.ini": "[pytest]\ntestpaths = .\nmarkers =\n    vm: boots\n    alone: alone\n    one_cpu: one\n",
     "test_a.py": """
 import beside, pytest
 def told(request):
@@ -49,7 +50,7 @@ def told(request):
 def test_boots(wrong):
     assert not wrong
 def test_ordinary(request):
-    assert told(request) == {"begin"}
+    assert told(request) == {"begin", "whole"}
 """,
     "test_b.py": """
 import pytest
@@ -57,6 +58,9 @@ from test_a import told
 @pytest.mark.alone
 def test_alone(request):
     assert told(request) == set()
+@pytest.mark.one_cpu
+def test_one_cpu(request):
+    assert told(request) == {"begin"}
 """,
     "test_c.py": """
 import beside, pytest
@@ -138,6 +142,17 @@ def test_the_document_names_those_with_the_parallel_clock():
     }
 
 
+def test_the_last_cpu_is_left_to_others_until_all_may_be_used():
+    whole, cpus = threading.Event(), os.sched_getaffinity(0)
+    with lab_jobs.fewer_cpus(whole) as all_cpus, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert os.sched_getaffinity(child.pid) == (cpus - {max(cpus)} or cpus)
+        all_cpus()
+        assert os.sched_getaffinity(child.pid) == os.sched_getaffinity(0) == cpus
+    whole.set()
+    with lab_jobs.fewer_cpus(whole):
+        assert os.sched_getaffinity(0) == cpus
+
+
 def run(folder, *words):
     paths = [str(lab_jobs.ROOT / "tests"), str(lab_jobs.ROOT)]
     for name, text in TREE.items():
@@ -151,10 +166,9 @@ def run(folder, *words):
 
 def test_in_a_run_of_everything_what_boots_is_played_beside_the_others(tmp_path):
     printed = run(tmp_path)
-    assert "1 failed, 4 passed, 1 skipped" in printed, printed
-    order = [
-        printed.index(f"::{name} ") for name in ("test_alone", "test_ordinary", "test_boots[False]", "test_elsewhere")
-    ]
+    assert "1 failed, 5 passed, 1 skipped" in printed, printed
+    names = ("test_alone", "test_one_cpu", "test_ordinary", "test_boots[False]", "test_elsewhere")
+    order = [printed.index(f"::{name} ") for name in names]
     assert order == sorted(order)
     assert "guest test_a.py::test_boots[True]: once more, alone" in printed
     assert "failed each time: test_a.py::test_boots[True]" in printed
