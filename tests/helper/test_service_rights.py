@@ -20,6 +20,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test"),
 ]
 
+REPORT = '{"sha256": "", "flags": [], "kernels": {}, "stages": []}'
+
 
 def test_without_polkit_root_alone_may(stage):
     stage.helper()
@@ -30,6 +32,7 @@ def test_without_polkit_root_alone_may(stage):
         ("Resume", "", ()),
         ("Approve", "sb", ("scx_flash", False)),
         ("Probes", "", ()),
+        ("Vouch", "ss", ("scx_flash", REPORT)),
     ):
         refused = stage.call(user, member, signature, *body)
         assert (failure(refused), "polkit" in refused.message) == (Failure.NOT_AUTHORIZED, True)
@@ -51,7 +54,9 @@ def test_each_verb_asks_polkit_for_its_own_action(stage):
     assert failure(stage.call(bus, "Probes")) == Failure.NOT_POSSIBLE  # the setting is off
     assert stage.call(bus, "Resume") == ()
     assert stage.call(bus, "Approve", "sb", "scx_bpfland", True) == ()
-    assert asked[1:] == [Action.SWITCH_UNAPPROVED, Action.OBSERVE, Action.HOLD, Action.CONFIGURE]
+    assert "needs no token" in stage.call(bus, "Vouch", "ss", "scx_flash", REPORT).message
+    assert failure(stage.call(bus, "Vouch", "ss", "scx_flash", "{")) == Failure.REFUSED  # nobody is asked about that
+    assert asked[1:] == [Action.SWITCH_UNAPPROVED, Action.OBSERVE, Action.HOLD, Action.CONFIGURE, Action.VOUCH]
     assert stage.get(bus, "Holder") == USER
 
 
