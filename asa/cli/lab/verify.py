@@ -76,9 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from asa import wire
+    from asa.core.errors import AsaError
     from calibration.verify import report, subject
     from calibration.verify.report import Verdict
 
+    if arguments.token and arguments.btf is not None:
+        raise AsaError("--btf: a token is for the kernel that runs here; leave it out, or --token")
     found, kernels = _subject(arguments), _kernels(arguments.btf)
     made = subject.verify(found, kernels)
     if (arguments.lab or arguments.token) and made.verdict is not Verdict.FAIL:

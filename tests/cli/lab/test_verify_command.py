@@ -6,9 +6,16 @@ import json
 
 import pytest
 
+from asa import paths
+from asa.act.portfolio import Origin, Portfolio, Record
+from asa.act.tokens import Tokens
 from asa.cli.lab import verify as command
+from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
-from calibration.verify import corpus
+from calibration.verify import corpus, subject
+from calibration.verify.lab import play
+from calibration.verify.report import Stage, StageReport
+from calibration.verify.rules import findings
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +55,71 @@ def test_what_is_no_scheduler_is_one_line(tmp_path, capsys):
         answered([tmp_path / "nothing.bpf.c"], capsys)
     with pytest.raises(AsaError, match="eevdf: it is the kernel's own"):
         answered(["eevdf"], capsys)
+
+
+MANIFEST = """
+schedulers:
+  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
+  - name: scx_one
+    source: {kind: crate, crate: scx_one, version: 1.0.0}
+    purpose: first
+    ops: one
+    help: [--help]
+    paper: true
+    knobs: {numbers: {--loud: {unit: x, low: 1, high: 9, default: 1}}}
+"""
+TUNED = """{id: scx_one:tuned, version: 1.0.0, purpose: loud, flags: {--loud: 3},
+provenance: {kind: tuned, method: golden, machine: m, workload: web, effect_pct: 3, interval_pct: [1, 5],
+             date: "2026-11-01", seeds: [1], trials: 9}}"""
+
+
+@pytest.fixture
+def tuned(tmp_path, monkeypatch):
+    """A machine with a tuned policy whose object has no fault. Gives trials in guests, and faults found there."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "manifest.yaml").write_text(MANIFEST)
+    (tmp_path / "policies/scx_one-tuned.yaml").write_text(TUNED)
+    program = tmp_path / "scx_one"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(paths, "manifest", lambda: tmp_path / "manifest.yaml")
+    monkeypatch.setattr(paths, "default", lambda: paths.Places(cache=tmp_path, state=tmp_path / "state"))
+    monkeypatch.setattr(Tokens, "kernel", ("6.18.1", "ab" * 32))
+    found = Portfolio.load(paths.manifest(), paths.default().schedulers, "")
+    known = {"origin": Origin.BUILT, "version": None, "flags": None, "installed": "2026-01-01T00:00:00+00:00"}
+    sha256 = found.hash_of(SchedulerName("scx_one"), program)
+    found.write_records({SchedulerName("scx_one"): Record(path=str(program), sha256=sha256, **known)})
+    trials, faults = [], []
+
+    def stages(trial, *_):
+        trials.append(trial)
+        return StageReport(stage=Stage.LOAD), StageReport(stage=Stage.BEHAVIOUR, findings=tuple(faults))
+
+    monkeypatch.setattr(play, "stages", stages)
+    monkeypatch.setattr(subject.objects, "check", lambda *_, **__: ())
+    return trials, faults
+
+
+def test_what_passes_gets_its_token(tuned, tmp_path, capsys):
+    trials, _ = tuned
+    assert answered(["scx_one:tuned", "--token", "--soak", "5", "--cpus", "2"], capsys)[0] == 0
+    (trial,) = trials
+    assert (trial.program, trial.soak_s, trial.cpus) == ((str(tmp_path / "scx_one"), "--loud=3"), 5.0, 2)
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, "")
+    portfolio.tokens = Tokens(tmp_path / "state")
+    assert portfolio.untrusted(SchedulerName("scx_one:tuned")) == ""
+    with pytest.raises(AsaError, match="a token is for the kernel that runs here"):
+        answered(["scx_one:tuned", "--token", "--btf", "x"], capsys)
+
+
+def test_what_fails_gets_none(tuned, tmp_path, capsys):
+    tuned[1].append(findings.fault("starvation", "a task waited 9 s"))
+    assert answered(["scx_one:tuned", "--token"], capsys)[0] == command.EXIT_FAIL
+    assert not (tmp_path / "state").exists()
+
+
+def test_source_alone_cannot_be_loaded(tmp_path, capsys):
+    source = tmp_path / "scx_mine.bpf.c"
+    source.write_text(corpus.good())
+    with pytest.raises(AsaError, match="source alone cannot be loaded"):
+        answered([source, "--composed", "--lab"], capsys)
