@@ -19,7 +19,7 @@ from asa.core.errors import AsaError
 from asa.decide import learning, proof
 from asa.decide.account import switched
 from asa.journal import Journal
-from asa.mcp import answers, asked, audit
+from asa.mcp import answers, asked, audit, features
 from asa.mcp.machine import Host, Machine
 from asa.paths import there
 from asa.report.proof import of_host
@@ -64,9 +64,9 @@ def status(machine: Machine, _: asked.Nothing) -> answers.Status:
 def workload(machine: Machine, ask: asked.Workload) -> answers.Workload:
     """What the machine is used for."""
     found = machine.agent()
-    features, processes = None, None
+    carried, processes = None, None
     if ask.detail == "features":
-        features = _features(machine, None if found is None else found.model)
+        carried = _features(machine, None if found is None else found.model)
     if ask.detail == "processes":
         used = machine.processes(ask.seconds)
         processes = tuple(answers.Process(name=name, count=count, cores=cores) for name, count, cores in used)
@@ -78,20 +78,17 @@ def workload(machine: Machine, ask: asked.Workload) -> answers.Workload:
         probabilities={} if found is None else _likeliest(found.probabilities),
         signals={} if found is None else found.signals,
         hints=None if found is None or found.hint is None else found.hint.words,
-        features=features,
+        features=carried,
         processes=processes,
     )
 
 
 def _features(machine: Machine, model: str | None) -> dict[str, object]:
-    from models import versions  # NumPy, which no other tool needs: a fifth of the server's memory
-
     journal = machine.places.state / JOURNAL
     if there(journal):
         configured = model if model is not None else config.load(machine.places.config).model
-        found = explain_features.recognition(journal, versions.folder(machine.places), configured)
-    else:
-        found = explain_features.Recognition(wrong="this user's agent has no journal yet; `asa run` makes one")
+        return features.asked(journal, configured)
+    found = explain_features.Recognition(wrong="this user's agent has no journal yet; `asa run` makes one")
     return dict(wire.plain(found))
 
 

@@ -167,7 +167,7 @@ def _resident_mb() -> tuple[float, str]:
             client.call(tool, arguments)
         return (
             client.resident_mb(),
-            f"the SDK alone is 65; {begun_mb:.0f} after `status`, and NumPy comes with `detail=features`",
+            f"the SDK alone is 65; {begun_mb:.0f} after `status`; a child process has the features, with NumPy",
         )
 
 
