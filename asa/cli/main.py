@@ -104,7 +104,7 @@ def parser(only: str = "", inner: str = "") -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"asa {asa.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in (only,) if only else COMMANDS:
-        if name in GROUPS["laboratory"] and not _has_laboratory():
+        if name in GROUPS["laboratory"] and not has_laboratory():
             commands.add_parser(name, help="comes with the package asa-lab")
         elif name == "lab":
             _register_lab(commands, inner)
@@ -114,7 +114,8 @@ def parser(only: str = "", inner: str = "") -> argparse.ArgumentParser:
     return top
 
 
-def _has_laboratory() -> bool:
+def has_laboratory() -> bool:
+    """Are the laboratory's packages beside this one?"""
     own = Path(asa.__file__).parents[1]  # by its files: to find a part of a package would load the package
     return all((own / folder / "__init__.py").is_file() for folder in LABORATORY)
 
@@ -164,7 +165,7 @@ def _done(argv: list[str]) -> int:
     if argv and argv[0] in MOVED:
         _say(f"`asa {argv[0]}` is `asa {MOVED[argv[0]]}` now")
         return 2
-    if argv and argv[0] in GROUPS["laboratory"] and not _has_laboratory():
+    if argv and argv[0] in GROUPS["laboratory"] and not has_laboratory():
         _say(f"asa {argv[0]} comes with the package asa-lab; install it: {_LAB_FROM}")
         return 1
     if argv and argv[0] in GROUPS["laboratory"]:

@@ -26,6 +26,8 @@ examples:
       For clients that speak HTTP, at http://127.0.0.1:8931/mcp. Every user of this machine can connect.
   asa mcp --allow-changes
       The client may try schedulers. The address asa://changes shows what it did.
+  asa mcp --allow-work
+      The client may compose, verify and tune schedulers in the laboratory. Nothing changes on this machine.
 """
 
 
@@ -41,7 +43,10 @@ def register(commands: "Commands") -> None:
         "--allow-changes", action="store_true", help="list the tools that try schedulers and hold (default: read only)"
     )
     command.add_argument(
-        "--any-user", action="store_true", help="with both: every user of this machine may change what runs"
+        "--allow-work", action="store_true", help="list the tools that compose, verify and tune (default: none)"
+    )
+    command.add_argument(
+        "--any-user", action="store_true", help="with --http and these: every user of this machine may use them"
     )
     command.set_defaults(run=run)
 
@@ -49,19 +54,34 @@ def register(commands: "Commands") -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client has gone. Raises AsaError without the SDK, and for a port that cannot be had."""
     from asa.cli.extras import need
+    from asa.cli.main import has_laboratory
     from asa.core.errors import AsaError
 
-    if arguments.allow_changes and arguments.http is not None and not arguments.any_user:
-        raise AsaError("--allow-changes with --http lets every user of this machine change what runs; add --any-user")
+    acts = arguments.allow_changes or arguments.allow_work
+    if acts and arguments.http is not None and not arguments.any_user:
+        option = "--allow-changes" if arguments.allow_changes else "--allow-work"
+        raise AsaError(f"{option} with --http lets every user of this machine change what runs; add --any-user")
+    if arguments.allow_work and not has_laboratory():
+        raise AsaError(
+            "--allow-work: the laboratory is not installed; `apt install asa-lab`, or pip install 'asa[lab]'"
+        )
     need("mcp", extra="mcp")
     from asa.mcp import server
     from asa.mcp.changes import Changes
     from asa.mcp.machine import Machine
+    from asa.mcp.working import Works
 
     machine = Machine()
     changes = Changes(machine) if arguments.allow_changes else None
-    served = server.make(machine, changes)
-    ended = (lambda: None) if changes is None else changes.close
+    works = Works(machine) if arguments.allow_work else None
+    served = server.make(machine, changes, works)
+
+    def ended() -> None:
+        if works is not None:
+            works.close()
+        if changes is not None:
+            changes.close()
+
     if arguments.http is None:
         server.serve_stdio(served, ended)
     else:

@@ -205,6 +205,17 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial, or a job of the laboratory. A job's texts come from its process: they are data."""
+
+    id: str
+    kind: str  # trial, compose, verify, tune
+    stage: str  # of a job: running, done, failed, cancelled
+    why: str  # its last line
+    trial: Trial | None = None
+    result: Any = None  # of a job that is done: what its command prints with --json
+
+
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a change."""
 

@@ -125,6 +125,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 _Why = Annotated[str, Meta(min_length=1, max_length=200, description="why, in a sentence; it is kept in the audit log")]
 _Id = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$", description="as `trial` answered it")]
+_Flag = Annotated[str, Meta(pattern=r"^--[a-z0-9][a-z0-9-]{0,63}$")]
 _Metric = Literal[
     "run_queue_p99_us",
     "wakeup_p99_us",
@@ -166,10 +167,50 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trial that was begun here."""
+    """A trial or a job that was begun here."""
 
     id: _Id
     wait_s: Annotated[int, Meta(ge=0, le=60, description="wait so long for a change of its stage")] = 0
+    cancel: Annotated[bool, Meta(description="end a job now; `revert` ends a trial")] = False
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number of a template; the laboratory knows its range."""
+
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    value: Annotated[int, Meta(ge=-1, le=1_000_000_000)]
+
+
+class Compose(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scheduler of a template's parts."""
+
+    template: Literal["cgroup", "edf", "fifo", "ljf", "sjf", "two_level", "vtime"]
+    why: _Why
+    parameters: Annotated[tuple[Parameter, ...], Meta(max_length=16)] = ()
+
+
+class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scheduler of the portfolio, or one that was composed here: one of the two."""
+
+    why: _Why
+    policy: _Policy | None = None
+    made: _Id | None = None
+
+
+class Tune(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A search for a scheduler's flags in the lab's virtual machines."""
+
+    policy: _Policy
+    for_use: Annotated[
+        str,
+        Meta(pattern=r"^[a-z][a-z0-9_+-]{0,63}$", description="a scenario, office+kernel, or a figure, requests"),
+    ]
+    method: Literal["golden", "pso", "tpe", "screen"]
+    why: _Why
+    trials: Annotated[int, Meta(ge=2, le=200)] = 12
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 1
+    flags: Annotated[tuple[_Flag, ...], Meta(max_length=8, description="these alone; without any: all numbers")] = ()
+    machine: Annotated[str, Meta(pattern=r"^(vm[0-9]{3}|laptop-[a-z-]{1,32})$", description="of the lab")] = "vm120"
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

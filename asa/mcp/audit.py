@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     version: str  # of the client
     session: str
-    what: str  # trial, commit, revert, hold, resume
+    what: str  # trial, commit, revert, hold, resume; compose, verify, tune
     why: str  # in the client's words
     old: str | None  # the scheduler before
     new: str | None  # the scheduler wanted

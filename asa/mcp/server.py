@@ -49,8 +49,9 @@ from asa.mcp.changes import Changes
 from asa.mcp.machine import Machine
 from asa.mcp.prompts import PROMPTS
 from asa.mcp.resources import Resources
-from asa.mcp.tools import CHANGING, TOOLS, Tool, clean
+from asa.mcp.tools import CHANGING, JOB, TOOLS, WORKING, Tool, clean
 from asa.mcp.trying import Who
+from asa.mcp.working import Works
 
 _JSON = "application/json"
 _INSTRUCTIONS = """\
@@ -61,11 +62,11 @@ What was not measured on this machine is an opinion; `compare` says unknown rath
 _Answer = TypeVar("_Answer")
 
 
-def make(machine: Machine, changes: Changes | None = None) -> Server[Any]:
-    """A server of what is known of a machine; with `changes` also of the tools that change something."""
+def make(machine: Machine, changes: Changes | None = None, works: Works | None = None) -> Server[Any]:
+    """A server of what is known of a machine; with `changes` or `works` also of the tools that act."""
     looking = {tool.name: tool for tool in TOOLS}
-    changing = {} if changes is None else {tool.name: tool for tool in CHANGING}
-    listed = [_listed(tool) for tool in (*looking.values(), *changing.values())]
+    acting = _acting(changes, works)
+    listed = [_listed(tool) for tool in (*looking.values(), *(tool for tool, _ in acting.values()))]
     own = secrets.token_hex(4)
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
@@ -74,8 +75,9 @@ def make(machine: Machine, changes: Changes | None = None) -> Server[Any]:
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         arguments = params.arguments or {}
         tool, subject = looking.get(params.name), cast("tuple[object, ...]", (machine,))
-        if tool is None:
-            tool, subject = changing.get(params.name), (changes, _who(context, own))
+        if params.name in acting:
+            tool, acted = acting[params.name]
+            subject = (*acted, _who(context, own))
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=_no_tool(params.name))
         try:
@@ -107,10 +109,22 @@ def make(machine: Machine, changes: Changes | None = None) -> Server[Any]:
     )
 
 
+def _acting(changes: Changes | None, works: Works | None) -> dict[str, tuple[Tool, tuple[object, ...]]]:
+    """The tools that act, each with what it acts on."""
+    found: dict[str, tuple[Tool, tuple[object, ...]]] = {}
+    if changes is not None:
+        found |= {tool.name: (tool, (changes,)) for tool in CHANGING}
+    if works is not None:
+        found |= {tool.name: (tool, (works,)) for tool in WORKING}
+    return found | {JOB.name: (JOB, (changes, works))} if found else found
+
+
 def _no_tool(name: str) -> str:
     words = f"there is no tool {clean(name[:64])!r}"
-    changing = any(tool.name == name for tool in CHANGING)
-    return f"{words} here; `asa mcp --allow-changes` has it" if changing else words
+    for tools, option in (((*CHANGING, JOB), "--allow-changes"), (WORKING, "--allow-work")):
+        if any(tool.name == name for tool in tools):
+            return f"{words} here; `asa mcp {option}` has it"
+    return words
 
 
 def _who(context: ServerRequestContext[Any], own: str) -> Who:

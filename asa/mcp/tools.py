@@ -11,6 +11,8 @@ from asa import wire
 from asa.core.errors import AsaError
 from asa.mcp import answers, asked, reading
 from asa.mcp.changes import Changes
+from asa.mcp.trying import Who
+from asa.mcp.working import Works
 from asa.report.markup import plain
 
 
@@ -18,7 +20,7 @@ from asa.report.markup import plain
 class Tool:
     """One tool. `does` gets its subject, and what was asked, checked; it may take seconds.
 
-    The subject of a tool that looks is the machine. Those of CHANGING have two: the changes, and who asks.
+    The subject of a tool that looks is the machine. Others have what they act on, and who asks.
     """
 
     name: str
@@ -135,14 +137,6 @@ CHANGING = (
         read_only=False,
     ),
     Tool(
-        name="job",
-        title="Job",
-        description="How far a trial of this session is, and its verdict: reached, missed or inconclusive.",
-        takes=asked.Job,
-        gives=answers.Trial,
-        does=Changes.job,
-    ),
-    Tool(
         name="commit",
         title="Commit",
         description="Keep, for so many seconds, the scheduler of a trial that has reached its intent. The guard goes "
@@ -181,3 +175,58 @@ CHANGING = (
     ),
 )
 """Listed with `--allow-changes` alone."""
+
+WORKING = (
+    Tool(
+        name="compose",
+        title="Compose",
+        description="Compile a scheduler from a template's parts, as a job. Nothing is installed or loaded.",
+        takes=asked.Compose,
+        gives=answers.Job,
+        does=Works.compose,
+        read_only=False,
+    ),
+    Tool(
+        name="verify",
+        title="Verify",
+        description="Look for faults of a scheduler before it runs, as a job: pass, fail or inconclusive.",
+        takes=asked.Verify,
+        gives=answers.Job,
+        does=Works.verify,
+        read_only=False,
+    ),
+    Tool(
+        name="tune",
+        title="Tune",
+        description="Search a scheduler's flags for a use in virtual machines, as a job of hours. What is best is "
+        "confirmed on fresh seeds. Nothing changes on this machine.",
+        takes=asked.Tune,
+        gives=answers.Job,
+        does=Works.tune,
+        read_only=False,
+    ),
+)
+"""Listed with `--allow-work` alone, where the laboratory is installed."""
+
+
+def _job(changes: Changes | None, works: Works | None, who: Who, ask: asked.Job) -> answers.Job:
+    if works is not None and works.has(ask.id):
+        return works.job(who, ask)
+    if changes is None:
+        raise AsaError(f"there is no job {ask.id!r}; `compose`, `verify` and `tune` answer with its id")
+    if ask.cancel:
+        raise AsaError(f"job: {ask.id!r} is no job of the laboratory; `revert` ends a trial")
+    trial = changes.job(who, ask)
+    return answers.Job(id=trial.id, kind="trial", stage=trial.stage, why=trial.why, trial=trial)
+
+
+JOB = Tool(
+    name="job",
+    title="Job",
+    description="How far a trial or a job of this session is, and what it came to. cancel ends a job.",
+    takes=asked.Job,
+    gives=answers.Job,
+    does=_job,
+    read_only=False,
+)
+"""Listed with either."""

@@ -184,7 +184,7 @@ def _death(number: int) -> float:
             intent = {"metric": "wakeup_p99_us"}
             trial = client.result("trial", policy=EEVDF, intent=intent, why="to see what a death leaves", seconds=40)
             _until(run, lambda found: found.scheduler == EEVDF)
-            while number == 1 and client.result("job", id=trial["id"], wait_s=0)["turn"] < 3:
+            while number == 1 and client.result("job", id=trial["id"], wait_s=0)["trial"]["turn"] < 3:
                 time.sleep(0.2)
             began_s = time.monotonic()
             if number == 2:

@@ -26,6 +26,7 @@ from asa.mcp import asked, server
 from asa.mcp.changes import Changes
 from asa.mcp.machine import Machine
 from asa.mcp.tools import CHANGING, TOOLS
+from asa.mcp.working import Works
 from asa.status import StatusFile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +183,8 @@ def test_policies_with_figures_of_a_class():
     assert none == {"found": 0, "policies": []}
 
 
-CHANGE = ("trial", "job", "commit", "revert", "hold", "resume")
+CHANGE = ("trial", "commit", "revert", "hold", "resume", "job")
+WORK = ("compose", "verify", "tune", "job")
 TRY = {"policy": "scx_flash", "intent": {"metric": "wakeup_p99_us"}, "why": "."}
 
 
@@ -196,9 +198,7 @@ def changing():
 def test_the_tools_that_change_are_there_when_they_are_allowed_only(era):
     found = {tool.name: tool for tool in talk(lambda client: client.list_tools(), era, changing()).tools}
     assert tuple(found) == READ + CHANGE
-    assert [name for name, tool in found.items() if not tool.annotations.read_only_hint] == [
-        name for name in CHANGE if name != "job"
-    ]
+    assert tuple(name for name, tool in found.items() if not tool.annotations.read_only_hint) == CHANGE
 
     async def ask(client):
         for name in CHANGE:
@@ -232,6 +232,22 @@ def test_a_change_that_cannot_be_is_said_in_one_line(tool, arguments, words):
     text = result.content[0].text
     assert (result.is_error, text.count("\n")) == (True, 0)
     assert words in text
+
+
+def test_the_tools_that_work_are_there_when_they_are_allowed_and_all_are_17(tmp_path):
+    machine = Machine()
+    for changes, words in ((None, READ + WORK), (Changes(machine), (*READ, *CHANGE[:-1], *WORK))):
+        made = server.make(machine, changes, Works(machine))
+        found = talk(lambda client: client.list_tools(), where=made).tools
+        assert tuple(tool.name for tool in found) == words
+    assert len(words) == 17
+
+    async def ask(client):
+        for name in WORK[:-1]:
+            with pytest.raises(MCPError, match=f"there is no tool '{name}' here; `asa mcp --allow-work` has it"):
+                await client.call_tool(name, {})
+
+    talk(ask)
 
 
 @pytest.mark.parametrize("era", ERAS)
