@@ -24,6 +24,9 @@ _WAITING = "waiting_tasks"
 _OF_MODULE = "this kernel has no such hook, or its module was not loaded in time"
 _SCANNED_SHARE = 0.002
 """Of a core, that going over all tasks may take; with very many it is done less often than once a tick."""
+_SCANNED_EVERY_NS = 1_500_000_000
+"""But so often at least: what starves a task for two seconds is to be gone within five. With ticks of a second it is
+every second one, and the share is passed where going over all tasks takes more than 3 ms."""
 _FUTEX = frozenset({"futex_waits", "futex_wait_ns"})
 
 
@@ -63,7 +66,8 @@ class CoreStats:
         except SourceError as error:
             self._scans = False
             self.lacking[_WAITING] = error.reason
-        self._next_scan_ns = now_ns + int((time.thread_time_ns() - began_ns) / _SCANNED_SHARE)
+        rests_ns = int((time.thread_time_ns() - began_ns) / _SCANNED_SHARE)
+        self._next_scan_ns = now_ns + min(rests_ns, _SCANNED_EVERY_NS)
 
     def close(self) -> None:
         """Detach the programs and give the descriptors back."""
