@@ -57,7 +57,7 @@ TOGETHER = (
     ("faults",),
     ("agent_faults", "user_orders"),
     ("life", "shadow"),
-    ("switching", "soak", "render_node", "columns", "standins", "scale"),
+    ("soak", "switching", "render_node", "columns", "standins", "scale"),
     ("undo", "watch", "loader", "bench_run", "probes", "hotplug"),
 )
 # What measures, or waits for the kernel or for a scheduler, and takes little more of the host's time there.
@@ -67,7 +67,7 @@ BY_THE_PARALLEL_CLOCK = frozenset(
 # Jobs by the first name of each, the longest first, so that no core waits for one at the end. Others come before them.
 ORDER = (
     *("campaign_lab", "helper_box", "faults", "trials", "system", "desktop", "agent_faults", "daemon_day", "life"),
-    *("undo", "switching", "train", "overhead_command", "fleet_lab", "guest_vm", "machines_vm", "record_lab"),
+    *("undo", "soak", "train", "overhead_command", "fleet_lab", "guest_vm", "machines_vm", "record_lab"),
     *("guests_lab", "benchmark_lab", "run_lab"),
 )
 
