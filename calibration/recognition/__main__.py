@@ -10,11 +10,11 @@ from asa import paths
 from calibration.goals import Named
 from calibration.kept import Count, answer, parser
 from calibration.recognition import sources
-from calibration.recognition.benchmark import KEPT, Bench, papers
-from calibration.recognition.evaluation import QUICK, Options, evaluate
-from calibration.recognition.figures import Result
+from calibration.recognition.benchmark import KEPT, Bench
+from calibration.recognition.evaluation import QUICK, Options
+from calibration.recognition.papers import papers
 from calibration.recognition.uses import UseFigure
-from models.train.dataset import assemble
+from models.train.dataset import Dataset, assemble
 from models.train.ensemble import Recipe
 from models.train.held_out import Kept
 
@@ -43,12 +43,11 @@ def _counts(folder: Path | None, *, quick: bool) -> Mapping[Named, Count]:
     def tell(what: str, _share: float) -> None:
         print(what, file=sys.stderr, flush=True)
 
-    def evaluated() -> Result:
-        data = assemble(sources.recordings(folder or shipped / "scenarios"), least_sessions=1)
-        return evaluate(sources.with_served(data), options, tell)
+    def assembled() -> Dataset:
+        return assemble(sources.recordings(folder or shipped / "scenarios"), least_sessions=1)
 
     data = sources.with_served(sources.of_kinds(folder or shipped, other=True))
-    return {**Bench(data, options, tell).counts(), **papers(evaluated)}
+    return {**Bench(data, options, tell).counts(), **papers(assembled, options, tell)}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from calibration.goals import Named
 from calibration.kept import Count
 from calibration.recognition import uses
 from calibration.recognition.evaluation import Options
-from calibration.recognition.figures import Result
 from calibration.recognition.uses import Judged, UseFigure
 from models.artefact import Array
 from models.train import held_out, hinting, programs, training
@@ -29,17 +28,6 @@ from models.train.factored import Kind
 from models.train.held_out import Outcome, Task, Tell
 from models.train.hinting import Told
 from models.train.programs import Split
-
-PAPERS = (
-    UseFigure.PAPERS,
-    UseFigure.PAPERS_VOTED,
-    UseFigure.PAPERS_TUNED,
-    UseFigure.MEAN,
-    UseFigure.P99,
-    UseFigure.REACTION,
-    UseFigure.VOTING_ERROR,
-)
-"""What `asa lab evaluate model` measures of the benchmark's recordings, by the same names."""
 
 KEPT = Path(__file__).parents[1] / "results" / "recognition.json"
 
@@ -202,16 +190,3 @@ class Bench:
 def _over(outcome: Outcome, told: Told, weight: float) -> Outcome:
     shares, known = told.over(outcome.blended, outcome.known, weight)
     return replace(outcome, of={**outcome.of, outcome.kind: shares}, known=known)
-
-
-def papers(evaluated: Callable[[], Result]) -> Mapping[Named, Count]:
-    """`PAPERS`; the evaluation is done once, for the first that is asked for."""
-    result = functools.cache(evaluated)
-
-    def count(name: str) -> tuple[float, str]:
-        value = result().figures.get(name)
-        if value is None:
-            raise AsaError(result().reasons.get(name, "not measured"))
-        return value, f"of {result().rows} rows" if name.endswith("_28_pct") else ""
-
-    return {name: functools.partial(count, str(name)) for name in PAPERS}

@@ -175,7 +175,7 @@ def runtime(model: Path, *, quick: bool, tell: Tell) -> dict[RecognitionFigure, 
         found = recognition_report.figures(recognition.measure(options, tell))
     except AsaError:
         return dict.fromkeys(names.values())
-    return {names[str(figure.name)]: figure.value for figure in found}
+    return {names[str(figure.name)]: figure.value for figure in found if str(figure.name) in names}
 
 
 def read(path: Path) -> Result | None:

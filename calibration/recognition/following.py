@@ -5,7 +5,7 @@ Spliced sequences are of predictions for held-out seeds, each side of the sweep 
 are those of the settings that are shipped (`calibration.voting.sweep`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,14 +43,24 @@ def figures(
     """Median delay in s and error rate in per cent of the voting that is shipped; None where there are too few sessions
     to make sequences of.
     """
+    if sequences:
+        return recorded(sequences, model=model, quick=quick, tell=tell)
+    return _swept(lambda: spliced(data, found, known, _QUICK if quick else _SPLICED), quick=quick, tell=tell)
+
+
+def recorded(
+    sequences: Sequence[Path], *, model: Path, quick: bool, tell: Tell
+) -> dict[RecognitionFigure, float | None]:
+    """As `figures`, of recorded sequences by a model that has not learnt from them."""
+    return _swept(lambda: _recorded(sequences, model), quick=quick, tell=tell)
+
+
+def _swept(streams: Callable[[], list[Stream]], *, quick: bool, tell: Tell) -> dict[RecognitionFigure, float | None]:
     tell("voting", 0.0)
     try:
-        streams = (
-            _recorded(sequences, model) if sequences else spliced(data, found, known, _QUICK if quick else _SPLICED)
-        )
         methods = _QUICK_METHODS if quick else tuple(Method)
         swept = voting_sweep.sweep(
-            *voting_streams.deal(streams), methods=methods, say=lambda line: tell(f"voting: {line}", 0.5)
+            *voting_streams.deal(streams()), methods=methods, say=lambda line: tell(f"voting: {line}", 0.5)
         )
     except ModelError:
         return {RecognitionFigure.REACTION: None, RecognitionFigure.VOTING_ERROR: None}

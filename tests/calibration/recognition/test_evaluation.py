@@ -21,9 +21,9 @@ from calibration.recognition import page as evaluate_model_page
 from calibration.recognition import plot as evaluate_model_plot
 from calibration.recognition import runtimes as recognition
 from calibration.recognition import tuned as evaluate_model_tuned
-from calibration.recognition.benchmark import PAPERS, papers
 from calibration.recognition.figures import RecognitionFigure
 from calibration.recognition.frame_cost import Cost
+from calibration.recognition.papers import PAPERS, papers
 from calibration.recognition.uses import UseFigure
 from models import features
 from models.train import evaluation, held_out
@@ -37,6 +37,29 @@ TIMED = {RecognitionFigure.MEAN, RecognitionFigure.P99, RecognitionFigure.RSS}
 
 def silent(_what, _share):
     pass
+
+
+def all_right(data, fold, *, kinds, **_more):
+    """As `evaluation.hold_out`, of models that err in no row."""
+    assert kinds == (Kind.FACTORED,)
+    shares = np.eye(len(data.classes))[data.y]
+    return evaluation.HeldOut(
+        by_member=np.stack([shares] * 3),
+        blended=shares,
+        of={Kind.FACTORED: shares},
+        hidden={},
+        known=np.ones(len(data.y), dtype=bool),
+        scores=(),
+        fold=fold,
+        kinds=kinds * len(np.unique(fold)),
+    )
+
+
+def timed(asked, _tell):
+    assert asked.samples is not None
+    assert asked.samples.exists()
+    way, hints = (Cost(step=step, mean_us=150.0, median_us=140.0, p99_us=400.0) for step in ("all", "hints"))
+    return recognition.Result(began_s=0.0, took_s=1.0, model="", numpy_rss_mb=1.0, measured=(), way=(way,), hints=hints)
 
 
 def options(tmp_path, **more):
@@ -239,13 +262,7 @@ def test_the_seeds_that_judge_tuning_are_unknown_on_other_machines_too():
 
 
 def test_what_is_timed_is_the_whole_way_from_a_recorded_sample(tmp_path, monkeypatch):
-    def measured(asked, _tell):
-        assert asked.samples is not None
-        assert asked.samples.exists()
-        way = (Cost(step="all", mean_us=150.0, median_us=140.0, p99_us=400.0),)
-        return recognition.Result(began_s=0.0, took_s=1.0, model="", numpy_rss_mb=1.0, measured=(), way=way)
-
-    monkeypatch.setattr(recognition, "measure", measured)
+    monkeypatch.setattr(recognition, "measure", timed)
     found = evaluate_model_figures.runtime(tmp_path / "any.npz", quick=True, tell=silent)
     assert (found[RecognitionFigure.MEAN], found[RecognitionFigure.P99]) == (0.15, 0.4)
 
@@ -282,15 +299,25 @@ def test_page_and_pictures_come_from_the_kept_result(result, tmp_path):
     assert json.dumps(goals.plain(figures[0])).startswith('{"name": "accuracy_base_28_pct", "value": ')
 
 
-def test_the_papers_figures_are_those_of_one_evaluation(result):
+def test_each_of_the_papers_figures_is_measured_by_itself(data, tmp_path, monkeypatch):
     asked = []
 
-    def evaluated():
+    def assembled():
         asked.append(1)
-        return result
+        return data
 
-    kept = collect(papers(evaluated))
-    assert set(kept.values) == set(PAPERS)
-    assert kept.values[UseFigure.PAPERS] == result.figures[RecognitionFigure.BASE]
-    assert all(kept.values[name] is not None or kept.reasons[name] for name in PAPERS)
+    counts = papers(assembled, options(tmp_path), silent)
+    assert set(counts) == set(PAPERS)
+    monkeypatch.setattr(recognition, "measure", timed)
+    monkeypatch.setattr(evaluation, "hold_out", all_right)
+    monkeypatch.setattr(evaluate_model_voting, "_recorded", lambda _paths, _model: [])
+    quick = (UseFigure.MEAN, UseFigure.P99, UseFigure.REACTION, UseFigure.VOTING_ERROR)
+    kept = collect({name: counts[name] for name in quick})
+    assert asked == []  # no recording is assembled for what needs none
+    assert (kept.values[UseFigure.MEAN], kept.values[UseFigure.P99]) == (0.15, 0.4)
+    assert kept.reasons[UseFigure.REACTION].startswith("no recorded sequence to follow")
+    value, words = counts[UseFigure.PAPERS]()
+    assert value == 100.0
+    assert "3 folds of seeds" in words
+    assert counts[UseFigure.PAPERS_VOTED]()[0] == 100.0
     assert asked == [1]

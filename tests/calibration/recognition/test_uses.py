@@ -12,8 +12,9 @@ from asa.core.errors import AsaError
 from asa.core.sample import HintState, RawSample
 from calibration.kept import collect
 from calibration.recognition import sources, uses
-from calibration.recognition.benchmark import PAPERS, Bench
+from calibration.recognition.benchmark import Bench
 from calibration.recognition.evaluation import Options
+from calibration.recognition.papers import PAPERS
 from calibration.recognition.uses import Judged, UseFigure
 from models import features
 from models.artefact import Score
