@@ -3,7 +3,9 @@
 
 pw-dump(1) prints all objects as JSON; a stream is a node whose class begins with "Stream/", and it is "running" while
 sound or pictures pass (PipeWire's documentation, "Node", "media.class", "node.latency"). Meters and the like that
-listen to what is played do not count as recordings. What was underrun it does not tell.
+listen to what is played do not count as recordings. A quantum that a person has forced (`pw-metadata -n settings 0
+clock.force-quantum 64`) is in force for every stream, whatever it asks for. What was underrun pw-dump does not tell;
+the probes count it (`sound_underruns`).
 
 It is a process of its own every twenty seconds, 8 ms of CPU time and 1 ms of ours, and is waited for in a thread: no
 tick waits for the answer.
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,7 +40,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True):
 
     playing: bool
     recording: bool  # of a microphone, a camera or the screen
-    latency_ms: float | None  # the shortest that a sound stream asks for; None: none asks
+    latency_ms: float | None  # the shortest that a sound stream asks for, or the forced one; None: none asks
 
 
 class _Props(msgspec.Struct):
@@ -55,16 +58,32 @@ class _Info(msgspec.Struct):
 class _Object(msgspec.Struct):
     type: str = ""
     info: msgspec.Raw = msgspec.Raw(b"{}")  # of objects that are no nodes it is anything
+    props: msgspec.Raw = msgspec.Raw(b"{}")
+    metadata: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Named(msgspec.Struct):
+    name: str = msgspec.field(default="", name="metadata.name")
+
+
+class _Entry(msgspec.Struct):
+    subject: int = 0
+    key: str = ""
+    value: Any = None
 
 
 _OBJECTS = msgspec.json.Decoder(list[_Object])
 _INFO, _PROPS = msgspec.json.Decoder(_Info), msgspec.json.Decoder(_Props)
+_NAMED, _ENTRIES = msgspec.json.Decoder(_Named), msgspec.json.Decoder(list[_Entry])
 
 
 def streams_of(dump: bytes) -> Streams:
     """What a dump says. Raises ValueError for what is none (msgspec's errors are such)."""
-    running = list(_running(_OBJECTS.decode(dump)))
-    asked = [ms for one in running if one.kind.endswith("/Audio") and (ms := _ms(one.latency)) is not None]
+    objects = _OBJECTS.decode(dump)
+    running = list(_running(objects))
+    sound = [one for one in running if one.kind.startswith("Stream/") and one.kind.endswith("/Audio")]
+    forced = _forced_ms(objects) if sound else None
+    asked = [ms for one in sound if (ms := _ms(one.latency)) is not None] if forced is None else [forced]
     return Streams(
         playing=any(one.kind == _PLAYS for one in running),
         recording=any(one.kind in _RECORDS and not (_yes(one.of_a_sink) or _yes(one.monitor)) for one in running),
@@ -153,6 +172,18 @@ def _running(objects: list[_Object]) -> Iterator[_Props]:
             info = _INFO.decode(one.info)
             if info.state == "running":
                 yield _PROPS.decode(info.props)
+
+
+def _forced_ms(objects: list[_Object]) -> float | None:
+    # PipeWire's documentation, "Configuration", clock.force-quantum: frames; 0 for none. clock.force-rate likewise
+    for one in objects:
+        if one.type.endswith(":Metadata") and _NAMED.decode(one.props).name == "settings":
+            entries = _ENTRIES.decode(one.metadata)
+            values = {entry.key: entry.value for entry in entries if entry.subject == 0 and type(entry.value) is int}
+            frames = values.get("clock.force-quantum", 0)
+            rate = values.get("clock.force-rate", 0) or values.get("clock.rate", 0)
+            return 1e3 * frames / rate if frames > 0 and rate > 0 else None
+    return None
 
 
 def _ms(latency: str) -> float | None:

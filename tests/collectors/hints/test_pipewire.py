@@ -59,6 +59,27 @@ def test_the_shortest_latency_that_is_asked_for():
     assert of(node(**{"media.class": "Stream/Input/Video", "node.latency": "1/48000"})).latency_ms is None
 
 
+def settings(name="settings", **values):
+    """As PipeWire 1.4.2 of Debian 13 prints them."""
+    rows = [
+        {"subject": 0, "key": f"clock.{key}".replace("_", "-"), "type": "", "value": value}
+        for key, value in values.items()
+    ]
+    rows.append({"subject": 0, "key": "clock.allowed-rates", "type": "", "value": "[ 48000 ]"})
+    return {"id": 32, "type": "PipeWire:Interface:Metadata", "props": {"metadata.name": name}, "metadata": rows}
+
+
+def test_a_forced_quantum_is_in_force_for_all_that_sounds():
+    forced = settings(rate=48000, force_quantum=64, force_rate=0)
+    player = node(**{"media.class": "Stream/Output/Audio", "node.latency": "1024/48000"})
+    assert of(forced, player).latency_ms == of(player, forced).latency_ms == pytest.approx(64 / 48)
+    assert of(settings(rate=48000, force_quantum=64, force_rate=96000), player).latency_ms == pytest.approx(64 / 96)
+    assert of(forced, node(**{"media.class": "Stream/Input/Video"})).latency_ms is None
+    assert of(forced) == QUIET
+    for other in (settings(rate=48000, force_quantum=0), settings("route", rate=48000, force_quantum=64)):
+        assert of(other, player).latency_ms == pytest.approx(1024 / 48)
+
+
 @pytest.mark.parametrize("text", ["", "/", "1/", "/1", "1/0", "-1/48000", "²/1", "9" * 30 + "/1"])
 def test_latencies_that_are_none(text):
     assert pipewire._ms(text) is None
