@@ -331,7 +331,7 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
     if not usable:
         text = "no scheduler is installed beside the kernel's own"
-        remedy = "asa schedulers install"
+        remedy = "sudo asa schedulers install"
         yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from asa.paths import Places
 
 _PAGE = Path("report.html")
+_ATTACHED = Path("asa-bug.txt")
 _WORDS = """\
 Makes one HTML page of a journal. For each session it shows a timeline of classes and schedulers, switches
 with their reasons, the time of each, latencies before and after a switch, what switching and the agent cost,
@@ -30,7 +31,7 @@ examples:
       Another journal, another page.
   asa report --json
       The same figures, for programs.
-  asa report --attach bug.txt
+  asa report --attach
       Shows a text to attach to a bug report, asks, and writes it.
 """
 
@@ -43,7 +44,14 @@ def register(commands: "Commands") -> None:
     add_file(command)
     command.add_argument("--out", type=Path, metavar="FILE", help=f"the page (default: {_PAGE}; none with --json)")
     command.add_argument("--json", action="store_true", help="print the figures as one JSON object")
-    command.add_argument("--attach", type=Path, metavar="FILE", help="show a text for a bug report, then write it")
+    command.add_argument(
+        "--attach",
+        type=Path,
+        nargs="?",
+        const=_ATTACHED,
+        metavar="FILE",
+        help=f"show a text for a bug report, then write it ({_ATTACHED} without FILE)",
+    )
     command.add_argument("--yes", action="store_true", help="with --attach: write it without a question")
     command.set_defaults(run=run)
 

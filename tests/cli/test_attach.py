@@ -35,6 +35,12 @@ def test_nothing_is_written_without_a_yes(out, monkeypatch, capsys, typed):
     assert said.endswith("nothing was written\n")
 
 
+def test_without_a_name_it_is_in_this_folder(out, monkeypatch, capsys):
+    monkeypatch.chdir(out.parent)
+    assert asa(capsys, "report", "--attach", "--yes")[0] == 0
+    assert (out.parent / "asa-bug.txt").stat().st_size > 0
+
+
 def test_what_is_shown_is_what_is_written(out, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     code, said, _ = asa(capsys, "report", "--attach", str(out))
