@@ -141,9 +141,10 @@ bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, buil
 figures-lab: $(VENV)/.done ## what `make bench-lab` kept, a JSON line a figure
 	@python -m calibration.lab
 
-# an interval needs three rounds; aa_repeats says how many a difference of 3 % does
-bench-evaluation: setup ## schedulers in turns within one guest and scenario, EEVDF against itself too, into calibration/results (hours; nothing else may run)
-	@$(ASA) lab bench switchback --out calibration/results/switchback --scheduler eevdf,scx_simple,scx_bpfland,scx_flash --rounds 5
+STEP ?= first
+bench-evaluation: setup ## the first step of the matrix (STEP=all: all of it), and what there is to gain, into calibration/results and docs/oracle.md (hours, resumed)
+	@$(ASA) lab bench matrix --step $(STEP) --jobs 2 $(if $(HOURS),--hours $(HOURS))
+	$(ASA) lab evaluate oracle --page docs/oracle.md
 	python -m calibration.switchback --measure
 
 figures-evaluation: $(VENV)/.done ## what `make bench-evaluation` kept, a JSON line a figure
@@ -184,7 +185,7 @@ STAGE_SECONDS := 20
 ADAPT_MINUTES := 30
 FLEET := --repeat 3 --seconds 30 --warm-up 30
 else
-EVALUATION := calibration/results
+EVALUATION := calibration/results/parallel
 PROTOTYPES := vm120
 UNSEEN := vm122:vm120
 # by the alphabet: each application with the next two of the loads, which begin anew at their end

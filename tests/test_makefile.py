@@ -71,8 +71,8 @@ WITHOUT = "agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost"
 EVERY = "vm120,vm121,vm125,vm128,vm122,vm123,vm124,vm126,vm127,vm129"
 RUNS = {  # by mode, folder: machines, scenarios, columns, lengths
     "": {
-        "calibration/results/fleet/seed-2": ("vm120,vm122", EIGHT, f"{FOUR},agent,loader-auto", "1", "10", "30"),
-        "calibration/results/fleet/changing-2": ("vm120", CHANGING, f"{FOUR},agent,{WITHOUT}", "1", "30", "30"),
+        "calibration/results/parallel/fleet/seed-2": ("vm120,vm122", EIGHT, f"{FOUR},agent,loader-auto", "1", "10", "30"),
+        "calibration/results/parallel/fleet/changing-2": ("vm120", CHANGING, f"{FOUR},agent,{WITHOUT}", "1", "30", "30"),
     },
     "FULL": {
         f"build/evaluation-full/fleet/{run}-2": (EVERY, what, f"installed,controllers,eevdf,{WITHOUT}", "3", "30", "30")
@@ -104,7 +104,7 @@ def test_trials_that_failed_in_one_run_are_no_reason_not_to_play_the_other(tmp_p
 def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables(tmp_path):
     said, ended = evaluate(tmp_path, "", "adapt --machine", 1)
     assert (said, ended) == (STAGES[""], 2)
-    kept = tmp_path / "calibration/results/stages/recordings"
+    kept = tmp_path / "calibration/results/parallel/stages/recordings"
     assert {path.name for path in kept.iterdir()} == {
         "idle.journal.xz",
         "more.journal.xz",
@@ -115,7 +115,7 @@ def test_a_model_is_made_of_all_recordings_and_no_fleet_is_played_without_tables
 
 def test_what_a_clone_has_is_not_played_again(tmp_path):
     """A stage's tables without its trials, as Git has them; then the fleet's, too."""
-    stages = tmp_path / "calibration/results/stages"
+    stages = tmp_path / "calibration/results/parallel/stages"
     for name in ("vm120-prototype", "vm120-overhead", "vm122-adapt", "tables"):
         (stages / name).mkdir(parents=True)
         (stages / name / "trials.parquet").touch()
@@ -125,7 +125,7 @@ def test_what_a_clone_has_is_not_played_again(tmp_path):
     assert (said, ended) == (["adapt --machine", "evaluate voting", *["fleet run"] * 2, "evaluate fleet"], 0)
     (stages / "tables/vm122.yaml").touch()
     for run in ("seed-2", "changing-2"):
-        played = tmp_path / "calibration/results/fleet" / run / "vm120"
+        played = tmp_path / "calibration/results/parallel/fleet" / run / "vm120"
         played.mkdir(parents=True)
         (played / "trials.parquet").touch()
     (tmp_path / "said").unlink()

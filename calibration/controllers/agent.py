@@ -43,6 +43,9 @@ ABLATIONS: Mapping[str, Settings] = {
 }
 """What the agent lacks, by name: settings."""
 
+FRESH = "fresh"
+"""The agent of a fresh installation: no table of its own machine, nothing learnt."""
+
 DEFAULTS: Settings = {"guard": {"baseline_s": 0}, "standby": {"count": 0}, "realtime": False}
 """Settings of a run that names none: as shipped, but for what a short trial of an agent that has just started in an
 emulated guest would show too large. A class which is met first stays on EEVDF for 20 s, and standbys load (seconds of
@@ -93,13 +96,13 @@ def settings(job: Job) -> dict[str, Any]:
     found = _merged(job.settings or DEFAULTS, {"switch": {"attach_limit_s": _ATTACH_LIMIT_S}})
     trusted = (*found["switch"].get("trusted_owners", ()), *job.owners)
     found = _merged(found, {"switch": {"trusted_owners": list(dict.fromkeys(trusted))}})
-    if job.table:
+    if job.table or job.variant == FRESH:
         found.pop("table", None)  # the agent would look at no other
     if job.model:
         found["model"] = job.model
     if job.costs:
         found = _merged(found, {"journal": {"costs_every": 1}})
-    return _merged(found, ABLATIONS[job.variant]) if job.variant else found
+    return _merged(found, ABLATIONS.get(job.variant, {}))
 
 
 @contextmanager

@@ -36,7 +36,9 @@ LOADER = "loader-auto"
 RANDOM = "random"
 ABLATIONS = tuple(controllers_agent.ABLATIONS)
 """Of the agent; `agent:no-guard` is a column."""
-NAMES = (AGENT, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
+FRESH = f"{AGENT}:{controllers_agent.FRESH}"
+"""The agent without its machine's table."""
+NAMES = (AGENT, FRESH, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
 """All that are no scheduler."""
 
 
@@ -136,7 +138,7 @@ class Controllers:
                 yield in_force
         elif kind == AGENT:
             job = controllers_agent.Job(
-                table=self._given.table,
+                table="" if variant == controllers_agent.FRESH else self._given.table,
                 model=self._given.model,
                 settings=self._given.settings,
                 variant=variant,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What switchback runs are worth, as figures with goals: noise, carry-over, scenarios that tell, evidence an hour.
+"""What switchback runs are worth, as figures with goals: noise, carry-over, scenarios that tell, evidence an hour; what
+there is to gain by choosing, and what the agent takes of it.
 
-Of the runs that `asa lab bench switchback` has kept as tables. Measures nothing itself.
+Of the runs that `asa lab bench matrix` has kept as tables. Measures nothing itself.
 """
 
 import statistics
@@ -12,6 +13,7 @@ from pathlib import Path
 from asa.core.errors import ModelError
 from calibration.goals import Named
 from calibration.kept import Count
+from calibration.oracle import gains, rounds
 from calibration.paired import LEVEL, holm
 from calibration.scenarios import tables as classic_tables
 from calibration.switchback import evidence, tables
@@ -34,6 +36,7 @@ FOLDER = RESULTS / "switchback"
 KEPT = RESULTS / "evaluation.json"
 COMMAND = "python -m calibration.switchback --measure"
 _PAIRS, _FLEETS = "pairs", "fleet"
+_PARALLEL = "parallel"  # what `make evaluate` plays; what lies beside it is of the serial clock
 _JOBS = 2  # guests at once when the classic runs were recorded (Makefile)
 
 
@@ -78,6 +81,52 @@ class EvaluationFigure(Named):
         "<=",
         0.0,
     )
+    ORACLE = (
+        "oracle_gain_pct",
+        "%",
+        "Static-Oracle's score over EEVDF's, the oracle chosen by one half of the rounds and judged by the other",
+    )
+    OVER_STATIC = "oracle_over_best_static_pct", "%", "the same over the best single scheduler, chosen likewise"
+    TABLE = "table_share_of_oracle_pct", "%", "of that gain: what a table by class takes that is one for all machines"
+    ENERGY = (
+        "energy_gain_pct",
+        "%",
+        "power saved by the most frugal scheduler whose score is not worse by 1 %, chosen likewise",
+        ">",
+        0.0,
+    )
+    ROUTED = "routed_share_of_oracle_pct", "%", "of that gain: what the agent takes", ">=", 70.0
+    NOT_WORSE = "not_worse_pct", "%", "of the agent's runs: not behind EEVDF's by more than 0.02", ">=", 97.0
+    BETTER = (
+        "significantly_better_pct",
+        "%",
+        "of the agent's runs in blocks in which the oracle is better by 5 %: in those that are ahead of EEVDF at 5 %",
+        ">=",
+        80.0,
+    )
+    WORSE = "significantly_worse_pct", "%", "of the agent's runs: in blocks that are behind EEVDF at 5 %", "<=", 0.0
+    BEST_STATIC = "gain_over_best_static_pct", "%", "the agent's score over the best single scheduler's", ">", 0.0
+    LOADER_RULE = "gain_over_loader_rule_pct", "%", "the agent's score over that of scx_loader's --auto rule"
+    FRESH = "fresh_install_not_worse_pct", "%", "not_worse_pct of a fresh installation", ">=", 97.0
+    FRESH_SHARE = "fresh_install_share_of_oracle_pct", "%", "what it takes of the gain after three hours", ">=", 50.0
+    TOP1 = "top1_pct", "%", "of the agent's runs: it held the best scheduler of the block, in hindsight", ">=", 60.0
+    TOP3 = "top3_pct", "%", "the same: one of the best three", ">=", 95.0
+    UNSEEN = "unseen_gap_points", "points", "gain (%) on prototypes less that on unseen machines", "<=", 3.0
+    ADAPT = "adapt_minutes", "min", "machine time of `asa adapt`, the longest of the unseen machines", "<=", 30.0
+    BURDEN = "agent_burden_points", "points", "the agent less the scheduler that it held, hundredths", ">=", -0.3
+
+
+_OF_FLEET = (
+    *(EvaluationFigure.NOT_WORSE, EvaluationFigure.WORSE, EvaluationFigure.BEST_STATIC, EvaluationFigure.LOADER_RULE),
+    *(EvaluationFigure.TOP1, EvaluationFigure.TOP3, EvaluationFigure.UNSEEN, EvaluationFigure.ADAPT),
+    EvaluationFigure.BURDEN,
+)
+_NOT_BUILT = {
+    EvaluationFigure.ROUTED: "no agent was played beside the matrix; `make evaluate` plays some",
+    EvaluationFigure.BETTER: "no block is kept of both the matrix and the agent; `make evaluate` plays some",
+    EvaluationFigure.FRESH: "no run of a fresh installation is kept; `asa lab fleet run --scheduler agent:fresh,eevdf`",
+    EvaluationFigure.FRESH_SHARE: "no run of three hours is kept; a trial of the fleet lasts half a minute",
+}
 
 
 def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Count]:
@@ -87,8 +136,12 @@ def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Cou
     def runs() -> Sequence[Run]:
         found = tables.known(folder)
         if not found:
-            raise ModelError(f"{folder}: no switchback runs are kept; run `asa lab bench switchback --out {folder}`")
+            raise ModelError("no switchback run is kept; run `make bench-evaluation` (`asa lab bench matrix`)")
         return [one for one in found if one.blocks]
+
+    @cache
+    def rows() -> Sequence[rounds.Round]:
+        return rounds.of_runs(runs())
 
     return {
         EvaluationFigure.EVIDENCE: lambda: evidence_ratio(runs(), results),
@@ -97,6 +150,12 @@ def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Cou
         EvaluationFigure.FALSE: lambda: significant(_itself(runs())),
         EvaluationFigure.SATURATED: lambda: saturated(runs()),
         EvaluationFigure.CARRY: lambda: carried(runs()),
+        EvaluationFigure.ORACLE: lambda: gains.oracle_gain(rows),
+        EvaluationFigure.OVER_STATIC: lambda: gains.over_best_static(rows),
+        EvaluationFigure.TABLE: lambda: gains.table_share(rows),
+        EvaluationFigure.ENERGY: lambda: gains.energy(rows),
+        **{name: gains.of_agent(name, results / _PARALLEL / _FLEETS) for name in _OF_FLEET},
+        **{name: gains.unknown(why) for name, why in _NOT_BUILT.items()},
     }
 
 

@@ -12,8 +12,9 @@ from switchback_runs import run
 
 from asa.cli.lab.bench import matrix as bench
 from asa.cli.lab.evaluate import oracle as command
-from asa.core.errors import AsaError
+from asa.core.errors import AsaError, ModelError
 from asa.decide import tablefile
+from calibration.oracle import gains
 from calibration.oracle import rounds as kept
 from calibration.switchback import play, samples, tables
 from scenarios import runner_folder
@@ -120,3 +121,16 @@ def test_the_matrix_is_played_in_its_order_added_to_and_not_played_again(tmp_pat
     (cost,) = [json.loads(line) for line in said.out.splitlines()]
     assert (code, cost["runs"], cost["played"]) == (0, 28, 4)
     assert Path(tmp_path / tables.RUNS).exists()
+
+
+def test_who_saves_power_and_scores_much_less_is_not_counted():
+    rows = rounds({"web+disk": {"scx_a": -10.0, "scx_flash": 1.0}, "web+llm": {"scx_a": -10.0}})
+    value, told = gains.energy(lambda: rows)
+    assert value == pytest.approx(66.7 / 2, abs=0.5)
+    assert "not worse by 1 %" in told
+
+
+def test_the_agents_figures_are_not_those_of_the_serial_clock():
+    fleet = Path(gains.__file__).parents[1] / "results" / "fleet"
+    with pytest.raises(ModelError, match="under the parallel clock"):
+        gains.of_agent("not_worse_pct", fleet)()

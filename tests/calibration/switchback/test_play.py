@@ -231,14 +231,18 @@ def test_the_figures_of_a_folder(tmp_path):
     assert made[EvaluationFigure.FALSE].value <= 50.0
     assert made[EvaluationFigure.CARRY].value in {0.0, 25.0}
     assert made[EvaluationFigure.SATURATED].detail.startswith(("0 of 1 pairs", "1 of 1 pairs"))
+    assert made[EvaluationFigure.ORACLE].value > made[EvaluationFigure.OVER_STATIC].value - 0.01
+    assert made[EvaluationFigure.TABLE].value == pytest.approx(100.0)  # one scheduler is the best of the one scenario
     assert made[EvaluationFigure.EVIDENCE].value is None
     assert "holds no tables of a run" in made[EvaluationFigure.EVIDENCE].reason
 
 
 def test_where_nothing_is_kept_each_figure_says_what_to_do(tmp_path):
-    assert all(
-        "asa lab bench switchback" in one.reason for one in figures(tmp_path / "none", results=tmp_path).values()
-    )
+    nothing = figures(tmp_path / "none", results=tmp_path)
+    assert set(nothing) == set(EvaluationFigure)
+    assert all(one.value is None and one.reason for one in nothing.values())
+    for name in (EvaluationFigure.SCATTER, EvaluationFigure.ORACLE, EvaluationFigure.ENERGY):
+        assert "asa lab bench matrix" in nothing[name].reason
     tables.write(tmp_path, [run(("scx_a",), rounds=5)])
     lacking = figures(tmp_path, results=tmp_path)[EvaluationFigure.SCATTER]
     assert isinstance(lacking, Figure)
