@@ -69,10 +69,11 @@ CHANGING = "audio+blender~web+video,game+kernel~office+network,office+llm~audio+
 FOUR = "eevdf,scx_simple,scx_bpfland,scx_flash"
 WITHOUT = "agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost"
 EVERY = "vm120,vm121,vm125,vm128,vm122,vm123,vm124,vm126,vm127,vm129"
+KEPT = "calibration/results/parallel"
 RUNS = {  # by mode, folder: machines, scenarios, columns, lengths
     "": {
-        "calibration/results/parallel/fleet/seed-2": ("vm120,vm122", EIGHT, f"{FOUR},agent,loader-auto", "1", "10", "30"),
-        "calibration/results/parallel/fleet/changing-2": ("vm120", CHANGING, f"{FOUR},agent,{WITHOUT}", "1", "30", "30"),
+        f"{KEPT}/fleet/seed-2": ("vm120,vm122", EIGHT, f"{FOUR},agent,loader-auto", "1", "10", "30"),
+        f"{KEPT}/fleet/changing-2": ("vm120", CHANGING, f"{FOUR},agent,{WITHOUT}", "1", "30", "30"),
     },
     "FULL": {
         f"build/evaluation-full/fleet/{run}-2": (EVERY, what, f"installed,controllers,eevdf,{WITHOUT}", "3", "30", "30")
