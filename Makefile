@@ -123,7 +123,7 @@ bench-users: bpf ## where the users are: doctor's first sentence, faults that ot
 figures-users: $(VENV)/.done ## what `make bench-users` kept, a JSON line a figure
 	@python -m calibration.users
 
-bench-policies: setup ## what the verifier catches of planted faults, into calibration/results/policies.json (a minute)
+bench-policies: setup ## what the verifier catches, and what compositions are worth in guests, into calibration/results/policies.json (20 minutes)
 	@python -m calibration.policies --measure
 
 figures-policies: $(VENV)/.done ## what `make bench-policies` kept, a JSON line a figure

@@ -22,7 +22,8 @@ _STEAL_MOST = 16
 class Task:
     """`bursts`: pairs of a sleep and a run after it, in us. `listed`: its class where the spec goes by lists.
 
-    `known_us`: how long the like of it ran before, for the longest job first.
+    `known_us`: how long the like of it ran before, for the longest job first, which knows it once the task ran for
+    `named_us`: a program has its name by exec.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Task:
     weight: int = _NORMAL_WEIGHT
     listed: int = 3
     known_us: int = 0
+    named_us: int = 0
     cpus: frozenset[int] | None = None  # where it may run; None: everywhere
 
 
@@ -65,6 +67,13 @@ class Trace:
         """Run time of these tasks together."""
         wanted = set(names)
         return sum(one.until_us - one.since_us for one in self.stretches if one.task in wanted)
+
+
+def _log(value: int) -> int:
+    # log2 in sixteenths, as the C file has it
+    some = value | 1
+    log = some.bit_length() - 1
+    return log * 16 + ((some << 4) >> log) % 16
 
 
 def play(spec: Spec, tasks: Sequence[Task], cpus: int, end_us: int) -> Trace:
@@ -184,7 +193,9 @@ class _Machine:
                 after = float(max(task.burst_us, task.mean_us))
             case Order.LJF:
                 cap_us = self._numbers["cap-ms"] * 1000
-                after = self._age_us * (1 - min(max(task.total_us, task.task.known_us), cap_us) / cap_us)
+                known_us = task.task.known_us if task.total_us >= task.task.named_us else 0
+                long_us = min(max(task.total_us, known_us), cap_us) if task.total_us else cap_us
+                after = self._age_us - _log(long_us) * self._age_us // _log(cap_us)
             case Order.EDF:
                 after = self._numbers[f"period-us-{task.group}"] * _NORMAL_WEIGHT / task.task.weight
             case Order.VTIME:
@@ -260,12 +271,20 @@ class _Machine:
         if self._spec.queues is Queues.CLASS:
             return self._next_of_classes(cpu, prev)
         asked = 1 if self._spec.queues is Queues.GLOBAL else len(self._cpus)
+        by_length = self._spec.order not in (Order.FIFO, Order.VTIME)
+        if prev is not None and by_length and self._place_of(prev) < self._first_place(cpu % asked):
+            return prev
         steal = min(self._numbers.get("steal-max", 0), _STEAL_MOST)
         for step in range(min(asked, steal + 1)):
             found = self._take((cpu + step) % asked, cpu)
             if found is not None:
                 return found
         return prev
+
+    def _first_place(self, queue: int) -> float:
+        # without anybody: others are stolen from, if there are others
+        waiting = self._queues[queue]
+        return min(waiting).place if waiting else _NEVER if self._spec.queues is Queues.GLOBAL else 0
 
     def _next_of_classes(self, cpu: int, prev: _Running | None) -> _Running | None:
         own = _NEVER if prev is None else self._rank(prev.group, self._now_us)

@@ -42,6 +42,7 @@
 #define US 1000ULL
 #define MS 1000000ULL
 #define NORMAL_WEIGHT 100 /* nice 0, and cpu.weight of a new group */
+#define TASK_DEAD 0x80	/* include/linux/sched.h: it stops for the last time */
 #define LATER (1ULL << 62) /* ranks from here on are of those that did not wait too long */
 
 char _license[] SEC("license") = "GPL";
@@ -174,12 +175,16 @@ static void job_of(struct task_struct *p, struct job_key *key)
 	key->cgroup = BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, id);
 }
 
-/* How long its job is: as the like of it were, else what it has run by now; at most `cap_ms`. */
+/* How long its job is: as the like of it were, else what it has run by now; at most `cap_ms`. Who did not run yet may be
+ * the longest: it has its parent's name, until it runs and calls exec.
+ */
 static u64 predicted_job_ns(struct task_struct *p, const struct task_ctx *facts)
 {
 	struct job_key key = {};
 	u64 predicted_ns = facts->total_ns, *found;
 
+	if (!predicted_ns)
+		return cap_ms * MS;
 	job_of(p, &key);
 	found = bpf_map_lookup_elem(&jobs, &key);
 	if (found && *found > predicted_ns)
@@ -187,17 +192,46 @@ static u64 predicted_job_ns(struct task_struct *p, const struct task_ctx *facts)
 	return predicted_ns < cap_ms * MS ? predicted_ns : cap_ms * MS;
 }
 
-/* The place in a queue: less is sooner. Each but that of virtual time is at most an age limit after now. */
-static u64 place_of(struct task_struct *p, const struct task_ctx *facts)
+/* log2 in sixteenths: how many times as long a job is counts, not by how much. */
+static u64 log_of(u64 value)
 {
-	u64 now = facts->ready_ns, age_ns = age_ms * MS, after_ns;
+	u64 some = value | 1, rest = some, log = 0;
+
+	if (rest >> 32) {
+		log += 32;
+		rest >>= 32;
+	}
+	if (rest >> 16) {
+		log += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		log += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		log += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		log += 2;
+		rest >>= 2;
+	}
+	log += rest >> 1;
+	return log * 16 + (some << 4 >> log) % 16;
+}
+
+/* The place in a queue: less is sooner. Each but that of virtual time is at most an age limit after now. */
+static u64 place_of(struct task_struct *p, const struct task_ctx *facts, u64 now)
+{
+	u64 age_ns = age_ms * MS, after_ns;
 
 	if (ORDER == ORDER_SJF) {
 		after_ns = facts->burst_ns > facts->mean_ns ? facts->burst_ns : facts->mean_ns;
 		return now + (after_ns < age_ns ? after_ns : age_ns);
 	}
-	if (ORDER == ORDER_LJF) /* both parts in ms: their product fits */
-		return now + age_ns - predicted_job_ns(p, facts) / MS * age_ns / cap_ms;
+	if (ORDER == ORDER_LJF)
+		return now + age_ns - log_of(predicted_job_ns(p, facts) / US) * age_ns / log_of(cap_ms * MS / US);
 	if (ORDER == ORDER_EDF) {
 		after_ns = period_us[facts->class % CLASS_MOST] * US * NORMAL_WEIGHT / p->scx.weight;
 		return now + (after_ns < age_ns ? after_ns : age_ns);
@@ -207,13 +241,34 @@ static u64 place_of(struct task_struct *p, const struct task_ctx *facts)
 	return p->scx.dsq_vtime;
 }
 
-static void charge_class(struct task_ctx *facts, u64 now)
+/* What it ran since it was charged last. */
+static void charge(struct task_ctx *facts, u64 now)
 {
 	u32 class = facts->class % CLASS_MOST, by = class_weight[class];
+	u64 ran_ns;
 
-	if (by && time_before(facts->started_ns, now))
-		__sync_fetch_and_add(&class_vtime[class], (now - facts->started_ns) * NORMAL_WEIGHT / by);
+	if (time_before(facts->started_ns, now)) {
+		ran_ns = now - facts->started_ns;
+		facts->total_ns += ran_ns;
+		facts->burst_ns += ran_ns;
+		if (BETWEEN == BETWEEN_SHARES && by)
+			__sync_fetch_and_add(&class_vtime[class], ran_ns * NORMAL_WEIGHT / by);
+	}
 	facts->started_ns = now;
+}
+
+/* As scx_simple: who yields gives away the slice, and pays for it. */
+static void charge_vtime(struct task_struct *p)
+{
+	p->scx.dsq_vtime += (slice_us * US - p->scx.slice) * NORMAL_WEIGHT / p->scx.weight;
+}
+
+/* It goes on with another slice. */
+static void keep(struct task_struct *prev)
+{
+	count(STAT_KEPT);
+	charge_vtime(prev);
+	prev->scx.slice = slice_us * US;
 }
 
 /* A class that comes back is owed a bounded time. */
@@ -300,7 +355,7 @@ void BPF_STRUCT_OPS(compose_enqueue, struct task_struct *p, u64 enq_flags)
 	if (ORDER == ORDER_FIFO)
 		scx_bpf_dsq_insert(p, queue, slice_us * US, enq_flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, queue, slice_us * US, place_of(p, facts), enq_flags);
+		scx_bpf_dsq_insert_vtime(p, queue, slice_us * US, place_of(p, facts, facts->ready_ns), enq_flags);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		wake_idle_cpu(p);
 }
@@ -338,7 +393,7 @@ static u64 rank_of_prev(struct task_struct *prev, u64 now)
 	facts = ctx_of(prev);
 	if (!facts)
 		return ~0ULL;
-	charge_class(facts, now);
+	charge(facts, now);
 	return rank_of(facts->class, now, now);
 }
 
@@ -357,8 +412,7 @@ static void dispatch_classes(struct task_struct *prev)
 		if (ranks[best] == ~0ULL)
 			return;
 		if (own < ranks[best] && prev) {
-			count(STAT_KEPT);
-			prev->scx.slice = slice_us * US;
+			keep(prev);
 			return;
 		}
 		if (scx_bpf_dsq_move_to_local(best)) {
@@ -372,10 +426,36 @@ static void dispatch_classes(struct task_struct *prev)
 	}
 }
 #else
-static void dispatch_queues(s32 cpu)
+/* By length or deadline, would the task that runs be before all that wait in this queue? By virtual time it is not asked,
+ * as in scx_simple.
+ */
+static bool is_first(struct task_struct *prev, u32 queue)
+{
+	u64 now = scx_bpf_now(), first = QUEUES == QUEUES_GLOBAL ? ~0ULL : 0; /* with others, they are stolen from */
+	struct task_struct *p;
+	struct task_ctx *facts;
+
+	if (ORDER == ORDER_FIFO || ORDER == ORDER_VTIME || !prev || !(prev->scx.flags & SCX_TASK_QUEUED))
+		return false;
+	facts = ctx_of(prev);
+	if (!facts)
+		return false;
+	charge(facts, now);
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		first = p->scx.dsq_vtime;
+		break;
+	}
+	return place_of(prev, facts, now) < first;
+}
+
+static void dispatch_queues(s32 cpu, struct task_struct *prev)
 {
 	u32 own = queue_of_cpu[(u32)cpu % CPU_MOST], step;
 
+	if (is_first(prev, QUEUES == QUEUES_GLOBAL ? 0 : own)) {
+		keep(prev);
+		return;
+	}
 	if (scx_bpf_dsq_move_to_local(QUEUES == QUEUES_GLOBAL ? 0 : own) || QUEUES == QUEUES_GLOBAL)
 		return;
 	for (step = 1; step <= STEAL_MOST; step++) {
@@ -394,7 +474,7 @@ void BPF_STRUCT_OPS(compose_dispatch, s32 cpu, struct task_struct *prev)
 #if QUEUES == QUEUES_CLASS
 	dispatch_classes(prev);
 #else
-	dispatch_queues(cpu);
+	dispatch_queues(cpu, prev);
 #endif
 }
 
@@ -410,26 +490,34 @@ void BPF_STRUCT_OPS(compose_running, struct task_struct *p)
 		vtime_now[facts->class % CLASS_MOST] = p->scx.dsq_vtime;
 }
 
+/* Not when the kernel frees it (exit_task): that may be later than the start of the next one like it. */
+static void remember_job(struct task_struct *p, const struct task_ctx *facts)
+{
+	struct job_key key = {};
+	u64 *found, mean_ns;
+
+	job_of(p, &key);
+	found = bpf_map_lookup_elem(&jobs, &key);
+	mean_ns = found ? *found - *found / 2 + facts->total_ns / 2 : facts->total_ns;
+	bpf_map_update_elem(&jobs, &key, &mean_ns, BPF_ANY);
+}
+
 void BPF_STRUCT_OPS(compose_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *facts = ctx_of(p);
-	u64 ran_ns, now = scx_bpf_now();
 
 	if (!facts)
 		return;
-	ran_ns = now - facts->started_ns;
-	if (BETWEEN == BETWEEN_SHARES)
-		charge_class(facts, now);
-	facts->total_ns += ran_ns;
-	facts->burst_ns += ran_ns;
+	charge(facts, scx_bpf_now());
 	if (!runnable) { /* signed: an average goes down, too */
 		s64 off_ns = (s64)facts->burst_ns - (s64)facts->mean_ns;
 
 		facts->mean_ns += off_ns >> (ewma_shift & 7);
 		facts->burst_ns = 0;
 	}
-	/* as scx_simple: who yields gives away the slice, and pays for it */
-	p->scx.dsq_vtime += (slice_us * US - p->scx.slice) * NORMAL_WEIGHT / p->scx.weight;
+	charge_vtime(p);
+	if (ORDER == ORDER_LJF && !runnable && p->__state & TASK_DEAD)
+		remember_job(p, facts);
 }
 
 void BPF_STRUCT_OPS(compose_enable, struct task_struct *p)
@@ -444,20 +532,6 @@ void BPF_STRUCT_OPS(compose_enable, struct task_struct *p)
 s32 BPF_STRUCT_OPS(compose_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
-}
-
-void BPF_STRUCT_OPS(compose_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct task_ctx *facts = ctx_of(p);
-	struct job_key key = {};
-	u64 *found, mean_ns;
-
-	if (ORDER != ORDER_LJF || args->cancelled || !facts)
-		return;
-	job_of(p, &key);
-	found = bpf_map_lookup_elem(&jobs, &key);
-	mean_ns = found ? *found - *found / 2 + facts->total_ns / 2 : facts->total_ns;
-	bpf_map_update_elem(&jobs, &key, &mean_ns, BPF_ANY);
 }
 
 static void take_weight(struct cgroup *cgrp, u32 by)
@@ -511,7 +585,6 @@ SCX_OPS_DEFINE(compose_ops,
 	       .stopping		= (void *)compose_stopping,
 	       .enable			= (void *)compose_enable,
 	       .init_task		= (void *)compose_init_task,
-	       .exit_task		= (void *)compose_exit_task,
 	       .cgroup_init		= (void *)compose_cgroup_init,
 	       .cgroup_set_weight	= (void *)compose_cgroup_set_weight,
 	       .init			= (void *)compose_init,

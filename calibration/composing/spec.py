@@ -126,7 +126,7 @@ _LAG = {"lag-us": _of("lag_us", "us", 0, 100_000, 20_000)}
 _THRESHOLD = {"threshold-us": _of("threshold_us", "us", 100, 100_000, 5_000, Scale.LOG)}
 _EWMA = {"ewma-shift": _of("ewma_shift", "halvings", 1, 5, 2)}
 _AGE = {"age-ms": _of("age_ms", "ms", 1, 1_000, 200, Scale.LOG)}  # far below the watchdog's 30 s
-_CAP = {"cap-ms": _of("cap_ms", "ms", 1, 10_000, 1_000, Scale.LOG)}
+_CAP = {"cap-ms": _of("cap_ms", "ms", 1, 3_600_000, 600_000, Scale.LOG)}
 _STEAL = {"steal-max": _of("steal_max", "queues", 0, 16, 16)}
 _DEBT = {"debt-us": _of("debt_us", "us", 0, 100_000, 20_000)}
 
