@@ -7,7 +7,7 @@ schedulers is taken to have been empty at the start, as is what was learned wher
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -242,8 +242,6 @@ def _setup(
 
 def _permitted(setup: "Setup", told: "Told") -> "Setup":
     """The same with what the agent could do from then on."""
-    from dataclasses import replace
-
     permit = setup.permit
     if told.may_switch is not None:
         permit = replace(permit, switch=told.may_switch)
@@ -254,8 +252,6 @@ def _permitted(setup: "Setup", told: "Told") -> "Setup":
 
 def _renewed(setup: "Setup", told: "Told", models: "_Models") -> "Setup":
     """The same after the agent had read its settings again."""
-    from dataclasses import replace
-
     setup = _permitted(setup, told)
     versions = setup.versions if told.versions is None else told.versions
     settings, _ = _settings(told.settings)
@@ -288,12 +284,13 @@ def _table(settings: "Settings", recorded: str) -> "MappingTable":
     from asa.act.portfolio import Portfolio
     from asa.decide import table
 
-    modes = Portfolio.load(paths.manifest(), paths.default().schedulers).modes()
+    portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers)
     try:
         kept = Path(recorded) if recorded and Path(recorded).is_file() else None
     except OSError:  # another user's, where this one may not look
         kept = None
-    return table.for_this_machine(modes, settings.table, first=kept)
+    found = table.for_this_machine(portfolio.modes(), settings.table, first=kept)
+    return replace(found, canaries=portfolio.canaries())
 
 
 class _Models:
