@@ -79,7 +79,7 @@ class Starved(Script):
 
 def test_no_source_is_slow_for_time_in_which_the_agent_did_not_run():
     clock = Hand()
-    source = Starved(clock, "ebpf")
+    source = Starved(clock, "gpu")
     source.takes_ms = 1
     source.delay = Told(0)
     sampler = HostSampler([source], clock, absence=Absence(source.delay))
@@ -87,11 +87,11 @@ def test_no_source_is_slow_for_time_in_which_the_agent_did_not_run():
     for _ in range(100):
         sampler.sample()
     assert (source.reads, sampler.slow, sampler.news()) == (100, {}, [])
-    assert sampler.cost_us == {"ebpf": 1000.0}
+    assert sampler.cost_us == {"gpu": 1000.0}
     source.takes_ms = 12
     for _ in range(100):
         sampler.sample()
-    assert sampler.news() == ["ebpf takes 12 ms a read: read in 2 of 8 ticks"]
+    assert sampler.news() == ["gpu takes 12 ms a read: read in 2 of 8 ticks"]
 
 
 def test_without_an_absence_all_that_passed_counts():

@@ -115,7 +115,7 @@ def test_whatever_it_takes_it_is_asked_again_and_recovers(costs):
     assert all(bench.ticks(700, takes_ms=0.1)[-64:])
 
 
-@pytest.mark.parametrize("name", ["sched_ext", "cpu"])
+@pytest.mark.parametrize("name", ["sched_ext", "cpu", "ebpf"])
 def test_what_no_decision_can_do_without_is_read_in_each_tick(name):
     clock = Hand()
     needed = Script(clock, name)
