@@ -2,7 +2,6 @@
 """Examines a host: what the agent needs here, what is there, what is not, and how to get it. Changes nothing."""
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +32,7 @@ from collectors import display
 from collectors.ebpf.collector import CORE_UNUSED
 from collectors.ebpf.hooks import CONFIDENTIALITY, lockdown
 from collectors.ebpf.layout import PROGRAMS, lost_without
+from collectors.gnome.install import Condition, Installation
 from collectors.sampler import HostSampler, standard
 from collectors.sources import SOURCES
 from models.runtime import Ensemble
@@ -42,17 +42,14 @@ _ENGINES = {
     "compiled": "its compiled evaluator",
     "numpy": "NumPy, slower than the compiled evaluator, which does not load here",
 }
-_TOOLS = {
-    "cargo": "builds the Rust schedulers (Debian: cargo-web); `asa schedulers install` gets it",
-    "clang-19": "builds BPF programs; `asa schedulers install` gets it",
-    "qemu-system-x86_64": "the lab's machine; `asa lab setup` gets it",
-}
 _RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
 _FIX = "; sudo asa doctor --fix does it, and --undo puts it back"
 _UNIT = Path("/usr/lib/systemd/user/asa.service")  # of an installed ASA
 _SYSTEMD = Path("/run/systemd/system")  # there where it has booted this machine: sd_booted(3)
 _PROBES = "ebpf"
+_START = ("systemctl", "--user", "start", "asa.service")
+_GNOME = ("asa", "gnome", "install")
 _REMEDIES = {  # of optional sources
     "desktop": "in a GNOME session: asa gnome install",
     "ebpf": "asa run --ebpf=off does without",
@@ -90,10 +87,9 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     findings.extend(_inputs(places))
     findings.extend(_sources(places))
     findings.extend(_screens(places))
-    findings.extend(_tools())
     findings.extend(_rivals(places, around.units))
     findings.extend(_loader(places, around))
-    findings.extend(_starts(places))
+    findings.extend([*_installed(around), *_starts(places)])  # an installation takes the schedulers along
     return findings
 
 
@@ -203,6 +199,14 @@ def _loader_facts() -> loader_facts.LoaderFacts | None:
         return loader_facts.ask(bus)
     finally:
         bus.close()
+
+
+def _installed(around: Around) -> Iterator[Finding]:
+    """That this program is none that the machine knows, where it was not installed."""
+    if not paths.is_installed() and not around.helper:
+        words = ("sudo", "asa", "install")
+        text = "this program is not installed on the machine: no session starts it, and no helper switches for it"
+        yield Finding(subject="installation", level=Level.WARNING, text=text, remedy=" ".join(words), command=words)
 
 
 def _switching(places: paths.Places, around: Around) -> Iterator[Finding]:
@@ -331,8 +335,10 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
     if not usable:
         text = "no scheduler is installed beside the kernel's own"
-        remedy = "sudo asa schedulers install"
-        yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True)
+        words = ("sudo", "asa", "schedulers", "install")
+        yield Finding(
+            subject="schedulers", level=Level.MISSING, text=text, remedy=" ".join(words), needed=True, command=words
+        )
 
 
 def _changed(portfolio: Portfolio, name: SchedulerName) -> str:
@@ -375,10 +381,20 @@ def _sources(places: paths.Places) -> Iterator[Finding]:
     yield from _seen(sample)
     for source, reason in missing.items():
         if source not in PROGRAMS and source != CORE_UNUSED:
+            words = _GNOME if source == "desktop" and _lacks_extension() else ()
             remedy = _remedy(source, reason)
-            yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason, remedy=remedy)
+            yield Finding(subject=f"source {source}", level=Level.WARNING, text=reason, remedy=remedy, command=words)
     if not missing:
         yield Finding(subject="sources", level=Level.OK, text="all collectors can read this host")
+
+
+def _lacks_extension() -> bool:
+    """Is this a session of GNOME whose shell does not have the extension?"""
+    if os.geteuid() == 0 or "GNOME" not in os.environ.get("XDG_CURRENT_DESKTOP", "").split(":"):
+        return False
+    with suppress(AsaError):
+        return Installation(os.environ).status().condition in (Condition.ABSENT, Condition.OUTDATED)
+    return False
 
 
 def _remedy(source: str, reason: str) -> str:
@@ -415,15 +431,6 @@ def _seen(sample: RawSample) -> Iterator[Finding]:
         state = getattr(sample, source.parts[0])
         if source.told is not None and state is not None:
             yield Finding(subject=source.title, level=Level.OK, text=source.told(state))
-
-
-def _tools() -> Iterator[Finding]:
-    for tool, purpose in _TOOLS.items():
-        path = shutil.which(tool)
-        if path:
-            yield Finding(subject=tool, level=Level.OK, text=path)
-        else:
-            yield Finding(subject=tool, level=Level.WARNING, text="not installed", remedy=purpose)
 
 
 def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
@@ -477,10 +484,13 @@ def _starts(places: paths.Places) -> Iterator[Finding]:
     if not _SYSTEMD.is_dir():
         text, remedy = "no systemd here, so nothing starts the agent", "have the init system run `asa run` as root"
         yield Finding(subject="start", level=Level.WARNING, text=text, remedy=remedy)
-    elif _target() == "inactive":
+    elif (target := _target()) == "inactive":
         text = "this session does not reach graphical-session.target, so nothing starts the agent"
-        remedy = "put `exec systemctl --user start asa.service` into the settings of your window manager"
+        remedy = f"put `exec {' '.join(_START)}` into the settings of your window manager"
         yield Finding(subject="start", level=Level.WARNING, text=text, remedy=remedy)
+    elif target == "active":
+        text, remedy = "the agent does not run, and would start with the next session", " ".join(_START)
+        yield Finding(subject="start", level=Level.WARNING, text=text, remedy=remedy, command=_START)
 
 
 def _target() -> str:

@@ -2,6 +2,7 @@
 """Where things are: data shipped with the package, caches, run-time state. Directories are made by who writes them."""
 
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -60,6 +61,15 @@ def installed() -> Places:
 def is_installed() -> bool:
     """Whether the running program is an installed one."""
     return any(Path(__file__).is_relative_to(folder) for folder in (PROGRAM, PROGRAM_LOCAL))
+
+
+def program() -> tuple[str, ...]:
+    """How this program is started anew: an installed one by its launcher, which alone finds its libraries."""
+    if Path(__file__).is_relative_to(PROGRAM):
+        return ("/usr/bin/asa",)
+    if Path(__file__).is_relative_to(PROGRAM_LOCAL):
+        return ("/usr/local/bin/asa",)
+    return (sys.executable, "-P", "-m", "asa.cli")  # -P: nothing is imported from the current folder
 
 
 def there(path: Path) -> bool:

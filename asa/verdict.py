@@ -18,7 +18,8 @@ class Level(StrEnum):
 class Finding:
     """One examined thing. `needed`: the agent cannot switch without it; `vital`: it does not even observe.
 
-    The text of a needed one is a clause that goes on after "because".
+    The text of a needed one is a clause that goes on after "because". `command` sets it right without a decision of
+    a person, `asa setup` runs it; it begins with sudo where it takes root.
     """
 
     subject: str
@@ -27,6 +28,7 @@ class Finding:
     remedy: str = ""
     needed: bool = False
     vital: bool = False
+    command: tuple[str, ...] = ()
 
 
 class Fitness(StrEnum):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `asa doctor` says of the optional sources, on machines that have them and on one that has nothing."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from asa.decide.learning import Learning
 from asa.doctor import Level, examine
 from asa.status import Switched
 from collectors.ebpf.layout import PROGRAMS
+from collectors.gnome.install import Condition, Status
 from collectors.procfs.gpu import GpuCollector
 from models.runtime import Ensemble
 
@@ -424,15 +426,15 @@ class UserManager:
 
 
 @pytest.mark.parametrize(
-    ("state", "display", "told"),
+    ("state", "display", "remedy"),
     [
-        ("inactive", "wayland-1", True),
-        ("active", "wayland-1", False),
-        (None, "wayland-1", False),
-        ("inactive", "", False),
+        ("inactive", "wayland-1", "put `exec systemctl --user start asa.service` into"),
+        ("active", "wayland-1", "systemctl --user start asa.service"),
+        (None, "wayland-1", ""),
+        ("inactive", "", ""),
     ],
 )
-def test_a_session_that_does_not_start_the_agent_is_told(places, tmp_path, monkeypatch, state, display, told):
+def test_a_session_without_its_agent_is_told(places, tmp_path, monkeypatch, state, display, remedy):
     unit, manager = tmp_path / "asa.service", UserManager(state)
     monkeypatch.setattr(doctor, "_UNIT", unit)
     monkeypatch.setattr(doctor, "_SYSTEMD", tmp_path)
@@ -442,11 +444,11 @@ def test_a_session_that_does_not_start_the_agent_is_told(places, tmp_path, monke
     assert "start" not in findings(places)  # a checkout
     unit.touch()
     found = findings(places)
-    assert ("start" in found) is told
-    if told:
+    assert ("start" in found) is bool(remedy)
+    if remedy:
         assert found["start"].level is Level.WARNING
-        assert "graphical-session.target" in found["start"].text
-        assert "exec systemctl --user start asa.service" in found["start"].remedy
+        assert found["start"].remedy.startswith(remedy)
+        assert bool(found["start"].command) is (state == "active")
     assert manager.closed is bool(display)
 
 
@@ -457,3 +459,33 @@ def test_without_systemd_it_says_what_to_start(places, tmp_path, monkeypatch):
     found = findings(places)["start"]
     assert "no systemd here" in found.text
     assert "asa run" in found.remedy
+
+
+def test_a_program_that_is_not_installed_says_how_to_install_it(places, monkeypatch):
+    alone = doctor.Around(uid=1000, helper=False, units={}, release="6.18.0", gate=lambda _: "")
+    found = {one.subject: one for one in examine(places, alone)}
+    assert found["installation"].command == ("sudo", "asa", "install")
+    assert found["schedulers"].command == ("sudo", "asa", "schedulers", "install")
+    beside = {one.subject for one in examine(places, dataclasses.replace(alone, helper=True))}
+    monkeypatch.setattr(paths, "is_installed", lambda: True)
+    installed = {one.subject for one in examine(places, alone)}
+    assert "installation" not in beside | installed
+
+
+@pytest.mark.parametrize(
+    ("desktop", "condition", "command"),
+    [
+        ("ubuntu:GNOME", Condition.ABSENT, ("asa", "gnome", "install")),
+        ("ubuntu:GNOME", Condition.ACTIVE, ()),
+        ("ubuntu:GNOME", Condition.NOT_ENABLED, ()),  # somebody switched it off
+        ("KDE", Condition.ABSENT, ()),
+    ],
+)
+def test_the_extension_is_installed_by_who_has_a_session_of_gnome(places, monkeypatch, desktop, condition, command):
+    places.config.write_text("collect: {ebpf: off}\n")
+    monkeypatch.setenv("XDG_CURRENT_DESKTOP", desktop)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    told = Status(condition=condition, text=".", remedy="", shell_version=None, folder="")
+    monkeypatch.setattr(doctor.Installation, "status", lambda _: told)
+    monkeypatch.setattr(doctor.HostSampler, "missing", property(lambda _: {"desktop": "no desktop tells its focus"}))
+    assert findings(places)["source desktop"].command == command

@@ -29,14 +29,15 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "the agent": ("run", "status", "monitor", "explain", "proof"),
     "steering": ("hold", "switch", "resume", "trial", "teach"),
     "records": ("journal", "report"),
-    "this machine": ("doctor", "config", "schedulers", "table", "model", "metrics", "gnome"),
-    "installation": ("install", "uninstall"),
+    "this machine": ("doctor", "config", "schedulers", "table", "model", "gnome"),
+    "installation": ("setup", "install", "uninstall"),
     "laboratory": ("calibrate", "adapt", "lab"),
 }
 """What help shows, in that order."""
 
-HIDDEN = ("daemon", "helper", "completion", "machine", "mcp")
-"""Commands that systemd, the bus, or settings of a shell or a client call, and an administrator's for all users."""
+HIDDEN = ("daemon", "helper", "completion", "machine", "mcp", "metrics")
+"""Commands that systemd, the bus, or settings of a shell or a client call, an administrator's for all users, and the
+list of metrics."""
 
 COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 

@@ -5,7 +5,6 @@ Colours of text and ground are the terminal's own.
 """
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from itertools import zip_longest
@@ -25,7 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from asa import requests
+from asa import paths, requests
 from asa.core.errors import AsaError
 from asa.monitor import numbers, panels
 from asa.monitor.feed import Feed, History
@@ -288,7 +287,7 @@ class Monitor(App[None]):
 
 def taught(use: str) -> tuple[str, bool]:
     """Run `asa teach` for its two minutes, in a process of its own; what it says, and whether it failed."""
-    words = [sys.executable, "-P", "-m", "asa.cli", "teach", "--", use]
+    words = [*paths.program(), "teach", "--", use]
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # our own argument list
     lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines()
     return "\n".join(lines[-2:]), done.returncode != 0

@@ -106,7 +106,7 @@ def test_a_command_that_has_moved_says_where_it_is(old, capsys):
 
 
 def test_every_command_that_was_the_laboratory_s_is_told():
-    assert set(LAB_COMMANDS) - set(MOVED) == {"run", "status"}  # daily commands have these names too
+    assert set(LAB_COMMANDS) - set(MOVED) == {"run", "setup", "status"}  # daily commands have these names too
     assert not set(MOVED) & set(COMMANDS)
 
 

@@ -47,6 +47,7 @@ RUNS = {
     ("model", "list"): {0},
     ("metrics", "--json"): {0},
     ("gnome", "status"): {0, 1},
+    ("setup", "--dry-run"): {0, 1},
     ("install", "--dry-run"): {0},
     ("uninstall",): {0, 1},
     ("completion", "fish"): {0},
