@@ -94,10 +94,11 @@ def start(tmp_path):
 @pytest.fixture
 def stranger():
     portfolio = Portfolio.load(paths.manifest(), paths.default().schedulers, owners=[OWNER])
-    opened = portfolio.open(SchedulerName("scx_simple"))
+    opened, count = portfolio.open(SchedulerName("scx_simple")), sched_ext_state(SYS).enable_seq
     process = subprocess.Popen(opened.argv, executable=f"/proc/self/fd/{opened.fd}", pass_fds=(opened.fd,))
     try:
         until(lambda: in_force() == ("enabled", "simple"), "a stranger's scheduler attached", LIMIT_S)
+        until(lambda: sched_ext_state(SYS).enable_seq > count, "the kernel counted it", LIMIT_S)  # a moment later
         yield process
     finally:
         process.send_signal(signal.SIGINT)
