@@ -22,10 +22,11 @@ def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
         files.replace(path, body, mode=mode)
 
 
-def read_own(path: Path, limit_bytes: int) -> bytes | None:
+def read_own(path: Path, limit_bytes: int, never: int = 0) -> bytes | None:
     """The file's bytes, None when there is none.
 
-    Raises AsaError unless it is a regular file of this user or root, no symlink, and no longer than the limit.
+    Raises AsaError unless it is a regular file of this user or root, no symlink, no longer than the limit, and has no
+    bit of the mode that is in `never`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -39,6 +40,9 @@ def read_own(path: Path, limit_bytes: int) -> bytes | None:
             raise AsaError(f"{path}: not a regular file")
         if facts.st_uid not in (0, os.geteuid()):
             raise AsaError(f"{path}: belongs to user {facts.st_uid}, which is neither this one nor root")
+        if facts.st_mode & never:
+            mode = stat.S_IMODE(facts.st_mode)
+            raise AsaError(f"{path}: has mode {mode:04o}, of which {mode & never:04o} is too much (chmod)")
         body = os.read(descriptor, limit_bytes + 1)
     except OSError as error:
         raise AsaError(f"{path}: cannot be read: {error.strerror}") from error

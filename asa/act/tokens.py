@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import msgspec
 from asa import files, wire
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
+from asa.runfile import read_own
 
 DAYS = 90
 """How long a token is good for; another kernel or another file ends it sooner."""
@@ -112,7 +112,7 @@ class Tokens:
         """
         again = f"`asa lab verify {policy} --token` makes a new one"
         try:
-            body = _read(self._path(policy))
+            body = read_own(self._path(policy), _LIMIT_BYTES, never=0o022)
             if body is None:
                 return f"composed or tuned, and without a token of the verifier; {again}"
             sealed = wire.from_json(body, _Sealed)
@@ -144,7 +144,7 @@ class Tokens:
 
     def _key(self, *, make: bool) -> bytes:
         path = self._state / _KEY
-        found = _read(path, secret=True)
+        found = read_own(path, _LIMIT_BYTES, never=0o077)
         if found is None:
             if not make:
                 raise AsaError(f"{path}: is gone, and with it all tokens")
@@ -163,21 +163,3 @@ def _seal(key: bytes, token: Token) -> str:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read(path: Path, *, secret: bool = False) -> bytes | None:
-    """None when there is none. Raises AsaError unless it is a regular file of root's, or of who runs this, alone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise AsaError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        facts = os.fstat(descriptor)
-        others = 0o077 if secret else 0o022
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (0, os.geteuid()) or facts.st_mode & others:
-            raise AsaError(f"{path}: not root's alone to {'read' if secret else 'write'}")
-        return os.read(descriptor, _LIMIT_BYTES)
-    finally:
-        os.close(descriptor)

@@ -85,7 +85,7 @@ def test_the_key_is_roots_alone(issued, tmp_path):
     key = tmp_path / "state/token.key"
     assert key.stat().st_mode & 0o777 == 0o600
     key.chmod(0o644)
-    assert "not root's alone to read" in issued().wrong(MINE, FILE, FLAGS, STAGES)
+    assert "has mode 0644, of which 0044 is too much" in issued().wrong(MINE, FILE, FLAGS, STAGES)
     key.chmod(0o600)
     key.write_bytes(bytes(32))
     assert "sealed with another key" in issued().wrong(MINE, FILE, FLAGS, STAGES)
