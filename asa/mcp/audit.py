@@ -7,11 +7,13 @@ A change has a line before its first step, or it is not made; and a line with it
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from asa import files, wire
 from asa.core.errors import AsaError
+from asa.mcp.trying import Who
 
 NAME = "changes.jsonl"
 OLDER = "changes.older.jsonl"
@@ -43,6 +45,30 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     intent: dict[str, object] | None = None
     intent_sha256: str = ""
+
+
+def line_of(
+    who: Who, number: str, old: str | None, new: str | None, what: str, why: str, outcome: str, **more: Any
+) -> Line:
+    """A line of now, of this client; `more` are its other fields."""
+    return Line(
+        at_ns=time.time_ns(),
+        id=number,
+        client=who.client,
+        version=who.version,
+        session=who.session,
+        what=what,
+        why=why,
+        old=old,
+        new=new,
+        outcome=outcome,
+        **more,
+    )
+
+
+def after(begun: Line, outcome: str) -> Line:
+    """The line that ends a change, without what it set out to do."""
+    return msgspec.structs.replace(begun, at_ns=time.time_ns(), outcome=outcome, intent=None)
 
 
 def append(path: Path, line: Line) -> None:

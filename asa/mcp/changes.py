@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from asa import requests, status, wire
 from asa.core.decision import EEVDF, SchedulerName, bar
 from asa.core.errors import AsaError
@@ -96,7 +94,7 @@ class Changes:
     def _run(self, trial: Trial, begun: audit.Line) -> None:
         if not trial.run():
             return
-        trial.why += self._told(_after(begun, f"{trial.why}; {trial.agent.scheduler} in force"))
+        trial.why += self._told(audit.after(begun, f"{trial.why}; {trial.agent.scheduler} in force"))
         trial.to("ended")
 
     def job(self, who: Who, ask: asked.Job) -> answers.Trial:
@@ -141,7 +139,7 @@ class Changes:
         after = requests.ask(trial.folder, trial.agent, request, settled=settled, limit_s=_END_S)
         done = after.lease == trial.id and after.scheduler == trial.policy
         outcome = f"{trial.policy} is kept" if done else f"{trial.policy} is not in force: {after.sentence}"
-        outcome += self._told(_after(begun, outcome))
+        outcome += self._told(audit.after(begun, outcome))
         if not done:
             raise AsaError(outcome)
         trial.lease.close()
@@ -169,7 +167,9 @@ class Changes:
             trial.agent = self._lapse(trial)
             trial.to("ended")
         outcome = f"taken back; {trial.agent.scheduler} in force"
-        outcome += self._told(_line_of(trial.who, trial.id, trial.policy, trial.against, "revert", ask.why, outcome))
+        outcome += self._told(
+            audit.line_of(trial.who, trial.id, trial.policy, trial.against, "revert", ask.why, outcome)
+        )
         return answers.Changed(id=trial.id, scheduler=trial.agent.scheduler, until_ns=None, outcome=outcome)
 
     def _lapse(self, trial: Trial) -> Status:
@@ -187,7 +187,7 @@ class Changes:
         number = secrets.token_hex(8)
         lease = self._lease(folder, who, number, "it holds")
         until_ns = time.time_ns() + ask.seconds * 10**9
-        begun = _line_of(who, number, agent.scheduler, agent.scheduler, "hold", ask.why, audit.BEGUN)
+        begun = audit.line_of(who, number, agent.scheduler, agent.scheduler, "hold", ask.why, audit.BEGUN)
         _written(self._log, begun, lease)
         try:
             request = requests.Hold(until_ns=until_ns, client=who.client, lease=number)
@@ -197,7 +197,7 @@ class Changes:
         except AsaError:
             lease.close()
             raise
-        self._told(_after(begun, after.mode_reason))
+        self._told(audit.after(begun, after.mode_reason))
         timer = threading.Timer(ask.seconds, lease.close)
         timer.daemon = True
         timer.start()
@@ -215,7 +215,7 @@ class Changes:
         self._end_hold(holding)
         after = _until(holding.folder, lambda found: found.lease != holding.id)
         scheduler = None if after is None else after.scheduler
-        line = _line_of(who, holding.id, scheduler, scheduler, "resume", ask.why, "the hold is over")
+        line = audit.line_of(who, holding.id, scheduler, scheduler, "resume", ask.why, "the hold is over")
         self._told(line)
         return answers.Changed(id=holding.id, scheduler=scheduler, until_ns=None, outcome=line.outcome)
 
@@ -281,29 +281,7 @@ class Changes:
         return ""
 
     def _line(self, trial: Trial, what: str, why: str, outcome: str, **more: Any) -> audit.Line:
-        return _line_of(trial.who, trial.id, trial.against, trial.policy, what, why, outcome, **more)
-
-
-def _line_of(
-    who: Who, number: str, old: str | None, new: str | None, what: str, why: str, outcome: str, **more: Any
-) -> audit.Line:
-    return audit.Line(
-        at_ns=time.time_ns(),
-        id=number,
-        client=who.client,
-        version=who.version,
-        session=who.session,
-        what=what,
-        why=why,
-        old=old,
-        new=new,
-        outcome=outcome,
-        **more,
-    )
-
-
-def _after(begun: audit.Line, outcome: str) -> audit.Line:
-    return msgspec.structs.replace(begun, at_ns=time.time_ns(), outcome=outcome, intent=None)
+        return audit.line_of(trial.who, trial.id, trial.against, trial.policy, what, why, outcome, **more)
 
 
 def _written(path: Path, line: audit.Line, lease: Lease) -> None:

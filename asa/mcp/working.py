@@ -13,14 +13,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from asa.core.errors import AsaError
 from asa.mcp import answers, asked, audit
@@ -123,18 +120,7 @@ class Works:
                 if other.stage == "running":
                     raise AsaError(f"{other.who.words} has a job already: {other.kind} {other.id}; one at a time")
             number = secrets.token_hex(8)
-            line = audit.Line(
-                at_ns=time.time_ns(),
-                id=number,
-                client=who.client,
-                version=who.version,
-                session=who.session,
-                what=kind,
-                why=why,
-                old=None,
-                new=None,
-                outcome=audit.BEGUN,
-            )
+            line = audit.line_of(who, number, None, None, kind, why, audit.BEGUN)
             folder = self._machine.places.state / FOLDER / number
             try:
                 folder.mkdir(parents=True)
@@ -177,7 +163,7 @@ class Works:
             work.changed.notify_all()
         with suppress(AsaError):  # the work is done; `job` tells it
             outcome = f"{work.stage}: {work.why}".removesuffix(": ")
-            audit.append(self._log, _after(work.begun, outcome))
+            audit.append(self._log, audit.after(work.begun, outcome))
         work.ended.set()
 
     def _outcome(self, work: Work, code: int) -> tuple[str, str, Any]:
@@ -218,10 +204,6 @@ class Works:
     @property
     def _log(self) -> Path:
         return self._machine.places.state / audit.NAME
-
-
-def _after(begun: audit.Line, outcome: str) -> audit.Line:
-    return msgspec.structs.replace(begun, at_ns=time.time_ns(), outcome=outcome)
 
 
 def _last(path: Path) -> str:
