@@ -2,6 +2,7 @@
 """A token speaks for one file, its flags and one kernel, until it expires; whatever else is shown is refused."""
 
 import pytest
+import tuned_policy
 
 from asa.act.portfolio import Origin, Portfolio, Record
 from asa.act.tokens import DAYS, STAGES, Tokens
@@ -106,32 +107,17 @@ def test_without_types_there_is_none(tmp_path):
         Tokens(tmp_path, sys=tmp_path).issue(MINE, FILE, FLAGS, STAGES)
 
 
-MANIFEST = """
-schedulers:
-  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
+COMPOSED = """\
   - {name: scx_compose_mine, source: {kind: composed}, purpose: mine, ops: compose_mine, help: [--help], paper: false}
-  - name: scx_one
-    source: {kind: crate, crate: scx_one, version: 1.0.0}
-    purpose: first
-    ops: one
-    help: [--help]
-    paper: true
-    knobs: {numbers: {--loud: {unit: x, low: 1, high: 9, default: 1}}}
 """
-TUNED = """{id: scx_one:tuned, version: 1.0.0, purpose: loud, flags: {--loud: 3},
-provenance: {kind: tuned, method: golden, machine: m, workload: web, effect_pct: 3, interval_pct: [1, 5],
-             date: "2026-11-01", seeds: [1], trials: 9}}"""
 ONE, LOUD = SchedulerName("scx_one"), SchedulerName("scx_one:tuned")
 
 
 @pytest.fixture
 def portfolio(tmp_path, machine):
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "manifest.yaml").write_text(MANIFEST)
-    (tmp_path / "policies/scx_one-tuned.yaml").write_text(TUNED)
     folder = tmp_path / "scx"
     folder.mkdir()
-    found = Portfolio.load(tmp_path / "manifest.yaml", folder, "")
+    found = Portfolio.load(tuned_policy.write(tmp_path, COMPOSED), folder, "")
     known = {"origin": Origin.BUILT, "version": None, "flags": None, "installed": "2026-01-01T00:00:00+00:00"}
     records = {}
     for name in ("scx_one", "scx_compose_mine"):

@@ -5,6 +5,7 @@ import argparse
 import json
 
 import pytest
+import tuned_policy
 
 from asa import paths
 from asa.act.portfolio import Origin, Portfolio, Record
@@ -57,32 +58,14 @@ def test_what_is_no_scheduler_is_one_line(tmp_path, capsys):
         answered(["eevdf"], capsys)
 
 
-MANIFEST = """
-schedulers:
-  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
-  - name: scx_one
-    source: {kind: crate, crate: scx_one, version: 1.0.0}
-    purpose: first
-    ops: one
-    help: [--help]
-    paper: true
-    knobs: {numbers: {--loud: {unit: x, low: 1, high: 9, default: 1}}}
-"""
-TUNED = """{id: scx_one:tuned, version: 1.0.0, purpose: loud, flags: {--loud: 3},
-provenance: {kind: tuned, method: golden, machine: m, workload: web, effect_pct: 3, interval_pct: [1, 5],
-             date: "2026-11-01", seeds: [1], trials: 9}}"""
-
-
 @pytest.fixture
 def tuned(tmp_path, monkeypatch):
     """A machine with a tuned policy whose object has no fault. Gives trials in guests, and faults found there."""
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "manifest.yaml").write_text(MANIFEST)
-    (tmp_path / "policies/scx_one-tuned.yaml").write_text(TUNED)
+    manifest = tuned_policy.write(tmp_path)
     program = tmp_path / "scx_one"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr(paths, "manifest", lambda: tmp_path / "manifest.yaml")
+    monkeypatch.setattr(paths, "manifest", lambda: manifest)
     monkeypatch.setattr(paths, "default", lambda: paths.Places(cache=tmp_path, state=tmp_path / "state"))
     monkeypatch.setattr(Tokens, "kernel", ("6.18.1", "ab" * 32))
     found = Portfolio.load(paths.manifest(), paths.default().schedulers, "")
