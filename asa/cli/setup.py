@@ -31,8 +31,10 @@ exit status:
 examples:
   sudo asa setup --dry-run
       What would be done.
-  sudo asa setup; asa setup
-      The machine's part, then that of your session.
+  sudo asa setup
+      The machine's part.
+  asa setup
+      Your session's part.
 """
 
 
