@@ -26,6 +26,7 @@ from asa.core.sample import RawSample
 from asa.decide import hints, learning, table
 from asa.decide.learning import LEARNING
 from asa.decide.trial_pairs import Verdict
+from asa.install import selinux
 from asa.model import in_use
 from asa.verdict import Finding, Level
 from collectors import display
@@ -45,7 +46,7 @@ _ENGINES = {
 _RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
 _FIX = "; sudo asa doctor --fix does it, and --undo puts it back"
-_UNIT = Path("/usr/lib/systemd/user/asa.service")  # of an installed ASA
+_UNITS = (Path("/usr/lib/systemd/user/asa.service"), Path("/etc/systemd/user/asa.service"))  # of an installed ASA
 _SYSTEMD = Path("/run/systemd/system")  # there where it has booted this machine: sd_booted(3)
 _PROBES = "ebpf"
 _START = ("systemctl", "--user", "start", "asa.service")
@@ -89,7 +90,9 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     findings.extend(_screens(places))
     findings.extend(_rivals(places, around.units))
     findings.extend(_loader(places, around))
-    findings.extend([*_installed(around), *_starts(places)])  # an installation takes the schedulers along
+    findings.extend(
+        [*_contexts(places), *_installed(around), *_starts(places)]
+    )  # an installation takes the schedulers along
     return findings
 
 
@@ -473,13 +476,32 @@ def _loader(places: paths.Places, around: Around) -> Iterator[Finding]:
     yield Finding(subject="scx_loader", level=level, text=text, remedy=remedy)
 
 
+def _contexts(places: paths.Places) -> Iterator[Finding]:
+    """Whether SELinux knows the installed files as what they are."""
+    mode = selinux.mode(places.sys)
+    if not mode:
+        return
+    try:
+        wrong = selinux.wrong(selinux.PLACES)
+    except OSError as error:
+        yield Finding(subject="SELinux", level=Level.OK, text=f"{mode}; contexts of files were not looked at: {error}")
+        return
+    if not wrong:
+        yield Finding(subject="SELinux", level=Level.OK, text=f"{mode}; ASA's files have the contexts of the policy")
+        return
+    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    words = ("sudo", "restorecon", "-R", *(str(place) for place in selinux.PLACES if place.exists()))
+    text = f"{mode}; {wrong[0]}{more} lack the context that the policy gives: programs may be refused there"
+    yield Finding(subject="SELinux", level=Level.WARNING, text=text, remedy=" ".join(words), command=words)
+
+
 def _starts(places: paths.Places) -> Iterator[Finding]:
     """Whether anything starts an installed agent that does not run now."""
     try:
         running = status.read(places.run) or status.read(paths.Places().run)
     except AsaError:
         return
-    if running is not None or not _UNIT.exists():
+    if running is not None or not any(unit.exists() for unit in _UNITS):
         return
     if not _SYSTEMD.is_dir():
         text, remedy = "no systemd here, so nothing starts the agent", "have the init system run `asa run` as root"

@@ -436,7 +436,7 @@ class UserManager:
 )
 def test_a_session_without_its_agent_is_told(places, tmp_path, monkeypatch, state, display, remedy):
     unit, manager = tmp_path / "asa.service", UserManager(state)
-    monkeypatch.setattr(doctor, "_UNIT", unit)
+    monkeypatch.setattr(doctor, "_UNITS", (tmp_path / "none.service", unit))
     monkeypatch.setattr(doctor, "_SYSTEMD", tmp_path)
     monkeypatch.setattr(doctor.Bus, "session", lambda: manager)
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -454,11 +454,30 @@ def test_a_session_without_its_agent_is_told(places, tmp_path, monkeypatch, stat
 
 def test_without_systemd_it_says_what_to_start(places, tmp_path, monkeypatch):
     (tmp_path / "asa.service").touch()
-    monkeypatch.setattr(doctor, "_UNIT", tmp_path / "asa.service")
+    monkeypatch.setattr(doctor, "_UNITS", (tmp_path / "asa.service",))
     monkeypatch.setattr(doctor, "_SYSTEMD", tmp_path / "none")
     found = findings(places)["start"]
     assert "no systemd here" in found.text
     assert "asa run" in found.remedy
+
+
+def test_contexts_of_selinux(places, monkeypatch):
+    assert "SELinux" not in findings(places)
+    (places.sys / "fs/selinux").mkdir(parents=True)
+    (places.sys / "fs/selinux/enforce").write_text("1")
+    monkeypatch.setattr(doctor.selinux, "wrong", lambda _: ())
+    assert findings(places)["SELinux"].level is Level.OK
+    monkeypatch.setattr(doctor.selinux, "wrong", lambda _: ("/usr/local/bin/asa", "/etc/asa"))
+    found = findings(places)["SELinux"]
+    assert found.text.startswith("enforcing; /usr/local/bin/asa and 1 more lack the context")
+    assert found.command[:3] == ("sudo", "restorecon", "-R")
+
+    def untold(_):
+        raise FileNotFoundError("restorecon is missing")
+
+    monkeypatch.setattr(doctor.selinux, "wrong", untold)
+    found = findings(places)["SELinux"]
+    assert (found.level, "restorecon is missing" in found.text) == (Level.OK, True)
 
 
 def test_a_program_that_is_not_installed_says_how_to_install_it(places, monkeypatch):

@@ -119,6 +119,8 @@ def _install(arguments: argparse.Namespace, items: "tuple[Item, ...]") -> int:
             notes.append("no schedulers are installed yet: `sudo asa schedulers install`, then `sudo asa install`")
     else:
         notes.append("schedulers are left out: only root sees root's")
+    if not dry and (changed or copies):
+        notes += machine.label()
     if changed and not dry:
         notes += machine.enable() if old is None and not arguments.system else []  # later that is the administrator's
         notes += machine.reload(restart=old is not None)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
+from asa import paths
 from asa.core.errors import SetupError
+from asa.install import selinux
 from asa.install.payload import HELPER_UNIT, PROGRAM, SYSTEM_UNIT, USER_UNIT
 from asa.install.record import below
 
@@ -43,6 +45,12 @@ class System:
         folder = below(self._root, program)
         words = ["-IS", "-m", "compileall", "-q", "-s", str(self._root), "-p", "/", str(folder)]
         return self._try(PYTHON, *words, remedy="starts take longer")
+
+    def label(self) -> list[str]:
+        """Give ASA's files the contexts of this system's SELinux policy, where SELinux is on."""
+        if not self._here or not selinux.mode(paths.Places().sys):
+            return []
+        return selinux.restore(selinux.PLACES)
 
     def enable(self, *, system: bool = False) -> list[str]:
         """Have the daemon start with each user's desktop; with `system` one agent of root's with the machine instead.
@@ -120,11 +128,6 @@ class System:
     def _of(self, user: str, *words: str) -> list[str]:
         remedy = f"as user {user}: `systemctl --user {' '.join(words)}`"
         return self._try("systemctl", "--user", f"--machine={user}@.host", *words, remedy=remedy)
-
-    def _agent(self, verb: str) -> list[str]:
-        if not self._booted:
-            return []
-        return self._try("systemctl", verb, SYSTEM_UNIT, remedy=f"`systemctl {verb} {SYSTEM_UNIT}`")
 
     def _global(self, verb: str) -> list[str]:
         return self._below("--global", verb, USER_UNIT)
