@@ -8,7 +8,7 @@ from pipeline_machine import processors
 
 from asa import assembly
 from asa.config import PolicySettings, Voting
-from asa.core.decision import Judgement, Permit, Probabilities, SchedulerName, Workload
+from asa.core.decision import Judgement, Order, OrderKind, Permit, Probabilities, SchedulerName, Workload
 from asa.core.errors import AsaError
 from asa.core.sample import ProgramsAtWork, ProgramUse, RawSample
 from asa.decide import knowledge
@@ -126,3 +126,10 @@ def test_a_base_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(AsaError, match="a base of programs"):
         knowledge.save(tmp_path / "file/programs.json", KNOWN, bytes(KEY_BYTES))
+
+
+@pytest.mark.parametrize("kind", [OrderKind.HOLD, OrderKind.RESUME, OrderKind.RELOAD, OrderKind.LAPSE])
+def test_what_is_known_stays_when_a_person_says_something(model, kind):
+    state = State(books=Books(knowledge=Knowledge(known=KNOWN)))
+    state = step(setup(model), state, sample(1, ZIP), orders=(Order(kind=kind),))
+    assert state.books.knowledge.known is KNOWN

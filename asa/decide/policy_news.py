@@ -91,7 +91,7 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
             state = replace(state, held=orders.lapsed(state.held, order.lease))
         case OrderKind.TRY | OrderKind.UNTRY:
             state, lessons = turns.obey(state, lessons, order)
-    return Books(policy=state, bars=bars, lessons=lessons)
+    return replace(books, policy=state, bars=bars, lessons=lessons)
 
 
 def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:
