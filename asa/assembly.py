@@ -244,8 +244,7 @@ class Assembly:
         return tuple(one for one in orders if one.kind is not OrderKind.SWITCH or not self._barred(one.scheduler))
 
     def _lapsed(self) -> tuple[Order, ...]:
-        gone = self.watch.gone()
-        return (Order(kind=OrderKind.LAPSE, lease=gone),) if gone else ()
+        return tuple(Order(kind=OrderKind.LAPSE, lease=gone) for gone in self.watch.gone())
 
     def _barred(self, name: SchedulerName | None) -> bool:
         return name is not None and bool(bar(name, self.setup.table.never))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lease of a client that changes something (`asa mcp`): one locked file in the agent's run folder.
+"""The leases of clients that change something (`asa mcp`): locked files in the agent's run folder.
 
 The client holds the lock (flock(2)) and the kernel lets go of it when the client ends, however it ends. The agent looks
-each tick: once the lock is free, what the client had asked for ends. One client at a time: the file says which one.
+each tick: once the lock is free, what the client had asked for ends. One client at a time: the file says which one. A
+hint has a lease of its own, for it may stand while something is tried.
 """
 
 import fcntl
@@ -15,9 +16,9 @@ import msgspec
 
 from asa import runfile, wire
 from asa.core.errors import AsaError
-from asa.requests import Hold, Request, Switch
+from asa.requests import Hint, Hold, Request, Switch
 
-NAME = "lease"
+NAME, HINT = "lease", "hint-lease"
 _LIMIT_BYTES = 4096
 _TRIES, _APART_S = 4, 0.05  # the agent has the lock for microseconds when it looks
 
@@ -45,10 +46,10 @@ class BusyError(AsaError):
 class Lease:
     """The client's side. It ends with `close`, or with the process."""
 
-    def __init__(self, folder: Path, note: Note) -> None:
+    def __init__(self, folder: Path, note: Note, name: str = NAME) -> None:
         """Take it. Raises BusyError when another client has it, AsaError when this user may not."""
         self.lease = note.lease
-        path = folder / NAME
+        path = folder / name
         try:
             self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except PermissionError as error:
@@ -85,36 +86,44 @@ class Lease:
 
 
 class Watch:
-    """The agent's side: is the client still there whose word is in force?"""
+    """The agent's side: are the clients still there whose words are in force?"""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
-        self._lease = ""
+        self._folder = folder
+        self._leases: dict[str, str] = {}  # by the name of the file
 
     def note(self, request: Request) -> None:
         """An order was taken: look after its lease from now on. One that is kept needs none."""
-        if isinstance(request, Hold | Switch) and request.lease:
-            kept = isinstance(request, Switch) and request.kept
-            self._lease = "" if kept else request.lease
+        match request:
+            case Hint():
+                self._leases[HINT] = request.lease
+            case Switch(kept=True):
+                self._leases.pop(NAME, None)
+            case Hold() | Switch() if request.lease:
+                self._leases[NAME] = request.lease
 
-    def gone(self) -> str:
-        """The lease that has ended since the last look, "" for none."""
-        if not self._lease or self._held():
-            return ""
-        gone, self._lease = self._lease, ""
-        return gone
+    def gone(self) -> tuple[str, ...]:
+        """The leases that have ended since the last look."""
+        gone = [name for name, lease in self._leases.items() if not self._held(name, lease)]
+        return tuple(self._leases.pop(name) for name in gone)
 
-    def _held(self) -> bool:
-        note = _note(self._path)
-        if note is None or note.lease != self._lease:
+    def _held(self, name: str, lease: str) -> bool:
+        note = _note(self._folder / name)
+        if note is None or note.lease != lease:
             return False  # another client has it by now
-        return held(self._path.parent)
+        return held(self._folder, name)
 
 
-def held(folder: Path) -> bool:
+def check_free(folder: Path) -> None:
+    """Raises BusyError while a client tries something, or holds."""
+    if held(folder):
+        raise BusyError(_note(folder / NAME))
+
+
+def held(folder: Path, name: str = NAME) -> bool:
     """Does a client have the lease?"""
     try:
-        return runfile.locked(folder / NAME)
+        return runfile.locked(folder / name)
     except OSError:
         return False
 

@@ -41,6 +41,7 @@ from asa.decide import (
     power,
     regime,
     standbys,
+    told,
     turns,
     voting,
 )
@@ -169,10 +170,12 @@ def step(
 
 
 def _beside(judged: Judgement, books: Books, sample: RawSample) -> tuple[Judgement, Books]:
-    # the model's word together with what the programs at work did before
+    # the model's word together with what the programs at work did before, and with a client's
     knows = knowledge.take(books.knowledge, sample, judged)
-    said = knowledge.evidence(knows, sample)
-    return evidence.pooled(judged, said, knowledge.WEIGHT), replace(books, knowledge=knows)
+    word = told.heard(books.told, judged, sample.wall_ns)
+    for said in (knowledge.evidence(knows, sample), told.evidence(word)):
+        judged = evidence.pooled(judged, said, knowledge.WEIGHT)
+    return judged, replace(books, knowledge=knows, told=word)
 
 
 def _votes(previous: State, books: Books, *, gap: bool) -> voting.FilterState:

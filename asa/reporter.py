@@ -10,12 +10,14 @@ import asa
 from asa.config import Settings
 from asa.core.decision import Decision, Probabilities
 from asa.core.evidence import Evidence
+from asa.core.kinds import halves
 from asa.core.ports import Clock, Switcher
 from asa.daemon import Agent
 from asa.decide.account import Account, Accountant, switched
 from asa.decide.policy_state import Now
 from asa.decide.signals import Signals
-from asa.status import Hinted, Status, Waiting
+from asa.decide.told import Told
+from asa.status import Hinted, Status, ToldUse, Waiting
 from collectors.sampler import HostSampler
 
 
@@ -97,6 +99,7 @@ class Reporter:
             lately=switched(counts.lately),
             limits=self.limits(),
             hint=_hinted(agent.state.evidence, agent.setup.hints.weight),
+            told=told_use(agent.state.books.told),
             regime=decision.vote.regime or "",
             signals=_signals(agent.state.signals),
             cpu_ns=time.process_time_ns(),
@@ -144,6 +147,20 @@ def _hinted(found: Evidence | None, weight: float) -> Hinted | None:
         for half in (found.interactive, found.background)
     )
     return Hinted(because=found.because, interactive=interactive, background=background, weight=weight)
+
+
+def told_use(found: Told | None) -> ToldUse | None:
+    """What a client says, as the status has it."""
+    if found is None:
+        return None
+    return ToldUse(
+        use=found.use,
+        sure=found.sure,
+        until=found.until,
+        client=found.client,
+        lease=found.lease,
+        silent=tuple(kind for kind in halves(found.use) if kind and kind not in found.kinds),
+    )
 
 
 def _signals(found: Signals | None) -> dict[str, float | None]:

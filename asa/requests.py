@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from asa import paths, runfile, status, wire
 from asa.core.decision import Order, OrderKind, SchedulerName
 from asa.core.errors import AsaError
+from asa.core.evidence import SURE
 from asa.status import Status
 
 _MOST_WAITING = 16
@@ -74,7 +75,17 @@ class Lapse(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag=
     lease: _Lease
 
 
-Request: TypeAlias = Resume | Hold | Switch | Try | Untry | Lapse
+class Hint(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", tag="hint", forbid_unknown_fields=True):
+    """A client says what the machine is used for. It ends with its lease, which is one of its own (`asa.lease`)."""
+
+    use: Annotated[str, msgspec.Meta(pattern=r"^[a-z]{1,20}([+][a-z]{1,20})?$")]
+    sure: Literal["low", "medium", "high"]
+    until_ns: _Time
+    client: _Client
+    lease: _Lease
+
+
+Request: TypeAlias = Resume | Hold | Switch | Try | Untry | Lapse | Hint
 
 
 class RequestError(AsaError):
@@ -178,6 +189,16 @@ def order(request: Request, wall_ns: int) -> Order:
             return Order(kind=OrderKind.UNTRY)
         case Lapse():
             return Order(kind=OrderKind.LAPSE, lease=request.lease)
+        case Hint():
+            return Order(
+                kind=OrderKind.HINT,
+                use=request.use,
+                sure=SURE[request.sure],
+                until_ns=request.until_ns,
+                until=_until(request.until_ns, wall_ns),
+                client=request.client,
+                lease=request.lease,
+            )
         case Hold():
             return Order(
                 kind=OrderKind.HOLD,

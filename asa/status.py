@@ -120,6 +120,23 @@ class Hinted(msgspec.Struct, frozen=True, kw_only=True):
         return f"{'; '.join(self.because) or 'none seen'}; {counts}"
 
 
+class ToldUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client says the machine is used for (`asa.decide.told`)."""
+
+    use: str
+    sure: float  # 0..1
+    until: str  # for people
+    client: str
+    lease: str
+    silent: tuple[str, ...] = ()  # those of its kinds that the model contradicts: they do not count
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        but = f"; not counted, for the model says otherwise: {', '.join(self.silent)}" if self.silent else ""
+        return f"{self.use} ({self.sure:.1f}), by the client {self.client} until {self.until}{but}"
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What `asa status` shows. Times are CLOCK_REALTIME ns; None is unknown."""
 
@@ -173,6 +190,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     table_stale: dict[str, str] = {}  # scheduler -> what has changed since it was measured
     limits: str = ""  # of control groups, and who is not chosen for them
     hint: Hinted | None = None  # None: no desktop is looked at
+    told: ToldUse | None = None  # None: no client has said anything
     regime: str = ""  # what the machine does while its use is unknown, as a table has it; "": its use is known
     signals: dict[str, float | None] = {}  # of this tick, by the names of `asa.decide.signals.Signals`
     cpu_ns: int = 0  # processor time of the agent since its start

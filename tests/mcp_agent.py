@@ -18,6 +18,7 @@ from asa.lease import Watch
 from asa.mcp.changes import Changes
 from asa.mcp.trying import Who
 from asa.paths import Places
+from asa.reporter import told_use
 from asa.status import StatusFile
 
 BOT = Who(client="bot", version="1", session="aa")
@@ -70,8 +71,7 @@ class StandIn:
         return tuple(requests.order(one, time.time_ns()) for one in taken)
 
     def _lapsed(self):
-        gone = self.watch.gone()
-        return (Order(kind=OrderKind.LAPSE, lease=gone),) if gone else ()
+        return tuple(Order(kind=OrderKind.LAPSE, lease=gone) for gone in self.watch.gone())
 
     def _publish(self, agent, decision):
         state, current = agent.state.books.policy, agent.switcher.current()
@@ -87,6 +87,7 @@ class StandIn:
             "chosen": None if held is None else held.scheduler,
             "client": "" if held is None else held.client,
             "lease": "" if held is None else held.lease,
+            "told": told_use(agent.state.books.told),
             "interval_s": 0.02,
             "signals": {"wakeup_p99_us": self.signals[current], "cpu_pressure": 0.2, "underruns": None},
         }

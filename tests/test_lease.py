@@ -25,11 +25,11 @@ def test_the_second_client_is_refused_by_the_name_of_the_first(tmp_path):
 
 def test_the_agent_sees_that_it_was_given_back_and_says_it_once(tmp_path):
     watch, lease = Watch(tmp_path), Lease(tmp_path, note())
-    assert watch.gone() == ""
+    assert watch.gone() == ()
     watch.note(Hold(client="bot", lease="one"))
-    assert watch.gone() == ""
+    assert watch.gone() == ()
     lease.close()
-    assert (watch.gone(), watch.gone()) == ("one", "")
+    assert (watch.gone(), watch.gone()) == (("one",), ())
 
 
 def test_the_next_client_has_not_the_lease_of_the_last(tmp_path):
@@ -37,7 +37,7 @@ def test_the_next_client_has_not_the_lease_of_the_last(tmp_path):
     watch.note(Switch(scheduler="scx_flash", client="bot", lease="one"))
     lease.close()
     second = Lease(tmp_path, note("two"))
-    assert watch.gone() == "one"
+    assert watch.gone() == ("one",)
     second.close()
 
 
@@ -45,7 +45,7 @@ def test_what_is_kept_is_not_looked_after(tmp_path):
     watch = Watch(tmp_path)
     watch.note(Switch(scheduler="scx_flash", client="bot", lease="one"))
     watch.note(Switch(scheduler="scx_flash", client="bot", lease="one", kept=True))
-    assert watch.gone() == ""
+    assert watch.gone() == ()
 
 
 def test_a_client_that_is_killed_has_none(tmp_path):
@@ -63,11 +63,11 @@ sys.stdin.read()
     try:
         assert client.stdout.readline() == "has it\n"
         watch.note(Hold(client="other", lease="far"))
-        assert watch.gone() == ""
+        assert watch.gone() == ()
     finally:
         client.kill()
         client.communicate()
-    assert watch.gone() == "far"
+    assert watch.gone() == ("far",)
 
 
 def test_a_folder_that_is_not_there_and_a_link_in_its_place(tmp_path):

@@ -133,3 +133,24 @@ def test_what_is_known_stays_when_a_person_says_something(model, kind):
     state = State(books=Books(knowledge=Knowledge(known=KNOWN)))
     state = step(setup(model), state, sample(1, ZIP), orders=(Order(kind=kind),))
     assert state.books.knowledge.known is KNOWN
+
+
+def test_a_hint_makes_known_what_the_model_alone_would_not_and_outvotes_no_sure_model(model):
+    hint = Order(kind=OrderKind.HINT, use="compress", sure=0.9, until_ns=100 * S, client="bot", lease="one")
+    lies = replace(hint, use="render")
+
+    def after(first, *later):
+        state = State()
+        for second in range(1, 7):
+            state = step(setup(model), state, sample(second), orders=first if second == 2 else later)
+        return state
+
+    model.known = False
+    assert after((hint,)).decision.workload == COMPRESS
+    assert after((hint,), Order(kind=OrderKind.LAPSE, lease="one")).books.told is None
+    assert after(()).votes.vote.unknown
+    assert after((replace(hint, sure=0.7),)).votes.vote.unknown, "that is not sure enough"
+    model.compress = 0.9
+    assert after((lies,)).votes.vote.unknown, "the first label has to be the same"
+    model.known = True
+    assert after((lies,)).decision.workload == COMPRESS

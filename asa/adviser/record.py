@@ -18,8 +18,6 @@ from asa.decide import kept_file
 
 NAME = "adviser.json"
 """The file's name in the agent's state folder."""
-SURE = {"low": 0.5, "medium": 0.7, "high": 0.9}
-"""What the three words mean: a choice. No word is a certainty."""
 COIN = 0.25
 BEGUN = 6
 MOST_JUDGED = 100

@@ -20,6 +20,7 @@ from asa.adviser.asking import Answer, Asker, Question
 from asa.adviser.record import Record, Said
 from asa.adviser.settings import Settings, Table, Use, askable
 from asa.core.errors import AsaError
+from asa.core.evidence import SURE
 from asa.core.kinds import Kind, halves
 from asa.core.sample import Advice, ProgramsAtWork, ProgramUse
 from asa.decide.evidence import LEAST_CORES
@@ -128,7 +129,7 @@ class Adviser:
         answer = self.record.answers.get(f"{number:016x}")
         word = _NOBODY
         if in_table:
-            word = Word(kind=kind, sure=record.SURE["high"])
+            word = Word(kind=kind, sure=SURE["high"])
         elif answer is not None:
             word = Word(kind=answer.kind, sure=answer.sure, by_server=True)
         if len(self._words) >= _MOST_WORDS:
@@ -209,13 +210,13 @@ class Adviser:
                 self._words = {number: word for number, word in self._words.items() if not word.by_server}
                 self._asked = lambda _: None
             self._take(fresh)
-        if answer.error or answer.sure not in record.SURE:
+        if answer.error or answer.sure not in SURE:
             return
         self._take(replace(self.record, way=answer.way, examined_day=self.record.examined_day or today))
         self._asked(answer)
 
     def _examined(self, right: Kind, answer: Answer) -> None:
-        score = record.score(record.SURE[answer.sure], right=answer.kind == right)
+        score = record.score(SURE[answer.sure], right=answer.kind == right)
         self._take(replace(self.record, examined=(*self.record.examined, score)))
         if record.passed(self.record.examined, len(self._table.first)) is False:
             self._say(
@@ -225,7 +226,7 @@ class Adviser:
 
     def _learnt(self, number: int, answer: Answer) -> None:
         kind = None if answer.kind == child.NONE else Kind(answer.kind)
-        said = Said(kind=kind, sure=record.SURE[answer.sure], day=self._clock()[1] // _DAY_NS)
+        said = Said(kind=kind, sure=SURE[answer.sure], day=self._clock()[1] // _DAY_NS)
         self._take(replace(self.record, answers={**self.record.answers, f"{number:016x}": said}))
         self._words.pop(number, None)
 

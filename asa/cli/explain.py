@@ -122,6 +122,7 @@ def _from_journal(path: Path, most: int) -> "tuple[Switched, ...]":
 
 
 def _now(found: "Status", now_ns: int) -> "Iterator[str]":
+    from asa.cli.status import beside
     from asa.status import seen
 
     in_force = "no sched_ext"
@@ -132,8 +133,7 @@ def _now(found: "Status", now_ns: int) -> "Iterator[str]":
     votes = sorted(found.probabilities.items(), key=lambda item: -item[1])[:_VOTES]
     if votes:
         yield f"votes      {', '.join(f'{name} {share:.0%}' for name, share in votes)} in this tick"
-    if found.hint is not None:
-        yield f"hints      {found.hint.words}"
+    yield from beside(found)
     yield f"scheduler  {in_force}; wanted {found.wanted or 'none'}"
     yield f"why        {found.sentence}"
     if found.keeps_to:

@@ -65,6 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if found is not None else 3
 
 
+def beside(found: "Status") -> list[str]:
+    """What speaks for a use beside the model: the desktop, and a client."""
+    told = (("hints", found.hint), ("told", found.told))
+    return [f"{name:<10} {one.words}" for name, one in told if one is not None]
+
+
 def _lines(found: "Status") -> list[str]:
     from asa.cli.trial import learned_line, trial_lines
     from asa.status import seen
@@ -100,8 +106,7 @@ def _lines(found: "Status") -> list[str]:
         lines.append(f"barred     {', '.join(found.barred)}, for {found.workload}; `asa explain` says why")
     if found.limits:
         lines.append(f"limits     {found.limits}")
-    if found.hint is not None:
-        lines.append(f"hints      {found.hint.words}")
+    lines.extend(beside(found))
     if found.trial is not None:
         lines.extend(trial_lines(found.trial))
     if found.learned is not None and (found.learned.asked or found.learned.learn != "on"):

@@ -178,6 +178,7 @@ class OrderKind(StrEnum):
     TRY = "try"  # `asa trial NAME`: try this scheduler for what is done now; without a name, the one in question
     UNTRY = "untry"  # `asa trial stop`, `no`: end the trial under way, else the one in question is not to be tried
     LAPSE = "lapse"  # a client's word has ended: it has gone, or takes it back (`asa.lease`)
+    HINT = "hint"  # a client says what the machine is used for now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,8 @@ class Order:
     client: str = ""
     lease: str = ""
     kept: bool = False  # it stays when the lease ends; what was there before it does not come back
+    use: str = ""  # of HINT: a label of kinds
+    sure: float = 0.0  # and how surely, 0..1
 
 
 class SwitchOutcome(StrEnum):

@@ -9,6 +9,9 @@ from asa.core.kinds import Kind
 MOST_WEIGHT = 4.0
 """Of evidence against a model: the odds of two labels change by exp(4) at most, for each half of a label."""
 
+SURE: Mapping[str, float] = {"low": 0.5, "medium": 0.7, "high": 0.9}
+"""What these words of an adviser or a client count as evidence: a choice. No word is a certainty."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:

@@ -7,6 +7,7 @@ from asa.decide.knowledge import Knowledge
 from asa.decide.learning import Lessons
 from asa.decide.penalties import Bars
 from asa.decide.policy_state import PolicyState
+from asa.decide.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +18,4 @@ class Books:
     bars: Bars = field(default_factory=Bars)
     lessons: Lessons = field(default_factory=Lessons)
     knowledge: Knowledge = field(default_factory=Knowledge)
+    told: Told | None = None  # a client's word for the present use

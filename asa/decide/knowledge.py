@@ -146,7 +146,7 @@ def evidence(knowledge: Knowledge, sample: RawSample) -> Evidence | None:
     now_ns = sample.monotonic_ns
     for number in knowledge.present:
         one = knowledge.now[number]
-        if one.told is None or now_ns - one.worked_ns >= HOLD_NS or _contradicted(one, one.told[0]):
+        if one.told is None or now_ns - one.worked_ns >= HOLD_NS or contradicted(one.said, one.told[0]):
             continue
         kind, sure = one.told
         found[kind] = max(sure, found.get(kind, 0.0))
@@ -154,7 +154,7 @@ def evidence(knowledge: Knowledge, sample: RawSample) -> Evidence | None:
         works, advised = knowledge.now.get(number), _KINDS.get(name)  # None: of another version
         if works is None or works.told is not None or advised is None:
             continue
-        if now_ns - works.worked_ns < HOLD_NS and not _contradicted(works, advised):
+        if now_ns - works.worked_ns < HOLD_NS and not contradicted(works.said, advised):
             found[advised] = max(min(sure, MOST_ADVISED), found.get(advised, 0.0))
     return _said(tuple(found.items())) if found else None
 
@@ -176,6 +176,19 @@ def told(known: Known | None, wall_ns: int) -> Told | None:
     else:
         kind, sure = max(front, back, key=lambda one: one[1]) if front[1] != back[1] else (None, 0.0)
     return (kind, sure * fresh) if kind is not None and sure * fresh >= LEAST else None
+
+
+def contradicted(said: Mapping[Workload, int], kind: Kind) -> bool:
+    """Does the model's own word speak against it? `said` counts the ticks in which it named a class."""
+    for_it = against = 0
+    side = 0 if kind in INTERACTIVE else 1
+    for label, count in said.items():
+        other = _halves(label)[side]
+        if other == kind:
+            for_it += count
+        elif other is not None:
+            against += count
+    return against >= FEWEST_TICKS and against > for_it
 
 
 def ended(knowledge: Knowledge, wall_ns: int) -> Knowledge:
@@ -253,19 +266,6 @@ def _sure(kinds: Sequence[Kind | None]) -> Told | None:
     kind, count = Counter(reversed(kinds)).most_common(1)[0]
     stable = sum(one == other for one, other in pairwise(kinds)) / (len(kinds) - 1)
     return None if kind is None else (kind, count / len(kinds) * (0.5 + 0.5 * stable))
-
-
-def _contradicted(one: Sighting, kind: Kind) -> bool:
-    # by the model's own word on the half of what is told of it
-    for_it = against = 0
-    side = 0 if kind in INTERACTIVE else 1
-    for label, count in one.said.items():
-        other = _halves(label)[side]
-        if other == kind:
-            for_it += count
-        elif other is not None:
-            against += count
-    return against >= FEWEST_TICKS and against > for_it
 
 
 def _with(known: Mapping[int, Known], over: Iterable[tuple[int, Sighting]], wall_ns: int) -> Mapping[int, Known]:

@@ -6,7 +6,7 @@ Pure.
 from dataclasses import replace
 
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.decide import cooldown, learning, orders, penalties, quarantine, turns
+from asa.decide import cooldown, learning, orders, penalties, quarantine, told, turns
 from asa.decide.books import Books
 from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicySetup, PolicyState, version_of
@@ -80,6 +80,7 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
             kept = quarantine.lift(state.quarantine, order.scheduler)
             state = replace(state, quarantine=kept, reverts=reverts, held=None, go_on=bool(state.outside))
             bars = penalties.lift(bars, order.scheduler)
+            books = replace(books, told=None)
         case OrderKind.HOLD | OrderKind.SWITCH if not orders.heeds(state.held, order, state.outside):
             pass
         case OrderKind.HOLD:
@@ -89,6 +90,9 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
                 state = replace(released(state), held=orders.choose(order, state.held, current))
         case OrderKind.LAPSE:
             state = replace(state, held=orders.lapsed(state.held, order.lease))
+            books = replace(books, told=told.lapsed(books.told, order.lease))
+        case OrderKind.HINT:
+            books = replace(books, told=told.of_order(order))
         case OrderKind.TRY | OrderKind.UNTRY:
             state, lessons = turns.obey(state, lessons, order)
     return replace(books, policy=state, bars=bars, lessons=lessons)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from asa.replayed import Replay
-from asa.status import Place, Showing, Switched, Trying
+from asa.status import Place, Showing, Switched, ToldUse, Trying
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +79,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     probabilities: dict[str, float]
     ranking: tuple[Place, ...]
     guard: tuple[Showing, ...]  # what the class showed, by scheduler
+    told: ToldUse | None  # what a client says of the use, beside the model
     keeps_to: str | None
     switches: tuple[Switched, ...]  # the newest last
 
@@ -105,13 +106,6 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     reason: str  # why it is not usable; "": it is
     version: str | None
     figures: Figures | None  # of the class that was asked for
-
-
-class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is, in the manifest's order; with a class those that the table ranks come first, best first."""
-
-    found: int  # that fit; `policies` has the first of them
-    policies: tuple[Scheduler, ...]
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +138,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...]  # kernel settings that it may change
     classes: dict[str, Figures]
     found: tuple[Found, ...]
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is, in the manifest's order; with a class those that the table ranks come first, best first."""
+
+    found: int  # that fit; `policies` has the first of them
+    policies: tuple[Scheduler, ...]
+    policy: Policy | None = None  # with `id`
 
 
 class Compare(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,18 +48,13 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which schedulers are listed."""
+    """Which schedulers are listed; with `id` one of them, whole."""
 
+    id: Annotated[_Policy, Meta(description="all that is known of this one; give nothing else")] | None = None
     text: Annotated[str, Meta(max_length=64, description="only those whose name or purpose has it")] = ""
     for_class: _Class | None = None
     usable: Annotated[bool, Meta(description="only those that can be loaded here")] = True
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One scheduler."""
-
-    id: _Policy
 
 
 class Compare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -239,3 +234,24 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """End the hold of this client."""
 
     why: _Why
+
+
+class Hint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the machine is used for now: one kind of use in front, one behind, or both."""
+
+    why: _Why
+    interactive: (
+        Annotated[
+            Literal["browse", "play", "sound", "write", "watch", "call"], Meta(description="what a person looks at")
+        ]
+        | None
+    ) = None
+    background: (
+        Annotated[
+            Literal["compress", "render", "compile", "infer", "disk", "network", "encode"],
+            Meta(description="what works behind"),
+        ]
+        | None
+    ) = None
+    confidence: Literal["low", "medium", "high"] = "medium"
+    seconds: Annotated[int, Meta(ge=1, le=3600, description="how long it stands, at most as long as the session")] = 600

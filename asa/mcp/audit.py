@@ -38,10 +38,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     version: str  # of the client
     session: str
-    what: str  # trial, commit, revert, hold, resume; compose, verify, tune
+    what: str  # trial, commit, revert, hold, resume, hint; compose, verify, tune
     why: str  # in the client's words
-    old: str | None  # the scheduler before
-    new: str | None  # the scheduler wanted
+    old: str | None  # the scheduler before; of a hint: the class in force
+    new: str | None  # the scheduler wanted; of a hint: what is said
     outcome: str
     intent: dict[str, object] | None = None
     intent_sha256: str = ""
@@ -116,7 +116,7 @@ def check_pace(path: Path, now_ns: int) -> None:
     begun = [
         line.at_ns
         for line in read(path)
-        if line.outcome == BEGUN and line.what in ("trial", "hold") and now_ns - _HOUR_NS < line.at_ns <= now_ns
+        if line.outcome == BEGUN and line.what in ("trial", "hold", "hint") and now_ns - _HOUR_NS < line.at_ns <= now_ns
     ]
     if len(begun) >= MOST_AN_HOUR:
         free = time.strftime("%H:%M", time.localtime((begun[-MOST_AN_HOUR] + _HOUR_NS) // 10**9))

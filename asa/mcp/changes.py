@@ -17,7 +17,7 @@ from typing import Any
 from asa import requests, status, wire
 from asa.core.decision import EEVDF, SchedulerName, bar
 from asa.core.errors import AsaError
-from asa.lease import Lease, Note, held
+from asa.lease import HINT, NAME, Lease, Note, check_free, held
 from asa.mcp import answers, asked, audit
 from asa.mcp.machine import Machine
 from asa.mcp.measuring import frozen
@@ -29,13 +29,22 @@ _END_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Holding:
+class _Standing:
+    """A hold or a hint, which lasts as long as its client."""
+
     id: str
     who: Who
     lease: Lease
     folder: Path
     pid: int
     timer: threading.Timer
+
+    def end(self) -> None:
+        """The agent sees it at once."""
+        self.timer.cancel()
+        self.lease.close()
+        with suppress(AsaError):
+            requests.wake(self.pid)
 
 
 class Changes:
@@ -46,8 +55,9 @@ class Changes:
         self._machine, self._second_s, self._commit_s = machine, second_s, commit_s
         self._trials: dict[str, Trial] = {}
         self._threads: dict[str, threading.Thread] = {}
-        self._holding: _Holding | None = None
-        self._guard = threading.Lock()  # of `_holding`
+        self._holding: _Standing | None = None
+        self._hint: _Standing | None = None
+        self._guard = threading.Lock()  # of these two
 
     @property
     def _log(self) -> Path:
@@ -148,7 +158,9 @@ class Changes:
         return answers.Changed(id=trial.id, scheduler=after.scheduler, until_ns=until_ns, outcome=outcome)
 
     def revert(self, who: Who, ask: asked.Revert) -> answers.Changed:
-        """End a trial of this session, or take back what it committed. Raises AsaError where neither is in force."""
+        """End a trial of this session, or take back what it committed, or its hint. Raises AsaError where none is."""
+        if (taken := self._unhint(who, ask)) is not None:
+            return taken
         trial = self._own(ask.id, who)
         with trial.changed:
             running = trial.stage in ("measuring", "measured")
@@ -198,11 +210,8 @@ class Changes:
             lease.close()
             raise
         self._told(audit.after(begun, after.mode_reason))
-        timer = threading.Timer(ask.seconds, lease.close)
-        timer.daemon = True
-        timer.start()
         with self._guard:
-            self._holding = _Holding(id=number, who=who, lease=lease, folder=folder, pid=agent.pid, timer=timer)
+            self._holding = _standing(who, lease, folder, agent.pid, ask.seconds)
         return answers.Changed(id=number, scheduler=after.scheduler, until_ns=until_ns, outcome=after.mode_reason)
 
     def resume(self, who: Who, ask: asked.Resume) -> answers.Changed:
@@ -212,25 +221,68 @@ class Changes:
             if holding is None or holding.who != who:
                 raise AsaError("resume: this session has no hold; the user's own ends by `asa resume`")
             self._holding = None
-        self._end_hold(holding)
+        holding.end()
         after = _until(holding.folder, lambda found: found.lease != holding.id)
         scheduler = None if after is None else after.scheduler
         line = audit.line_of(who, holding.id, scheduler, scheduler, "resume", ask.why, "the hold is over")
         self._told(line)
         return answers.Changed(id=holding.id, scheduler=scheduler, until_ns=None, outcome=line.outcome)
 
-    def _end_hold(self, holding: _Holding) -> None:
-        holding.timer.cancel()
-        holding.lease.close()
-        with suppress(AsaError):
-            requests.wake(holding.pid)
+    def hint(self, who: Who, ask: asked.Hint) -> answers.Changed:
+        """Tell the agent what the machine is used for; a session's next one takes the place of its last.
+
+        Raises AsaError; then nothing is told.
+        """
+        if ask.interactive is None and ask.background is None:
+            raise AsaError("hint: give `interactive`, `background` or both")
+        folder, agent = requests.agent()
+        _check(agent, folder)
+        check_free(folder)
+        use, number = "+".join(filter(None, (ask.interactive, ask.background))), secrets.token_hex(8)
+        with self._guard:
+            before, self._hint = (self._hint, None) if self._hint and self._hint.who == who else (None, self._hint)
+        if before is not None:
+            before.end()
+        lease = self._lease(folder, who, number, f"it says that the use is {use}", HINT)
+        until_ns = time.time_ns() + ask.seconds * 10**9
+        begun = audit.line_of(who, number, agent.workload, use, "hint", ask.why, audit.BEGUN)
+        _written(self._log, begun, lease)
+        try:
+            request = requests.Hint(use=use, sure=ask.confidence, until_ns=until_ns, client=who.client, lease=number)
+            after = requests.ask(folder, agent, request, settled=lambda found: _told_by(found) == number)
+            if after.told is None or after.told.lease != number:
+                raise AsaError("hint: the agent has not taken it; ask again")
+        except AsaError:
+            lease.close()
+            raise
+        outcome = after.told.words
+        self._told(audit.after(begun, outcome))
+        with self._guard:
+            self._hint = _standing(who, lease, folder, agent.pid, ask.seconds)
+        return answers.Changed(id=number, scheduler=after.scheduler, until_ns=until_ns, outcome=outcome)
+
+    def _unhint(self, who: Who, ask: asked.Revert) -> answers.Changed | None:
+        """Take back a hint of this session; None: it is not of a hint."""
+        with self._guard:
+            hint = self._hint
+            if hint is None or hint.id != ask.id or hint.who != who:
+                return None
+            self._hint = None
+        hint.end()
+        after = _until(hint.folder, lambda found: _told_by(found) != hint.id)
+        scheduler = None if after is None else after.scheduler
+        line = audit.line_of(who, hint.id, None, None, "revert", ask.why, "the hint is taken back")
+        self._told(line)
+        return answers.Changed(id=hint.id, scheduler=scheduler, until_ns=None, outcome=line.outcome)
 
     def close(self) -> None:
         """End what is under way: the client has gone."""
         with self._guard:
-            holding, self._holding = self._holding, None
-        if holding is not None:
-            self._end_hold(holding)
+            standing = (self._holding, self._hint)
+            self._holding = self._hint = None
+        for one in standing:
+            if one is not None:
+                one.end()
         for trial in self._trials.values():
             with trial.changed:
                 if trial.stage not in ("measuring", "measured"):
@@ -255,11 +307,11 @@ class Changes:
             raise AsaError(f"{name} failed here and is set aside; the user may let it try again by `asa resume {name}`")
         return name
 
-    def _lease(self, folder: Path, who: Who, number: str, what: str) -> Lease:
+    def _lease(self, folder: Path, who: Who, number: str, what: str, name: str = NAME) -> Lease:
         now_ns = time.time_ns()
         audit.check_pace(self._log, now_ns)
         note = Note(lease=number, client=who.client, what=what, pid=os.getpid(), since_ns=now_ns)
-        return Lease(folder, note)
+        return Lease(folder, note, name)
 
     def _own(self, number: str, who: Who) -> Trial:
         trial = self._trials.get(number)
@@ -268,8 +320,10 @@ class Changes:
         if trial is not None:
             raise AsaError(f"the trial {number!r} belongs to another session: {trial.who.words}")
         for line in audit.read(self._log):
-            if line.id == number:
+            if line.id == number and (line.client, line.session) != (who.client, who.session):
                 raise AsaError(f"{number!r} belongs to another session, of the client {line.client!r}")
+            if line.id == number:
+                raise AsaError(f"{number!r} is a {line.what} and no trial, or has ended; `history` tells")
         raise AsaError(f"there is no trial {number!r}; `trial` answers with its id")
 
     def _told(self, line: audit.Line) -> str:
@@ -290,6 +344,17 @@ def _written(path: Path, line: audit.Line, lease: Lease) -> None:
     except AsaError as error:
         lease.close()
         raise AsaError(f"{error}; nothing was changed") from error
+
+
+def _standing(who: Who, lease: Lease, folder: Path, pid: int, seconds: int) -> _Standing:
+    timer = threading.Timer(seconds, lease.close)
+    timer.daemon = True
+    timer.start()
+    return _Standing(id=lease.lease, who=who, lease=lease, folder=folder, pid=pid, timer=timer)
+
+
+def _told_by(found: Status) -> str:
+    return "" if found.told is None else found.told.lease
 
 
 def _check(agent: Status, folder: Path) -> None:

@@ -102,7 +102,7 @@ def explain(machine: Machine, ask: asked.Explain) -> answers.Explain:
     if found is None:
         return answers.Explain(
             running=False, scheduler=None, wanted=None, why=None, probabilities={}, ranking=(), guard=(), keeps_to=None,
-            switches=(),
+            told=None, switches=(),
         )  # fmt: skip  # nothing is known of any
     return answers.Explain(
         running=True,
@@ -112,13 +112,18 @@ def explain(machine: Machine, ask: asked.Explain) -> answers.Explain:
         probabilities=_likeliest(found.probabilities),
         ranking=found.ranking,
         guard=found.guard,
+        told=found.told,
         keeps_to=found.keeps_to,
         switches=found.lately[-ask.last :],
     )
 
 
 def policies(machine: Machine, ask: asked.Policies) -> answers.Policies:
-    """Schedulers, with the table's figures for a class."""
+    """Schedulers, with the table's figures for a class; or one of them, whole. Raises InputError for none."""
+    if ask.id is not None:
+        if ask != asked.Policies(id=ask.id):
+            raise AsaError("policies: `id` stands alone; without it, `text`, `for_class`, `usable` and `limit` choose")
+        return answers.Policies(found=1, policies=(), policy=policy(machine, ask.id))
     host = machine.host()
     figures = {} if ask.for_class is None else _figures(host, Workload(ask.for_class))
     names = sorted(host.names(), key=lambda name: figures[name].place if name in figures else len(figures) + 1)
@@ -160,10 +165,10 @@ def _figures(host: Host, name: Workload) -> dict[SchedulerName, answers.Figures]
     }
 
 
-def policy(machine: Machine, ask: asked.Policy) -> answers.Policy:
-    """One scheduler: where it comes from, what the table says of it, and what was found here."""
+def policy(machine: Machine, wanted: str) -> answers.Policy:
+    """One scheduler: where it comes from, what the table says of it, and what was found here. Raises InputError."""
     host = machine.host()
-    name = host.known(ask.id)
+    name = host.known(wanted)
     one, reason = host.look(name)
     classes = {}
     for use in host.table.listed:

@@ -49,7 +49,7 @@ class Resources:
             Resource(name="policies", description="All schedulers that the manifest has", read=self._policies),
             Resource(
                 name="policies",
-                description="One scheduler, as the tool `policy`",
+                description="One scheduler, as the tool `policies` with its id",
                 read=self._policy,
                 part=SCHEDULER_PATTERN.strip("^$"),
                 label="id",
@@ -91,7 +91,7 @@ class Resources:
         return reading.policies(self._machine, asked.Policies(usable=False, limit=50))
 
     def _policy(self, name: str) -> object:
-        return reading.policy(self._machine, asked.Policy(id=name))
+        return reading.policy(self._machine, name)
 
     def _proof(self) -> object:
         return of_host(self._machine.places)

@@ -83,19 +83,11 @@ TOOLS = (
         name="policies",
         title="Policies",
         description="The schedulers that there are, each with its purpose, and with for_class the figures of the "
-        "mapping table for that class, best first. ids are for the other tools.",
+        "mapping table for that class, best first. With id one alone: version, modes, flags, kernel settings that it "
+        "may change, figures in all classes, and what was found of it on this machine.",
         takes=asked.Policies,
         gives=answers.Policies,
         does=reading.policies,
-    ),
-    Tool(
-        name="policy",
-        title="Policy",
-        description="One scheduler: version, modes, flags, kernel settings that it may change, its figures in all "
-        "classes, and what trials and calibration found of it on this machine.",
-        takes=asked.Policy,
-        gives=answers.Policy,
-        does=reading.policy,
     ),
     Tool(
         name="compare",
@@ -149,7 +141,7 @@ CHANGING = (
     Tool(
         name="revert",
         title="Revert",
-        description="End a trial of this session now, or take back what it committed.",
+        description="End a trial of this session now, or take back what it committed, or its hint.",
         takes=asked.Revert,
         gives=answers.Changed,
         does=Changes.revert,
@@ -171,6 +163,16 @@ CHANGING = (
         takes=asked.Resume,
         gives=answers.Changed,
         does=Changes.resume,
+        read_only=False,
+    ),
+    Tool(
+        name="hint",
+        title="Hint",
+        description="Say what the machine is used for now. It counts beside the recognition, within bounds, and "
+        "switches nothing by itself. `revert` takes it back.",
+        takes=asked.Hint,
+        gives=answers.Changed,
+        does=Changes.hint,
         read_only=False,
     ),
 )

@@ -160,7 +160,7 @@ def _resident_mb() -> tuple[float, str]:
             ("workload", {"detail": "features"}),
             ("explain", {}),
             ("policies", {"usable": False, "limit": 50}),
-            ("policy", {"id": EEVDF}),
+            ("policies", {"id": EEVDF}),
             ("compare", {"for_class": "browse", "a": EEVDF, "b": "scx_flash"}),
             ("history", {}),
             ("replay", {}),

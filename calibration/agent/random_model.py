@@ -15,6 +15,7 @@ from typing import Any
 
 from asa.adviser import child, record, settings
 from asa.core.errors import AsaError
+from asa.core.evidence import SURE
 from scenarios.background.llm_model import Model, describe
 
 MODELS = 5
@@ -47,7 +48,7 @@ def examined(url: str) -> tuple[Sequence[float], Sequence[str]]:
         answer = child.answer(question)
         if "error" in answer:
             raise AsaError(f"{url}: {answer['error']}")
-        scores.append(record.score(record.SURE[answer["sure"]], right=answer["kind"] == kind))
+        scores.append(record.score(SURE[answer["sure"]], right=answer["kind"] == kind))
         ways.append(answer["way"])
     return scores, ways
 

@@ -33,6 +33,7 @@ from asa.daemon import Agent
 from asa.decide.table import Entry, MappingTable
 from asa.lease import Watch
 from asa.pipeline import Setup
+from asa.reporter import told_use
 from asa.status import Status, StatusFile
 from scenarios.planted import evidence
 
@@ -171,6 +172,7 @@ def status(agent: Agent, decision: Decision, kernel: Kernel) -> Status:
         chosen=None if held is None else held.scheduler,
         client="" if held is None else held.client,
         lease="" if held is None else held.lease,
+        told=told_use(agent.state.books.told),
         signals={"wakeup_p99_us": 50.0 if kernel.current() == EEVDF else 100.0},
     )
 
@@ -187,8 +189,7 @@ def main() -> None:
         return tuple(requests.order(one, time.time_ns()) for one in found)
 
     def lapsed() -> tuple[Order, ...]:
-        gone = watch.gone()
-        return (Order(kind=OrderKind.LAPSE, lease=gone),) if gone else ()
+        return tuple(Order(kind=OrderKind.LAPSE, lease=gone) for gone in watch.gone())
 
     entry = Entry(scheduler=SERVES, why="it serves", evidence=evidence())
     setup = Setup(

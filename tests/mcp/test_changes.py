@@ -191,6 +191,51 @@ def test_a_hold_lasts_until_resume_or_as_long_as_the_client(tmp_path):
     StandIn(tmp_path).during(work)
 
 
+COMPILES = asked.Hint(background="compile", confidence="high", why="I build a kernel", seconds=60)
+
+
+def test_a_hint_stands_beside_the_model_until_it_is_taken_back_or_its_client_goes(tmp_path):
+    def work(stand):
+        changes = stand.changes()
+        given = changes.hint(BOT, COMPILES)
+        found = stand.until(lambda found: found.told)
+        assert (found.told.use, found.told.sure, found.told.client, found.held) == ("compile", 0.9, "bot", False)
+        assert (given.scheduler, found.scheduler, found.told.words == given.outcome) == (ONE, ONE, True)
+        with pytest.raises(AsaError, match=r"'bot'.* changes something already: it says that the use is compile"):
+            changes.hint(OTHER, COMPILES)
+        again = changes.hint(BOT, asked.Hint(interactive="play", why="no, I play"))
+        assert stand.until(lambda found: found.told).told.use == "play"
+        for who, number in ((OTHER, again.id), (BOT, given.id)):
+            with pytest.raises(AsaError, match=r"belongs to another session|is a hint and no trial, or has ended"):
+                changes.revert(who, asked.Revert(id=number, why="."))
+        assert changes.revert(BOT, asked.Revert(id=again.id, why="done")).outcome == "the hint is taken back"
+        stand.until(lambda found: found.told is None)
+        changes.hint(BOT, COMPILES)
+        assert changes.trial(BOT, TRY).stage == "measuring"  # a hint is in nobody's way
+        with pytest.raises(AsaError, match=r"changes something already: it tries scx_two"):
+            changes.hint(BOT, COMPILES)
+        changes.close()
+        assert stand.until(lambda found: found.told is None and not found.held).scheduler == ONE
+
+    StandIn(tmp_path).during(work)
+    told = [(line["what"], line["new"], line["outcome"] == audit.BEGUN) for line in lines(tmp_path)]
+    assert told[:5] == [
+        *(("hint", "compile", begun) for begun in (True, False)),
+        *(("hint", "play", begun) for begun in (True, False)),
+        ("revert", None, False),
+    ]
+
+
+def test_the_user_ends_a_hint_too(tmp_path):
+    def work(stand):
+        stand.changes().hint(BOT, COMPILES)
+        folder, agent = requests.agent()
+        after = requests.ask(folder, agent, requests.Resume(), settled=lambda found: found.told is None)
+        assert (after.told, after.mode) == (None, "switching")
+
+    StandIn(tmp_path).during(work)
+
+
 SIGNALS = {"wakeup_p99_us": 1.0, "cpu_pressure": 0.1, "underruns": None}
 
 

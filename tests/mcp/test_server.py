@@ -25,13 +25,13 @@ from asa.cli.main import main
 from asa.mcp import asked, server
 from asa.mcp.changes import Changes
 from asa.mcp.machine import Machine
-from asa.mcp.tools import CHANGING, TOOLS
+from asa.mcp.tools import CHANGING, JOB, TOOLS, WORKING
 from asa.mcp.working import Works
 from asa.status import StatusFile
 
 ROOT = Path(__file__).resolve().parents[2]
 ERAS = ("2026-07-28", "legacy")
-READ = ("status", "workload", "explain", "policies", "policy", "compare", "history", "replay")
+READ = ("status", "workload", "explain", "policies", "compare", "history", "replay")
 COMMAND = ["-P", "-c", "from asa.cli.main import main; main()", "mcp"]
 
 
@@ -137,10 +137,10 @@ def test_status_without_an_agent_and_with_one(era, tmp_path):
         ("explain", {"last": True}, "got `bool`"),
         ("explain", {"last": 10**30}, "<= 50"),
         ("policies", {"text": "x" * 65}, "length <= 64"),
-        ("policy", {}, "missing required field `id`"),
-        ("policy", {"id": "../../etc/passwd"}, "matching regex"),
-        ("policy", {"id": "scx_nobody"}, "'scx_nobody' is not accepted"),
-        ("policy", {"id": "scx_lavd:fastest"}, "'scx_lavd:fastest' is not accepted"),
+        ("policies", {"id": "../../etc/passwd"}, "matching regex"),
+        ("policies", {"id": "scx_nobody"}, "'scx_nobody' is not accepted"),
+        ("policies", {"id": "scx_lavd:fastest"}, "'scx_lavd:fastest' is not accepted"),
+        ("policies", {"id": "eevdf", "text": "fair"}, "`id` stands alone"),
         ("compare", {"for_class": "web", "a": "eevdf", "b": "scx_lavd:no"}, "is not accepted"),
         ("history", {"since_s": 604_801}, "<= 604800"),
         ("history", {"kind": "guard"}, "there is no such journal"),
@@ -166,7 +166,7 @@ def test_a_tool_that_is_none_is_an_error_of_the_protocol():
 def test_policies_with_figures_of_a_class():
     async def ask(client):
         listed = said(await client.call_tool("policies", {"for_class": "browse", "usable": False, "limit": 50}))
-        one = said(await client.call_tool("policy", {"id": "scx_lavd:performance"}))
+        one = said(await client.call_tool("policies", {"id": "scx_lavd:performance"}))["policy"]
         none = said(await client.call_tool("policies", {"text": "no such word"}))
         return listed, one, none
 
@@ -180,10 +180,10 @@ def test_policies_with_figures_of_a_class():
         True,
         ["--performance"],
     )
-    assert none == {"found": 0, "policies": []}
+    assert none == {"found": 0, "policies": [], "policy": None}
 
 
-CHANGE = ("trial", "commit", "revert", "hold", "resume", "job")
+CHANGE = ("trial", "commit", "revert", "hold", "resume", "hint", "job")
 WORK = ("compose", "verify", "tune", "job")
 TRY = {"policy": "scx_flash", "intent": {"metric": "wakeup_p99_us"}, "why": "."}
 
@@ -225,6 +225,11 @@ def test_the_tools_that_change_are_there_when_they_are_allowed_only(era):
         ("revert", {"id": 7, "why": "."}, "got `int`"),
         ("hold", {"seconds": 0, "why": "."}, ">= 1"),
         ("resume", {"why": "."}, "this session has no hold"),
+        ("hint", {"why": "."}, "give `interactive`, `background` or both"),
+        ("hint", {"why": ".", "interactive": "compile"}, "'compile'"),
+        ("hint", {"why": ".", "background": "disk", "confidence": 0.9}, "got `float`"),
+        ("hint", {"why": ".", "background": "disk", "seconds": 3601}, "<= 3600"),
+        ("hint", {"why": ".", "background": "disk"}, "no agent is running"),
     ],
 )
 def test_a_change_that_cannot_be_is_said_in_one_line(tool, arguments, words):
@@ -317,7 +322,7 @@ def test_over_stdio_as_a_client_starts_it(era, tmp_path):
 
     async def ask(client):
         tools = await client.list_tools()
-        return [tool.name for tool in tools.tools], said(await client.call_tool("policy", {"id": "eevdf"}))
+        return [tool.name for tool in tools.tools], said(await client.call_tool("policies", {"id": "eevdf"}))["policy"]
 
     names, found = talk(ask, era, started)
     assert (tuple(names), found["id"], found["usable"]) == (READ, "eevdf", True)
@@ -361,5 +366,5 @@ def test_the_sdk_is_imported_by_the_server_alone():
 
 
 def test_no_more_tools_than_a_small_model_can_keep_in_mind():
-    assert len(TOOLS) + len(CHANGING) <= 17
-    assert {tool.takes.__module__ for tool in (*TOOLS, *CHANGING)} == {asked.__name__}
+    assert len((*TOOLS, *CHANGING, *WORKING, JOB)) <= 17
+    assert {tool.takes.__module__ for tool in (*TOOLS, *CHANGING, *WORKING, JOB)} == {asked.__name__}
