@@ -98,11 +98,11 @@ def gain(row: Round, measure: Measure) -> float | None:
 
 
 def gains(rows: Sequence[Round], measure: Measure = Measure.SCORE) -> Gains:
-    """Of all schedulers but the kernel's own."""
+    """Of all schedulers but the kernel's own; agents and rules are none that can be chosen."""
     found: dict[Cell, dict[str, dict[tuple[int, int], float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         value = gain(row, measure)
-        if value is not None and not row.against_itself:
+        if value is not None and not row.against_itself and not row.decides:
             found[row.machine, row.label][row.scheduler][row.seed, row.round] = value
     return found
 
@@ -190,6 +190,22 @@ def _choice(rule: Rule, cell: Cell, means: Mapping[Cell, Half]) -> str | None:
         key = _GROUPS[rule]
         group = [one for other, one in means.items() if key(other) == key(cell)]
     return best(_shared(group)) if group else None
+
+
+def chosen(found: Gains, rule: Rule) -> dict[Cell, tuple[str | None, str | None]]:
+    """Who a rule has in force in the first and in the second half of each cell's rounds; None where it has nobody.
+
+    Of hindsight both are the best of all rounds.
+    """
+    by = {cell: _split(cell, known) for cell, known in found.items()}
+    cells = [cell for cell in by if by[cell].sides[0]]
+    if rule is Rule.HINDSIGHT:
+        return {cell: (best(by[cell].whole), best(by[cell].whole)) for cell in cells}
+    first, second = (
+        {cell: _choice(rule, cell, {other: by[other].sides[choosing] for other in cells}) for cell in cells}
+        for choosing in (1, 0)
+    )
+    return {cell: (first[cell], second[cell]) for cell in cells}
 
 
 def over_scenarios(found: Mapping[Cell, float]) -> Estimate | None:

@@ -31,7 +31,7 @@ def leads(rows: Sequence[Round]) -> dict[str, Leads]:
     """By machine."""
     found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in rows:
-        if row.score is not None and row.own_score is not None and not row.against_itself:
+        if row.score is not None and row.own_score is not None and not row.against_itself and not row.decides:
             found[row.machine][row.label][row.scheduler].append(row.score - row.own_score)
     return dict(found)
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calibration.goals import markdown
-from calibration.oracle import choices, mapping, shapes
+from calibration.oracle import choices, mapping, rivals, shapes
 from calibration.oracle.choices import OWN, PAYS_PCT, Cell, Estimate, Gains, Measure, Rule
+from calibration.oracle.rivals import Chooser, Line
 from calibration.oracle.rounds import Round
 from calibration.switchback.intensity import HIGH, LOW, tells
 
@@ -81,7 +82,8 @@ def document(rows: Sequence[Round], made: Made) -> str:
     lines += _head(rows, made)
     if rows:
         lines += [f"![{what}]({file})\n" for file, what in made.pictures]
-        lines += [*_answer(found), *_rules(found), *_by_its_own(found)]
+        choosers = rivals.choosers(rows)
+        lines += [*_losses(choosers), *_answer(found), *_beside(choosers), *_rules(found), *_by_its_own(found)]
         lines += [*_schedulers(found), *_hopeless(found), *_cells(rows, found), *_safest(rows)]
     return "\n".join([*lines, _HOW])
 
@@ -102,6 +104,33 @@ def _head(rows: Sequence[Round], made: Made) -> Iterator[str]:
     yield "The plan is `asa lab bench matrix --plan`. What is not played says nothing below."
     yield ""
     yield from markdown(("step", "what it tells", "runs kept", "runs planned"), made.played)
+    yield ""
+
+
+def _losses(found: Sequence[Chooser]) -> Iterator[str]:
+    yield "## Where choosing loses"
+    yield ""
+    yield "The worst cells of agents that were played, and of tables by class. Those that are sure come first."
+    yield ""
+    told = [(one.who, *one.cell, f"{one.pct:+.1f}", "yes" if one.sure else "") for one in rivals.losses(found)]
+    if told:
+        yield from markdown(("who chooses", "machine", "scenario", "above EEVDF, %", "sure"), told)
+    else:
+        yield "In no cell is one behind EEVDF."
+    yield ""
+
+
+def _beside(found: Sequence[Chooser]) -> Iterator[str]:
+    yield "## Who chooses best"
+    yield ""
+    yield "All against EEVDF in the same rounds. Agents were played themselves; of others, whom they choose."
+    yield f"Behind is a round whose score is lower by more than {rivals.WORSE_POINTS:g} points. EEVDF's row is noise."
+    yield "A cell counts as worse or better where that is sure. Cells lack in which whom it chooses was not played."
+    yield ""
+    head = ("who chooses", "rounds behind, %", "worse", "its worst cell", "better", "mean gain, %", "cells", "lacking")
+    yield from markdown(head, [_fares(rivals.line(one)) for one in found])
+    yield ""
+    yield "scx_loader's rule: scx_lavd where a CPU is above 90 %, by EEVDF's windows. falcond on a desktop is EEVDF."
     yield ""
 
 
@@ -212,6 +241,15 @@ def _safest(rows: Sequence[Round]) -> Iterator[str]:
 def _least(one: tuple[Cell, float]) -> str:
     (machine, label), value = one
     return f"{label} on {machine}: {value:+.1f} %"
+
+
+def _fares(one: Line) -> tuple[object, ...]:
+    sure = _count(one.worse), _least(one.least), _count(one.better)
+    return one.who, f"{one.behind_pct:.0f}", *sure, _words(one.gain), one.cells, one.lacking
+
+
+def _count(one: int | None) -> str:
+    return "" if one is None else str(one)
 
 
 def _words(one: Estimate | None) -> str:

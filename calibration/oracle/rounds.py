@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from asa import files
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
+from calibration.controllers.columns import is_controller
 from calibration.oracle import shapes
 from calibration.scoring.fusion import measured
 from calibration.scoring.table import APPLICATIONS
@@ -35,7 +36,8 @@ class Round:
 
     `wait` is the figure, as it is scored, of the interactive application's main metric (`wait_of`: ms, or per cent of a
     period of sound); `rate` is the mean of the load's first rate (`rate_of`). Of a single one of the two is None.
-    `own_*` are the kernel's own, the mean of its two blocks.
+    `own_*` are the kernel's own, the mean of its two blocks; `own_busiest_pct` is how busy its busiest CPU was. `held`
+    is the scheduler that a controller had in force for most of the window, "" where that is unknown or none decided.
     """
 
     run: str
@@ -63,6 +65,13 @@ class Round:
     own_rate: float | None = None
     power_w: float | None = None
     own_power_w: float | None = None
+    own_busiest_pct: float | None = None
+    held: str = ""
+
+    @property
+    def decides(self) -> bool:
+        """Is it no scheduler, but an agent or a rule that has one in force?"""
+        return is_controller(self.scheduler)
 
     @property
     def against_itself(self) -> bool:
@@ -95,7 +104,8 @@ def read(path: Path) -> list[Round]:
         rows = pq.read_table(path, schema=_SCHEMA).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise AsaError(f"{path}: holds no rounds of switchback runs; `asa lab bench matrix` makes them") from error
-    return [Round(**row) for row in rows]
+    # what an older table lacks is not known
+    return [Round(**{name: value for name, value in row.items() if value is not None}) for row in rows]
 
 
 def _of_run(run: Run) -> Iterator[Round]:
@@ -110,7 +120,7 @@ def _of_run(run: Run) -> Iterator[Round]:
             continue
         marks = score_all(run.interactive, run.background, run.alone, [one.series for one in blocks])
         figures = [_figures(run, block, mark) for block, mark in zip(blocks, marks, strict=True)]
-        base = _mean([figures[blocks.index(one)] for one in own])
+        base = _mean([figures[blocks.index(one)] | {"busiest_pct": _busiest_pct(one)} for one in own])
         for block, figure in zip(blocks, figures, strict=True):
             if block not in own:
                 yield Round(
@@ -131,6 +141,7 @@ def _of_run(run: Run) -> Iterator[Round]:
                     copy=block.copy,
                     wait_of=_name(run.interactive, _wait),
                     rate_of=_name(run.background, _rate),
+                    held="",
                     **figure,
                     **{f"own_{name}": value for name, value in base.items()},
                 )
@@ -140,6 +151,12 @@ def _figures(run: Run, block: Block, score: float | None) -> dict[str, Any]:
     watts = None if block.energy is None else block.energy.watts
     waits, rates = _metric(block.series, run.interactive, _wait), _metric(block.series, run.background, _rate)
     return {"score": score, "wait": waits, "rate": rates, "power_w": watts}
+
+
+def _busiest_pct(block: Block) -> float | None:
+    if block.energy is None or not block.energy.busy_s or not block.window_s:
+        return None
+    return min(100.0 * max(block.energy.busy_s) / block.window_s, 100.0)
 
 
 def _mean(found: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
