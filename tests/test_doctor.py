@@ -109,7 +109,7 @@ def test_a_table_of_hints_beside_the_settings_is_told_and_its_faults(places):
     places.config.parent.mkdir(exist_ok=True)
     learnt = Ensemble.load(paths.base_model()).hint_weight
     assert learnt > 0
-    assert findings(places)["hints table"].text.endswith(f" and 5 signals; their weight is {learnt:g}")
+    assert findings(places)["hints table"].text.endswith(f" and 7 signals; their weight is {learnt:g}")
     own = places.config.with_name("hints.yaml")
     own.write_text("weight: 0.5\n")
     assert findings(places)["hints table"].text.endswith(f"changed by {own}; their weight is 0.5")
