@@ -11,7 +11,7 @@ ASA := $(VENV)/bin/asa
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users bench-policies figures-policies bench-agent figures-agent screenshots evaluate lock clean recordings train man
+.PHONY: help run test check setup bench-setup bpf deb wheel sdist packages bench bench-scenarios bench-scale bench-foreign bench-stand-ins bench-overhead bench-switch bench-laptop bench-recognition figures-recognition bench-knowledge figures-knowledge bench-house figures-house bench-lab figures-lab bench-evaluation figures-evaluation bench-harmless figures-harmless bench-users figures-users bench-policies figures-policies bench-agent figures-agent screenshots evaluate evaluate-fleet lock clean recordings train man
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 19
 
@@ -141,6 +141,7 @@ bench-lab: setup ## the lab itself: CPUs at the same time, speeds, repeats, buil
 figures-lab: $(VENV)/.done ## what `make bench-lab` kept, a JSON line a figure
 	@python -m calibration.lab
 
+comma := ,
 STEP ?= first
 bench-evaluation: setup ## the first step of the matrix (STEP=all: all of it), and what there is to gain, into calibration/results and docs/oracle.md (hours, resumed)
 	@$(ASA) lab bench matrix --step $(STEP) --jobs 2 $(if $(HOURS),--hours $(HOURS))
@@ -150,9 +151,23 @@ bench-evaluation: setup ## the first step of the matrix (STEP=all: all of it), a
 figures-evaluation: $(VENV)/.done ## what `make bench-evaluation` kept, a JSON line a figure
 	@python -m calibration.switchback
 
+MATRIX := $(if $(QUICK),build/evaluation/switchback,calibration/results/switchback)
+# a model that knows the lab's stand-ins, which `make evaluate-fleet` trains; the shipped one else
+MODEL ?= $(wildcard calibration/results/parallel/stages/model.npz)
+# 4: runs failed, and the page is of the others
+evaluate: $(if $(FULL),evaluate-fleet,setup) ## the agent, and that of a fresh installation, in turns with EEVDF, beside the matrix, into docs/oracle.md (HOURS=6 at most, resumed; QUICK=1: 15 minutes, into build; FULL=1: `evaluate-fleet` in full)
+	@[ -z "$(FULL)" ] || exit 0
+	code=0
+	$(ASA) lab bench matrix --out $(MATRIX) --step $(if $(QUICK),quick$(comma)quick-agent,agent) --jobs 2 \
+		--hours $(or $(HOURS),$(if $(QUICK),0.25,6)) $(if $(MODEL),--model $(MODEL)) || code=$$?
+	[ "$$code" = 0 ] || [ "$$code" = 4 ] || exit "$$code"
+	$(ASA) lab evaluate oracle $(MATRIX) --page $(if $(QUICK),build/evaluation,docs)/oracle.md
+	$(if $(QUICK),,python -m calibration.switchback --measure)
+	exit $$code
+
 ABLATIONS := agent:no-voting,agent:no-cooldown,agent:no-guard,agent:no-cost
 
-# What `make evaluate` plays. Unseen machines stand with the prototype whose table they begin with.
+# What `make evaluate-fleet` plays. Unseen machines stand with the prototype whose table they begin with.
 ifneq ($(QUICK),)
 EVALUATION := build/evaluation
 PROTOTYPES := vm125
@@ -211,8 +226,8 @@ IN_LAB := --in-lab --scheduler $(SCHEDULERS) --jobs 2
 
 # Stages 1 to 3 with seeds of their own, 11 to 20, a model of what they recorded and of a machine at rest, then the fleet. A command that has
 # done its part does nothing again. 4: trials failed, and the page says so
-evaluate: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=N: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
-	@case "$(SEED)" in 1[1-9]|20) echo "make evaluate: SEED=$(SEED) is one that the stages learn from; name another" >&2; exit 2; esac
+evaluate-fleet: setup ## the three stages, and the agent beside schedulers on the lab's fleet, into docs/evaluation.md (hours; SEED=N: more runs to those that are kept; QUICK=1: minutes, FULL=1: days, both into build)
+	@case "$(SEED)" in 1[1-9]|20) echo "make evaluate-fleet: SEED=$(SEED) is one that the stages learn from; name another" >&2; exit 2; esac
 	mkdir -p $(STAGES)/tables $(STAGES)/recordings $(EVALUATION)/fleet
 	table=$(STAGES)/tables
 	left() { # of a stage that is kept a clone has tables, and no trials to go on from

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`make evaluate`: its commands in order, and what comes of their exit codes."""
+"""`make evaluate` and `make evaluate-fleet`: their commands in order, and what comes of their exit codes."""
 
 import shutil
 import subprocess
@@ -40,19 +40,31 @@ STAGES = {  # by mode
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed; apt-get install make")
 
 
-def evaluate(folder, mode, failing, code, seed=""):
+def evaluate(folder, mode, failing, code, seed="", target="evaluate-fleet"):
     """What was called, and make's exit code."""
     asa = folder / "asa"
     asa.write_text(ASA.replace("FAILING", failing).replace("CODE", str(code)))
     asa.chmod(0o755)
     (folder / "models/recordings/sequences").mkdir(parents=True, exist_ok=True)
     (folder / "models/recordings/sequences/one.journal.xz").touch()
-    words = ["make", "-f", str(MAKEFILE), "-o", "setup", "evaluate", f"ASA={asa}"]
+    words = ["make", "-f", str(MAKEFILE), "-o", "setup", target, f"ASA={asa}"]
     words += [f"{mode}=1"] if mode else []
     words += [f"SEED={seed}"] if seed else []
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     said = folder / "said"
     return said.read_text().splitlines() if said.exists() else [], done.returncode
+
+
+@pytest.mark.parametrize(("code", "page", "ends"), [(0, True, 0), (4, True, 2), (1, False, 2)])
+def test_the_agent_takes_turns_and_a_page_is_made_of_it(tmp_path, code, page, ends):
+    said, ended = evaluate(tmp_path, "QUICK", "bench matrix", code, target="evaluate")
+    assert (said, ended) == (["bench matrix", *(["evaluate oracle"] if page else [])], ends)
+
+
+def test_in_full_the_fleet_is_played(tmp_path):
+    said, ended = evaluate(tmp_path, "FULL", "fleet run", 1, target="evaluate")
+    assert ended == 2
+    assert said == [*STAGES["FULL"], "evaluate voting", "fleet run"]
 
 
 @pytest.mark.parametrize("mode", STAGES)

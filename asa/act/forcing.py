@@ -125,6 +125,16 @@ class Forcing:
             places=self._places,
         )
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside, an agent may run. Nothing is to be in force then. Raises AsaError where it still runs at the end."""
+        self.close()
+        try:
+            yield
+        finally:
+            if self._able:
+                self._lock = StatusFile(self._places.run)
+
     def close(self) -> None:
         """Let an agent start again."""
         if self._lock is not None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
-_MARKS = {"missing": "no  ", "warning": "look", "ok": "ok  "}
-"""By level, in the order in which they are printed: what needs somebody comes first."""
+_MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
 
 _TEXT = """\
 Checks the kernel, the rights, the schedulers, the probes, the desktop and the settings. It says what is
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(wire.json_text({"verdict": found.fitness, "sentence": found.sentence, "findings": findings}))
         return found.exit_code
     print(found.sentence)
-    for finding in sorted(findings, key=lambda one: list(_MARKS).index(one.level)):
+    for finding in findings:
         print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")
         if finding.remedy:
             print(f"       -> {finding.remedy}")

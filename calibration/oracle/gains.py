@@ -21,7 +21,7 @@ WORSE_PCT = 1.0
 
 _NEVER_PCT = -200.0  # who has it is not chosen
 _PLAY = "no round is kept; run `make bench-evaluation`"
-_AGENT = "no run of the agent is kept under the parallel clock; run `make evaluate`"
+_AGENT = "no run of the agent is kept under the parallel clock; run `make evaluate-fleet`"
 
 Rounds = Callable[[], Sequence[Round]]
 

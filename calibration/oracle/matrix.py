@@ -15,6 +15,7 @@ import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
+from calibration.controllers.columns import AGENT, FRESH, Given, is_controller
 from calibration.oracle import shapes
 from calibration.switchback import play
 from calibration.switchback.intensity import Level
@@ -119,6 +120,15 @@ STEPS = (
         part="modes",
     ),
     Step(
+        name="agent",
+        tells="the agent, and that of a fresh installation, beside EEVDF",
+        machines=MACHINES,
+        scenarios=_ALL,
+        schedulers=(AGENT, FRESH),
+        rounds=_FEW_ROUNDS,
+        part="agent",
+    ),
+    Step(
         name="lavd-modes",
         tells="the modes of scx_lavd",
         machines=MACHINES,
@@ -147,6 +157,31 @@ STEPS = (
 )
 
 
+_QUICK_MACHINES = ("vm125",)
+_QUICK_SCENARIOS = tuple(one for one in _ALL if one.label in {"web+kernel", "office+disk"})
+
+QUICK = (
+    Step(
+        name="quick",
+        tells="two pairs on 2 CPUs, two schedulers",
+        machines=_QUICK_MACHINES,
+        scenarios=_QUICK_SCENARIOS,
+        schedulers=(str(EEVDF), "scx_simple", "scx_flash"),
+        rounds=_FEW_ROUNDS,
+    ),
+    Step(
+        name="quick-agent",
+        tells="the agent in the same pairs",
+        machines=_QUICK_MACHINES,
+        scenarios=_QUICK_SCENARIOS,
+        schedulers=(AGENT,),
+        rounds=_FEW_ROUNDS,
+        part="agent",
+    ),
+)
+"""Two small steps, to see in minutes that all of it works; no part of the matrix."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """Of a step's runs on one machine, in seconds of a processor of this host."""
@@ -160,12 +195,12 @@ class Cost:
 
 def steps(names: str) -> tuple[Step, ...]:
     """By a list with commas; all for `all`. Raises AsaError."""
-    known = {one.name: one for one in STEPS}
-    wanted = list(known) if names == "all" else [name.strip() for name in names.split(",")]
+    known = {one.name: one for one in (*STEPS, *QUICK)}
+    wanted = [one.name for one in STEPS] if names == "all" else [name.strip() for name in names.split(",")]
     for name in wanted:
         if name not in known:
             raise AsaError(f"--step: {name!r} is no step of the matrix; the steps are {', '.join(known)}")
-    return tuple(one for one in STEPS if one.name in wanted)
+    return tuple(one for one in known.values() if one.name in wanted)
 
 
 def works(
@@ -174,10 +209,12 @@ def works(
     modes: Mapping[str, Sequence[str]],
     kept: Sequence[Run] = (),
     machines: Sequence[str] = (),
+    given: Given | None = None,
 ) -> list[tuple[Step, Work]]:
     """All runs of these steps, in their order. `modes`: of each scheduler that is installed; others are left out.
 
-    A scenario is as hard as in the runs of its machine that are `kept`. `machines`: these alone; none for all.
+    `given` is the agent's. A scenario is as hard as in the runs of its machine that are `kept`. `machines`: these
+    alone; none for all.
     """
     levels = {(one.machine, one.orders.label): (one.orders.crowd, one.orders.effort) for one in kept}
     found = []
@@ -189,6 +226,7 @@ def works(
             rounds=step.rounds,
             seed=step.seed,
             part=step.part,
+            given=given if given is not None and any(map(is_controller, step.schedulers)) else Given(),
         )
         if options.machines and options.schedulers:
             found += [(step, _as_hard(work, levels)) for work in play.planned(options, out)]
@@ -203,7 +241,7 @@ def _as_hard(work: Work, levels: Mapping[tuple[str, str], Level]) -> Work:
 
 
 def _schedulers(step: Step, modes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    here = [name for name in step.schedulers if name in modes]
+    here = [name for name in step.schedulers if name in modes or is_controller(name)]
     if not step.modes:
         return tuple(here)
     return tuple(str(SchedulerName.of(name, mode)) for name in here for mode in modes[name][1:])
@@ -228,7 +266,9 @@ def guest_s(orders: Orders) -> float:
     """Seconds of a guest that a run takes, without knowing the window that its pilot will choose."""
     window_s = orders.window_s or _WINDOW_S
     turns = len(orders.schedulers) + 2
-    loads_s = sum(_LOADS_S.get(SchedulerName(name).bare, _LOAD_S) for name in orders.schedulers)
+    leads_s = orders.lead_s * sum(map(is_controller, orders.schedulers))
+    loaded = [name for name in orders.schedulers if not is_controller(name)]
+    loads_s = leads_s + sum(_LOADS_S.get(SchedulerName(name).bare, _LOAD_S) for name in loaded)
     round_s = loads_s + turns * (orders.settle_s + window_s) + 2.0 * orders.settle_s
     return _START_S + 2.0 * (orders.settle_s + orders.alone_s) + orders.pilot_s + orders.rounds * round_s
 

@@ -45,6 +45,7 @@ TABLES: Mapping[Rule, str] = {
     Rule.STATIC: "the best single scheduler",
 }
 LOADER_RULE, PROFILES = "scx_loader's rule", "falcond's profiles of a handheld"
+NOISE = "EEVDF against itself (noise)"
 _OURS = (TABLES[Rule.ORACLE], TABLES[Rule.CLASS])
 _MOST_LOSSES = 12
 
@@ -153,12 +154,12 @@ def choosers(rows: Sequence[Round]) -> list[Chooser]:
     fixed += [(LOADER_RULE, always(gains, loader_rule(busiest(rows)))), (PROFILES, always(gains, profile))]
     schedulers = sorted({name for known in gains.values() for name in known})
     fixed += [(f"always {name}", always(gains, _this(name))) for name in schedulers]
-    found = [_played(rows, name) for name in sorted({row.scheduler for row in rows if row.decides})]
+    found = [played(rows, name) for name in sorted({row.scheduler for row in rows if row.decides})]
     found += [
         Chooser(who=who, cells=len(gains), leads=taken(leads, names), gains=taken(gains, names)) for who, names in fixed
     ]
     found.append(Chooser(who="a die", cells=len(gains), leads=_die(leads), gains=_die(gains), one=False))
-    found.append(_played(rows, OWN))
+    found.append(played(rows, OWN))
     return [one for one in found if one.leads]
 
 
@@ -196,7 +197,7 @@ def _this(name: str) -> Callable[[Cell], str | None]:
     return lambda _cell: name
 
 
-def _played(rows: Sequence[Round], name: str) -> Chooser:
+def played(rows: Sequence[Round], name: str) -> Chooser:
     """Who was played itself; the kernel's own is its block between the two that all are compared with."""
     leads: dict[Cell, list[float]] = defaultdict(list)
     gained: dict[Cell, list[float]] = defaultdict(list)
@@ -205,7 +206,7 @@ def _played(rows: Sequence[Round], name: str) -> Chooser:
         if row.scheduler == name and lead is not None and gain is not None:
             leads[row.machine, row.label].append(lead)
             gained[row.machine, row.label].append(gain)
-    who = "EEVDF against itself (noise)" if name == OWN else name
+    who = NOISE if name == OWN else name
     return Chooser(who=who, cells=len(leads), leads=dict(leads), gains=dict(gained))
 
 

@@ -141,7 +141,7 @@ def _of_run(run: Run) -> Iterator[Round]:
                     copy=block.copy,
                     wait_of=_name(run.interactive, _wait),
                     rate_of=_name(run.background, _rate),
-                    held="",
+                    held=_held(block),
                     **figure,
                     **{f"own_{name}": value for name, value in base.items()},
                 )
@@ -151,6 +151,11 @@ def _figures(run: Run, block: Block, score: float | None) -> dict[str, Any]:
     watts = None if block.energy is None else block.energy.watts
     waits, rates = _metric(block.series, run.interactive, _wait), _metric(block.series, run.background, _rate)
     return {"score": score, "wait": waits, "rate": rates, "power_w": watts}
+
+
+def _held(block: Block) -> str:
+    held_s = block.told.get("held_s")
+    return max(held_s, key=lambda name: held_s[name]) if isinstance(held_s, dict) and held_s else ""
 
 
 def _busiest_pct(block: Block) -> float | None:

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 
 from asa.core.errors import ModelError
+from calibration.controllers.columns import FRESH
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.oracle import gains, rounds
+from calibration.oracle import agents, gains, rivals, rounds
+from calibration.oracle.choices import Rule
 from calibration.paired import LEVEL, holm
 from calibration.scenarios import tables as classic_tables
 from calibration.switchback import evidence, tables
@@ -36,7 +38,7 @@ FOLDER = RESULTS / "switchback"
 KEPT = RESULTS / "evaluation.json"
 COMMAND = "python -m calibration.switchback --measure"
 _PAIRS, _FLEETS = "pairs", "fleet"
-_PARALLEL = "parallel"  # what `make evaluate` plays; what lies beside it is of the serial clock
+_PARALLEL = "parallel"  # what `make evaluate-fleet` plays; what lies beside it is of the serial clock
 _JOBS = 2  # guests at once when the classic runs were recorded (Makefile)
 
 
@@ -116,17 +118,8 @@ class EvaluationFigure(Named):
     BURDEN = "agent_burden_points", "points", "the agent less the scheduler that it held, hundredths", ">=", -0.3
 
 
-_OF_FLEET = (
-    *(EvaluationFigure.NOT_WORSE, EvaluationFigure.WORSE, EvaluationFigure.BEST_STATIC, EvaluationFigure.LOADER_RULE),
-    *(EvaluationFigure.TOP1, EvaluationFigure.TOP3, EvaluationFigure.UNSEEN, EvaluationFigure.ADAPT),
-    EvaluationFigure.BURDEN,
-)
-_NOT_BUILT = {
-    EvaluationFigure.ROUTED: "no agent was played beside the matrix; `make evaluate` plays some",
-    EvaluationFigure.BETTER: "no block is kept of both the matrix and the agent; `make evaluate` plays some",
-    EvaluationFigure.FRESH: "no run of a fresh installation is kept; `asa lab fleet run --scheduler agent:fresh,eevdf`",
-    EvaluationFigure.FRESH_SHARE: "no run of three hours is kept; a trial of the fleet lasts half a minute",
-}
+_OF_FLEET = (EvaluationFigure.UNSEEN, EvaluationFigure.ADAPT)
+_NOT_BUILT = {EvaluationFigure.FRESH_SHARE: "no run of three hours is kept; a turn of the agent lasts half a minute"}
 
 
 def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Count]:
@@ -154,6 +147,16 @@ def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Cou
         EvaluationFigure.OVER_STATIC: lambda: gains.over_best_static(rows),
         EvaluationFigure.TABLE: lambda: gains.table_share(rows),
         EvaluationFigure.ENERGY: lambda: gains.energy(rows),
+        EvaluationFigure.ROUTED: lambda: agents.share_of_oracle(rows),
+        EvaluationFigure.NOT_WORSE: lambda: agents.not_worse(rows),
+        EvaluationFigure.BETTER: lambda: agents.better(rows),
+        EvaluationFigure.WORSE: lambda: agents.worse(rows),
+        EvaluationFigure.BEST_STATIC: lambda: agents.over(rows, rivals.TABLES[Rule.STATIC]),
+        EvaluationFigure.LOADER_RULE: lambda: agents.over(rows, rivals.LOADER_RULE),
+        EvaluationFigure.FRESH: lambda: agents.not_worse(rows, FRESH),
+        EvaluationFigure.TOP1: lambda: agents.among_best(rows, 1),
+        EvaluationFigure.TOP3: lambda: agents.among_best(rows, 3),
+        EvaluationFigure.BURDEN: lambda: agents.burden(rows),
         **{name: gains.of_agent(name, results / _PARALLEL / _FLEETS) for name in _OF_FLEET},
         **{name: gains.unknown(why) for name, why in _NOT_BUILT.items()},
     }
@@ -248,7 +251,7 @@ def _itself(runs: Sequence[Run]) -> list[Change]:
 def _evaluations(results: Path) -> list[Path]:
     found = sorted((results / _FLEETS).glob("seed-*"))
     if not found:
-        raise ModelError(f"{results / _FLEETS}: no evaluation is kept; run `make evaluate`")
+        raise ModelError(f"{results / _FLEETS}: no evaluation is kept; run `make evaluate-fleet`")
     return found
 
 

@@ -8,9 +8,10 @@ What fails is a trouble of its block. Leaves the kernel on its own scheduler.
 
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +20,12 @@ import msgspec
 import asa
 from asa import host, paths, wire
 from asa.act.choice import Kind
-from asa.act.forcing import Forcing
+from asa.act.forcing import Check, Forcing
 from asa.act.priority import go_first
 from asa.core.decision import EEVDF, SchedulerName, SwitchEvent, SwitchOutcome
 from asa.core.errors import AsaError, SchedulerError
 from asa.core.ports import Switcher
+from calibration.controllers.columns import Controllers, is_controller
 from calibration.switchback import design, intensity
 from calibration.switchback.design import Turn
 from calibration.switchback.intensity import Level
@@ -48,13 +50,19 @@ def say(line: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Turns:
-    """The schedulers of a run, loaded and brought into force in turn."""
+    """The schedulers of a run, loaded and brought into force in turn; `controllers` decide in turns of their own."""
 
     switcher: Switcher
+    forcing: Forcing | None = None
+    controllers: Controllers | None = None
+    alive: Check | None = None  # of the controller whose turn it is
     lost: list[SwitchEvent] = field(default_factory=list)
 
     def check(self) -> None:
-        """Serve the switcher. Raises SchedulerError once what is in force was lost."""
+        """Serve the switcher. Raises SchedulerError once what is in force was lost, or the controller has ended."""
+        if self.alive is not None:
+            self.alive()
+            return
         event = self.switcher.poll()
         if event is not None and event.outcome in (SwitchOutcome.LOST, SwitchOutcome.FOREIGN):
             raise SchedulerError(scheduler=event.old, reason=event.detail)
@@ -76,6 +84,20 @@ class Turns:
             if time.monotonic() > end_s:
                 return failed | dict.fromkeys(late, f"was not loaded within {_LOAD_LIMIT_S:g} s")
             time.sleep(_LOOK_S)
+
+    @contextmanager
+    def deciding(self, name: SchedulerName) -> Iterator[None]:
+        """Inside, a controller decides what is in force; afterwards the kernel's own is. Raises AsaError."""
+        if self.forcing is None or self.controllers is None:
+            raise SchedulerError(scheduler=name, reason="decides, and this run has no place for it")
+        self.bring(EEVDF)
+        self.switcher.rest()
+        try:
+            with self.forcing.apart(), self.controllers.hold(name) as self.alive:
+                yield
+        finally:
+            self.alive = None
+            self.switcher = self.forcing.switcher(Kind.GATED)
 
     def bring(self, target: SchedulerName) -> SwitchEvent | None:
         """Switch to it; None where it is in force. Raises SchedulerError."""
@@ -129,18 +151,37 @@ def block(scene: Scene, turns: Turns, turn: Turn, orders: Orders, window_s: floa
     return msgspec.structs.replace(found, energy=drawn), window
 
 
+def decided(scene: Scene, turns: Turns, turn: Turn, orders: Orders, window_s: float) -> tuple[Block, tuple[int, int]]:
+    """As `block`, of a controller. It starts anew, and has `lead_s` to recognise what is played, and to switch."""
+    found = Block(round=0, place=0, scheduler=turn.scheduler, copy=turn.copy, after="", window_s=window_s)
+    at_ns = time.monotonic_ns()
+    try:
+        with turns.deciding(SchedulerName(turn.scheduler)):
+            scene.hear()  # nobody listened while it started
+            scene.last(orders.lead_s)
+            idling = Idling.take()
+            window = scene.last(window_s)
+            drawn = energy.between(idling, Idling.take(), orders.power)
+    except SchedulerError as error:
+        return msgspec.structs.replace(found, trouble=str(error)), (at_ns, at_ns)
+    told = {} if turns.controllers is None else turns.controllers.told([window])
+    return msgspec.structs.replace(found, energy=drawn, told=told), window
+
+
 def play_round(
     scene: Scene, turns: Turns, order: Sequence[Turn], orders: Orders, number: int, window_s: float
 ) -> list[Block]:
     """All turns of a round; the applications are stopped before it and after it. Raises AsaError where one ends."""
     turns.bring(EEVDF)
-    failed = turns.load([SchedulerName(turn.scheduler) for turn in order if turn.scheduler != EEVDF])
+    loaded = [SchedulerName(turn.scheduler) for turn in order if not is_controller(turn.scheduler)]
+    failed = turns.load([name for name in loaded if name != EEVDF])
     scene.go_on(orders.settle_s)
     found, windows, after = [], [], ""
     for place, turn in enumerate(order, 1):
         why = failed.get(SchedulerName(turn.scheduler))
         if why is None:
-            made, window = block(scene, turns, turn, orders, window_s)
+            play_turn = decided if is_controller(turn.scheduler) else block
+            made, window = play_turn(scene, turns, turn, orders, window_s)
         else:
             made = Block(
                 round=0, place=0, scheduler=turn.scheduler, copy=turn.copy, after="", window_s=window_s, trouble=why
@@ -150,7 +191,7 @@ def play_round(
             say(f"failed: {turn.scheduler}: {made.trouble}")
         found.append(msgspec.structs.replace(made, round=number, place=place, after=after))
         windows.append(window)
-        after = EEVDF if made.trouble else turn.scheduler
+        after = EEVDF if made.trouble or is_controller(turn.scheduler) else turn.scheduler
     scene.last(orders.settle_s)  # what began in the last window ends
     until_ns = time.monotonic_ns()
     scene.stop()
@@ -220,6 +261,8 @@ def play(
     by_name = {one.name: one for one in known}
     applications = [by_name[name] for name in (scenario.interactive, scenario.background) if name]
     under = conditions.here()
+    owners = (places.cache.stat().st_uid,)  # who built the schedulers on the host
+    controllers = Controllers(places, orders.given, Path(tempfile.gettempdir()), owners)
     run = Run(
         orders=orders,
         interactive=scenario.interactive,
@@ -229,11 +272,15 @@ def play(
         kernel=os.uname().release,
         asa_version=asa.__version__,
         under=under,
-        versions={name: forcing.version(SchedulerName(name)) for name in orders.schedulers},
+        versions={
+            name: (controllers if is_controller(name) else forcing).version(SchedulerName(name))
+            for name in orders.schedulers
+        },
     )
     for name in dict.fromkeys(orders.schedulers):
-        forcing.check_usable(SchedulerName(name))
-    turns = Turns(switcher=forcing.switcher(Kind.GATED))
+        if not is_controller(name):
+            forcing.check_usable(SchedulerName(name))
+    turns = Turns(switcher=forcing.switcher(Kind.GATED), forcing=forcing, controllers=controllers)
     try:
         if orders.search:
             run = search(applications, turns, run, places)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,8 @@ from asa.act.forcing import check_startable
 from asa.act.policies import Policy
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError
+from calibration.controllers import columns
+from calibration.controllers.columns import Given
 from calibration.switchback import intensity, samples, tables
 from calibration.switchback.guest import RUN
 from calibration.switchback.samples import Orders
@@ -58,6 +60,7 @@ class Options:
     at_once: int = 1
     policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
     part: str = ""  # as of Orders
+    given: Given = field(default_factory=Given)  # to agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,10 @@ def planned(options: Options, out: Path) -> list[Work]:
         seeds = list(range(options.seed, options.seed + options.seeds))
         if intensity.SEED in seeds:
             raise AsaError(f"--seed {intensity.SEED}: intensities were found with it; name another")
+    columns.check(options.schedulers)
+    decide = [name for name in options.schedulers if columns.is_controller(name)]
+    if decide and len(decide) < len(options.schedulers):
+        raise AsaError(f"--scheduler: {decide[0]} decides, and takes turns with its like alone; name it in another run")
     for one in options.scenarios:
         if one.then is not None or not (one.interactive or one.background):
             raise AsaError(f"--scenario {one.label}: changes, or nothing plays; name one such as web+blender")
@@ -133,7 +140,7 @@ def play_all(
         return []
     portfolio = Portfolio.load(paths.manifest(), places.schedulers)
     portfolio.add([policy for one in works for policy in one.orders.policies])
-    check_startable(tuple(dict.fromkeys(name for one in works for name in one.orders.schedulers)), portfolio)
+    check_startable(columns.schedulers(name for one in works for name in one.orders.schedulers), portfolio)
     scenarios = [catalogue.labelled(label) for label in dict.fromkeys(one.orders.label for one in works)]
     for name in dict.fromkeys(name for one in scenarios for name in (one.interactive, one.background) if name):
         application = catalogue.applications(Tier.LAB)[name]
@@ -160,6 +167,7 @@ def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, o
         power=guests.power(machine),
         policies=options.policies,
         part=options.part,
+        given=options.given,
     )
     return msgspec.structs.replace(whole, out=str((out / _GUESTS / whole.of(machine.name)).resolve()))
 
@@ -239,7 +247,8 @@ class _Guests(guests.Loop[Work]):
 def _limit_s(orders: Orders) -> float:
     window_s = orders.window_s or 20.0
     turns = len(orders.schedulers) + 2
-    round_s = turns * (_TURN_LIMIT_S + _SLOWEST * (orders.settle_s + window_s))
+    lead_s = orders.lead_s * sum(map(columns.is_controller, orders.schedulers))
+    round_s = turns * (_TURN_LIMIT_S + _SLOWEST * (orders.settle_s + window_s)) + _SLOWEST * lead_s
     return _START_LIMIT_S + orders.rounds * (round_s + len(orders.schedulers) * _LOAD_LIMIT_S)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from asa import wire
 from asa.act.policies import Policy
 from asa.core.errors import AsaError
+from calibration.controllers.columns import Given
 from scenarios.conditions import Conditions
 from scenarios.energy import Energy, Power
 
@@ -33,6 +34,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     power: Power | None = None
     policies: tuple[Policy, ...] = ()  # of `schedulers`, besides those that are shipped
     part: str = ""  # of the matrix: tells apart runs of one seed with other schedulers
+    lead_s: float = 30.0  # of an agent or rule, from its first look to what counts: it recognises, and switches
+    given: Given = Given()  # to the agent
 
     def of(self, machine: str) -> str:
         """A run's name on a machine, which is a file's: `vm120-web+blender-7`, `vm120-web+blender-7-modes`."""
@@ -62,6 +65,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     way: str = ""
     energy: Energy | None = None
     series: list[Samples] = []
+    told: dict[str, object] = {}  # what an agent or rule did in it: calibration.controllers.course
     trouble: str = ""
 
 

@@ -34,7 +34,7 @@ _BLOCKS = pa.schema(
         *(("run", pa.string()), ("block", pa.int32()), ("round", pa.int16()), ("place", pa.int16())),
         *(("scheduler", pa.string()), ("copy", pa.int16()), ("after", pa.string()), ("window_s", pa.float64())),
         *(("switch_ms", pa.float64()), ("gap_ms", pa.float64()), ("way", pa.string()), ("power_w", pa.float64())),
-        *(("energy", pa.string()), ("trouble", pa.string())),
+        *(("energy", pa.string()), ("told", pa.string()), ("trouble", pa.string())),
     ]
 )
 _SAMPLES = pa.schema(
@@ -69,9 +69,10 @@ def read(folder: Path) -> list[Run]:
             )
         )
     by_run: dict[str, list[Block]] = defaultdict(list)
-    names = [name for name in Block.__struct_fields__ if name not in {"energy", "series"}]
+    names = [name for name in Block.__struct_fields__ if name not in {"energy", "series", "told"}]
     for row in blocks.to_pylist():
         made = {name: row[name] for name in names} | {"energy": wire.from_json(row["energy"], Any)}
+        made["told"] = wire.from_json(row.get("told") or "{}", Any)  # older tables have none
         found = wire.shaped(made | {"series": []}, Block)
         by_run[row["run"]].append(msgspec.structs.replace(found, series=series[row["run"], row["block"]]))
     return [
@@ -102,7 +103,8 @@ def _blocks(run: Run) -> Iterator[dict[str, Any]]:
     for number, block in enumerate(run.blocks, 1):
         row = {name: getattr(block, name) for name in _BLOCKS.names if hasattr(block, name)}
         watts = None if block.energy is None else block.energy.watts
-        yield row | {"run": run.id, "block": number, "power_w": watts, "energy": wire.json_text(block.energy)}
+        words = {"energy": wire.json_text(block.energy), "told": wire.json_text(block.told)}
+        yield row | {"run": run.id, "block": number, "power_w": watts} | words
 
 
 def _samples(run: Run) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,9 @@ from asa import paths
 from asa.act.portfolio import Portfolio
 from asa.core.errors import AsaError
 from asa.decide import fingerprint
+from calibration.controllers.columns import Given
 from calibration.oracle import mapping, matrix, shapes
+from calibration.switchback import play
 from calibration.switchback.samples import Orders
 from scenarios.catalogue import BACKGROUND, INTERACTIVE, PAIRS
 
@@ -41,6 +43,20 @@ def test_the_whole_matrix_is_every_pair_and_single_with_each_scheduler_and_mode_
     assert {work.machine.tick_hz for _, work in planned} == {250, 1000}
     assert len({work.machine.cpus for _, work in planned}) >= 4
     assert sum(shapes.hybrid(shapes.machine(name)) for name in matrix.MACHINES) == 2
+
+
+def test_agents_are_given_their_model_and_play_by_themselves(tmp_path):
+    given = Given(model="/a/model.npz", code="abc")
+    planned = matrix.works(matrix.steps("first,agent,quick-agent"), tmp_path, modes(), given=given)
+    agents = [work for step, work in planned if step.name != "first"]
+    assert {work.orders.schedulers for work in agents} == {("agent", "agent:fresh"), ("agent",)}
+    assert all(work.orders.given == given for work in agents)
+    assert all(work.orders.given == Given() for step, work in planned if step.name == "first")
+    assert "quick" not in {step.name for step in matrix.steps("all")}
+    names = "eevdf", "agent"
+    mixed = play.Options(machines=(agents[0].machine,), scenarios=PAIRS[:1], schedulers=names)
+    with pytest.raises(AsaError, match="agent decides, and takes turns with its like alone"):
+        play.planned(mixed, tmp_path)
 
 
 def test_each_beginning_of_a_step_is_a_picture_of_the_whole(tmp_path):

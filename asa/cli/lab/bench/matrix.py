@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from asa.cli.main import Commands
+    from calibration.controllers.columns import Given
     from calibration.oracle.matrix import Cost, Step
     from calibration.switchback.play import Work
     from calibration.switchback.samples import Run
@@ -37,6 +38,8 @@ examples:
       Steps, machines, what is played, and how many hours of a processor are left.
   asa lab bench matrix --step first --hours 3 --jobs 2
       All pairs on 4 CPUs; no run is begun after three hours.
+  asa lab bench matrix --step agent --model model.npz
+      The agent in turns with EEVDF, with a model that knows the lab's stand-ins.
 """
 _HOUR_S = 3600.0
 EXIT_LACKING = 4
@@ -51,6 +54,7 @@ def register(benches: "Commands") -> None:
     command.add_argument("--step", default="all", metavar="NAME,...", help="of the matrix, as --plan lists them")
     command.add_argument("--machine", default="", metavar="MACHINE,...", help="of these steps, these machines alone")
     command.add_argument("--hours", type=bounds.time(0.01, 10_000.0), metavar="H", help="begin no run after so long")
+    command.add_argument("--model", type=Path, metavar="FILE", help="the agent's model (default: the shipped one)")
     command.add_argument("--jobs", type=bounds.COUNT, default=1, metavar="N", help="guests at once (default: 1)")
     command.add_argument("--plan", action="store_true", help="say what is left and what it costs, and play nothing")
     command.add_argument("--json", action="store_true", help="the plan as JSON lines")
@@ -98,7 +102,17 @@ def _planned(arguments: argparse.Namespace, out: Path, kept: "Sequence[Run]") ->
     every = portfolio.modes()
     modes = {name: every[name] for name in usable(portfolio, ())}
     machines = [name.strip() for name in arguments.machine.split(",") if name.strip()]
-    return matrix.works(matrix.steps(arguments.step), out, modes, kept, machines)
+    return matrix.works(matrix.steps(arguments.step), out, modes, kept, machines, _given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> "Given":
+    from asa.core.errors import AsaError
+    from calibration.controllers.columns import Given, source
+
+    model: Path | None = arguments.model
+    if model is not None and not model.is_file():
+        raise AsaError(f"--model: {model}: there is no such file; `asa lab train --out` makes one")
+    return Given(model="" if model is None else str(model.resolve()), code=source())
 
 
 def _print(costs: "Sequence[Cost]", *, as_json: bool) -> None:
