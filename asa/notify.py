@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from asa.bus import Bus, BusError, CallError
-from asa.core.decision import ExitKind, Reason, SwitchOutcome
+from asa.core.decision import EEVDF, ExitKind, Reason, SwitchOutcome
 from asa.decide.policy_news import STRANGER
 from asa.status import Status, Switched
 
@@ -90,7 +90,7 @@ def _revert(before: Status, after: Status) -> Note | None:
     why = after.sentence.partition(" (medians of ")[0]  # the statistics are for `asa explain`
     return Note(
         kind=Kind.REVERT,
-        summary=f"{after.scheduler} taken back",
+        summary=f"{'A scheduler' if after.scheduler == EEVDF else after.scheduler} taken back",
         body=f"{_sentence(why)} `asa explain` says more.",
     )
 

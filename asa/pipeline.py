@@ -34,7 +34,6 @@ from asa.core.sample import RawSample
 from asa.decide import (
     disturbed,
     evidence,
-    guard,
     knowledge,
     learning,
     policy,
@@ -130,7 +129,7 @@ def step(
         books = policy.obey(books, order, believed)
     derived = None if previous.sample is None else rates.derive(previous.sample, sample, setup.plan)
     if derived is None:
-        books = replace(books, policy=replace(books.policy, guard=guard.broken_off(books.policy.guard)))
+        books = replace(books, policy=policy.interrupted(books.policy))
     seen = features.take(previous.seen, derived, sample)
     judged = setup.classifier.judge(features.frame(seen)) if features.is_new(seen, sample) else None
     at_work = evidence.at_work(previous.at_work, sample)

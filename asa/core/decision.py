@@ -131,6 +131,7 @@ class Reason(StrEnum):
     BASELINE = "baseline"  # the class is met first: what is in force stays until the guard can compare
     REVERTED = "reverted"  # the guard found the last switch to have made things worse: switch back
     TRYING = "trying"  # a trial is under way: the scheduler in force and a candidate take turns
+    CHECKING = "checking"  # the scheduler in force looks worse than EEVDF: the two take turns of seconds
     BY_HAND = "by-hand"  # the user chose a scheduler: switch to it, and hold
 
 

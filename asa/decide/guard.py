@@ -3,9 +3,9 @@
 
 It keeps what each class showed under each scheduler, as means over blocks of `BLOCK_S`. A trial (an unbroken stretch
 of one class under one scheduler) is compared with the scheduler before it and with EEVDF, at `LOOKS`. A regression is
-improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. What is harm whatever the
-load is in `asa.decide.harm`. It switches nothing (`asa.decide.policy` does) and bars nobody (`asa.decide.penalties`
-does). The reasons: docs/design.md.
+improbable by chance (`asa.decide.ranks`), worse by `WORSE_BY`, and large enough to be felt. What looks worse long
+before that takes turns with EEVDF (`asa.decide.check`). What is harm whatever the load is in `asa.decide.harm`. It
+switches nothing (`asa.decide.policy` does) and bars nobody (`asa.decide.penalties` does). The reasons: docs/design.md.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class Regression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
+class Block:
     """A block that is being filled: sums and counts of what was known."""
 
     since_ns: int
@@ -90,8 +90,9 @@ class _Block:
     sums: tuple[float, ...] = (0.0,) * PLACES
     known: tuple[int, ...] = (0,) * PLACES
 
-    def plus(self, values: Values) -> "_Block":
-        return _Block(
+    def plus(self, values: Values) -> "Block":
+        """With one tick more."""
+        return Block(
             since_ns=self.since_ns,
             ticks=self.ticks + 1,
             sums=tuple(
@@ -99,6 +100,10 @@ class _Block:
             ),
             known=tuple(count + (value is not None) for count, value in zip(self.known, values, strict=True)),
         )
+
+    def whole(self, now_ns: int) -> bool:
+        """Does it end with a tick at this time?"""
+        return now_ns - self.since_ns >= _WHOLE * BLOCK_S * 1e9
 
     def means(self) -> Values:
         """Of signals known in at least half of the ticks."""
@@ -109,20 +114,23 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Trial:
+class Watched:
+    """An unbroken stretch of one class under one scheduler."""
+
     workload: Workload
     scheduler: SchedulerName
     last_ns: int
-    block: _Block
+    block: Block
     blocks: int = 0  # whole ones since it began
-    share: float = 0.0  # of alpha, to be spent in a look at this very tick
+    whole: bool = False  # a block has ended with this very tick
+    share: float = 0.0  # of alpha, to be spent in a look at it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardState:
     """What the guard remembers. Bounded: MOST_PAIRS times MOST_BLOCKS times fifteen numbers."""
 
-    trial: _Trial | None = None
+    trial: Watched | None = None
     seen: Mapping[tuple[Workload, SchedulerName], tuple[Values, ...]] = field(default_factory=dict)
     """Class and scheduler -> means of blocks, newest last; the pair seen last is last."""
     seen_ns: Mapping[tuple[Workload, SchedulerName], tuple[int, ...]] = field(default_factory=dict)
@@ -141,15 +149,16 @@ def observe(
     trial = state.trial
     if trial is None or _ends(trial, now_ns, workload, scheduler):
         state = _young(_closed(state), now_ns)
-        block = _Block(since_ns=now_ns, ticks=0).plus(values)
-        return replace(state, trial=_Trial(workload=workload, scheduler=scheduler, last_ns=now_ns, block=block))
-    if now_ns - trial.block.since_ns < _WHOLE * BLOCK_S * 1e9:
-        return replace(state, trial=replace(trial, last_ns=now_ns, block=trial.block.plus(values), share=0.0))
+        block = Block(since_ns=now_ns, ticks=0).plus(values)
+        return replace(state, trial=Watched(workload=workload, scheduler=scheduler, last_ns=now_ns, block=block))
+    if not trial.block.whole(now_ns):
+        following = replace(trial, last_ns=now_ns, block=trial.block.plus(values), whole=False, share=0.0)
+        return replace(state, trial=following)
     blocks = trial.blocks + 1
     share = next((share for at, share in LOOKS if at == blocks), 0.0)
-    fresh = _Block(since_ns=now_ns, ticks=0).plus(values)
-    following = replace(trial, last_ns=now_ns, block=fresh, blocks=blocks, share=share)
-    return replace(_with(state, trial, now_ns), trial=following)
+    fresh = Block(since_ns=now_ns, ticks=0).plus(values)
+    following = replace(trial, last_ns=now_ns, block=fresh, blocks=blocks, whole=True, share=share)
+    return replace(remember(state, trial.workload, trial.scheduler, trial.block.means(), now_ns), trial=following)
 
 
 def broken_off(state: GuardState) -> GuardState:
@@ -203,7 +212,7 @@ def _judged(
         (signal, than, values, reference)
         for than in dict.fromkeys((EEVDF, previous))
         if than is not None and than != scheduler
-        for others in (_references(state.seen.get((workload, than), ()), load, movable=movable),)
+        for others in (references(state.seen.get((workload, than), ()), load, movable=movable),)
         for place, signal in GUARDED
         if (values := _known(mine, place)) and (reference := _known(others, place))
     ]
@@ -234,7 +243,7 @@ def lacking(state: GuardState, *, workload: Workload, scheduler: SchedulerName =
     return max(0, FEWEST_BLOCKS - best)
 
 
-def _ends(trial: _Trial, now_ns: int, workload: Workload, scheduler: SchedulerName) -> bool:
+def _ends(trial: Watched, now_ns: int, workload: Workload, scheduler: SchedulerName) -> bool:
     other = (trial.workload, trial.scheduler) != (workload, scheduler)
     return other or not 0 <= now_ns - trial.last_ns <= LONGEST_GAP_S * 1e9
 
@@ -244,7 +253,7 @@ def _closed(state: GuardState) -> GuardState:
     trial = state.trial
     if trial is None or trial.block.ticks < 2:
         return state
-    return _with(state, trial, trial.last_ns)
+    return remember(state, trial.workload, trial.scheduler, trial.block.means(), trial.last_ns)
 
 
 def _young(state: GuardState, now_ns: int) -> GuardState:
@@ -261,19 +270,19 @@ def _young(state: GuardState, now_ns: int) -> GuardState:
     )
 
 
-def _with(state: GuardState, trial: _Trial, at_ns: int) -> GuardState:
-    """With the trial's block, which ended then."""
-    pair = (trial.workload, trial.scheduler)
+def remember(state: GuardState, workload: Workload, scheduler: SchedulerName, block: Values, at_ns: int) -> GuardState:
+    """With one block more, which ended then: the means of what it measured."""
+    pair = (workload, scheduler)
     others = {other: blocks for other, blocks in state.seen.items() if other != pair}
     while len(others) >= MOST_PAIRS:
         del others[next(iter(others))]
-    blocks = (*state.seen.get(pair, ()), trial.block.means())[-MOST_BLOCKS:]
+    blocks = (*state.seen.get(pair, ()), block)[-MOST_BLOCKS:]
     times = {other: state.seen_ns[other] for other in others if other in state.seen_ns}
     ends_ns = (*state.seen_ns.get(pair, ()), at_ns)[-MOST_BLOCKS:]
     return replace(state, seen=others | {pair: blocks}, seen_ns=times | {pair: ends_ns})
 
 
-def _references(blocks: tuple[Values, ...], load: Values, *, movable: bool) -> tuple[Values, ...]:
+def references(blocks: tuple[Values, ...], load: Values, *, movable: bool) -> tuple[Values, ...]:
     """Those in which not far less was asked for."""
     return tuple(block for block in blocks if not offered_more(load, block, movable=movable))
 

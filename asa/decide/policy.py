@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 from asa.config import Learn
 from asa.core.decision import EEVDF, Reason, SchedulerName, Vote, Workload, bar
-from asa.decide import cooldown, gain, guard, harm, learning, orders, penalties, turns
+from asa.decide import checking, cooldown, gain, guard, harm, learning, orders, penalties, turns
 from asa.decide.books import Books
+from asa.decide.check import Turned
 from asa.decide.gain import Weighed
 from asa.decide.guard import Regression
 from asa.decide.harm import Starvation
 from asa.decide.penalties import Cause
-from asa.decide.policy_news import learn, obey, powered, released
+from asa.decide.policy_news import interrupted, learn, obey, powered, released
 from asa.decide.policy_state import Now, PolicySetup, PolicyState, Revert, Seen, Verdict, keep, version_of
 from asa.decide.signals import Signals
 from asa.decide.table import MappingTable
@@ -33,6 +34,7 @@ __all__ = [
     "Verdict",
     "decide",
     "first_choice",
+    "interrupted",
     "learn",
     "obey",
     "out_for",
@@ -40,13 +42,14 @@ __all__ = [
     "standing",
 ]
 
-Worse: TypeAlias = Regression | Starvation
+Worse: TypeAlias = Regression | Starvation | Turned
 """What the guard takes back."""
 
 MOST_REVERTS_PER_HOUR = 10
 """Of one class, with the shipped settings: two may follow each other, then the class rests 40, 160, 640, 2560 s.
 
-The turns of a trial (`asa.decide.turns`) are not among them: they have a budget of their own.
+The turns of a trial (`asa.decide.turns`) and of a check (`asa.decide.check`) are not among them: they have bounds of
+their own.
 """
 
 ALONE_NS = 5 * 10**9
@@ -61,8 +64,9 @@ def decide(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Book
     books = _with(books, _up_to_date(books, seen, now, setup))
     before = books.policy.trial
     books, starved = _starved(books, seen, now, setup)
+    books, checked = checking.follow(books, seen, now, setup)
     books, regressed = _observed(books, seen, now, setup)
-    worse = starved or regressed
+    worse = starved or checked or regressed
     books, came_to = turns.follow(books, seen, now, setup, "" if worse is None else worse.sentence)
     by_trial = worse is not None and _by_the_candidate(worse, before, books.policy)
     books, verdict = _verdict(books, seen, now, setup, None if by_trial else worse)
@@ -75,9 +79,11 @@ def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Wors
     if worse is None and (by_hand := _by_hand(state, current, setup)) is not None:
         return _with(books, replace(state, pending=by_hand.switch_to)), by_hand
     if worse is not None:
-        return _take_back(books, worse, now, setup)
+        return _take_back(books, worse, seen, now, setup)
     if (turn := _turn(books, seen, now, setup)) is not None:
         return turn
+    if (checks := _checks(books, seen, setup)) is not None:
+        return checks
     workload = state.workload
     if workload is None or seen.vote.workload is None:
         return books, keep(None, Reason.UNDECIDED, seen.vote.why_none)
@@ -238,7 +244,7 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
         return books, None
     if not setup.permit.switch or not state.judged(current) or state.pending is not None:
         return books, None
-    if current != (state.running or EEVDF):
+    if current != (state.running or EEVDF) or state.checks.now is not None:
         return books, None
     if not _settled(state, now.monotonic_ns, setup):
         return books, None
@@ -259,6 +265,9 @@ def _observed(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[B
     worse = guard.judge(seen_now, workload=workload, scheduler=current, previous=previous)
     if worse is not None or state.trial is not None or state.held is not None:
         return books, worse
+    books = checking.begun(books, seen, now, setup)
+    if books.policy.checks.now is not None:
+        return books, None
     near = guard.near(seen_now, workload=workload, scheduler=current, previous=previous)
     return books if near is None else _with(books, replace(state, suspected=near.than)), None
 
@@ -286,6 +295,21 @@ def _turn(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books
     return books, Verdict(wanted=wanted, switch_to=wanted, reason=reason, sentence=sentence)
 
 
+def _checks(books: Books, seen: Seen, setup: PolicySetup) -> tuple[Books, Verdict] | None:
+    """What a check orders or says in this tick; None: there is none."""
+    state, current, check = books.policy, seen.current, books.policy.checks.now
+    if check is None or current is None:
+        return None
+    if (busy := _busy(state, check.wants, current)) is not None:
+        return books, busy
+    if check.wants == current:
+        return books, keep(current, Reason.CHECKING, check.words)
+    if checking.loading(books, seen, setup):
+        return books, keep(check.wants, Reason.CHECKING, f"{check.words}; it is loaded for its turn")
+    books = _with(books, replace(state, pending=check.wants))
+    return books, Verdict(wanted=check.wants, switch_to=check.wants, reason=Reason.CHECKING, sentence=check.words)
+
+
 def _busy(state: PolicyState, wanted: SchedulerName, current: SchedulerName) -> Verdict | None:
     """Why nothing can be ordered now."""
     if state.pending is not None:
@@ -297,7 +321,7 @@ def _busy(state: PolicyState, wanted: SchedulerName, current: SchedulerName) -> 
     return None
 
 
-def _take_back(books: Books, worse: Worse, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
+def _take_back(books: Books, worse: Worse, seen: Seen, now: Now, setup: PolicySetup) -> tuple[Books, Verdict]:
     state = books.policy
     bars = penalties.lower(
         penalties.refresh(books.bars, wall_ns=now.wall_ns, versions=setup.versions),
@@ -313,10 +337,12 @@ def _take_back(books: Books, worse: Worse, now: Now, setup: PolicySetup) -> tupl
     count = 1 if last is None or now.monotonic_ns - last.at_ns >= _CALM_NS else last.count + 1
     others = tuple(one for one in state.reverts if one.workload != worse.workload)
     reverts = (*others, Revert(workload=worse.workload, back=back, count=count, at_ns=now.monotonic_ns))
-    state = replace(state, pending=back, reverts=reverts, barred=state.barred | {worse.scheduler})
-    state = replace(state, trial=None, suspected=None, held=None)  # a client's: the user's is not judged
+    order = back if back != seen.current else None  # after a check it is in force
+    state = replace(state, pending=order, reverts=reverts, barred=state.barred | {worse.scheduler})
+    checks = replace(state.checks, now=None)
+    state = replace(state, trial=None, checks=checks, suspected=None, held=None)  # a client's: the user's is not judged
     sentence = f"{worse.sentence}: back to {back}"
-    verdict = Verdict(wanted=back, switch_to=back, reason=Reason.REVERTED, sentence=sentence)
+    verdict = Verdict(wanted=back, switch_to=order, reason=Reason.REVERTED, sentence=sentence)
     return replace(books, policy=state, bars=bars), verdict
 
 

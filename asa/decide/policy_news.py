@@ -6,8 +6,9 @@ Pure.
 from dataclasses import replace
 
 from asa.core.decision import EEVDF, ExitKind, Order, OrderKind, SchedulerName, SwitchEvent, SwitchOutcome
-from asa.decide import cooldown, learning, orders, penalties, quarantine, told, turns
+from asa.decide import cooldown, guard, learning, orders, penalties, quarantine, told, turns
 from asa.decide.books import Books
+from asa.decide.check import Checks
 from asa.decide.guard import GuardState
 from asa.decide.policy_state import PolicySetup, PolicyState, version_of
 
@@ -26,7 +27,7 @@ def learn(books: Books, event: SwitchEvent, *, wall_ns: int, setup: PolicySetup)
     match event.outcome:
         case SwitchOutcome.CONFIRMED | SwitchOutcome.SHADOWED:
             # what takes turns in a trial was not chosen, and is nothing to go back to
-            trying = state.trial is not None or (held is not None and held.client)
+            trying = state.trial is not None or state.checks.now is not None or (held is not None and held.client)
             previous = event.old if event.old != new and not trying else state.previous
             state = replace(state, pending=None, running=new, previous=previous, last_switch_ns=at_ns)
             if state.trial is None:
@@ -101,7 +102,15 @@ def obey(books: Books, order: Order, current: SchedulerName | None) -> Books:
 def powered(state: PolicyState, saver: bool | None, on_battery: bool | None) -> PolicyState:
     """Note what feeds the machine (None: as before). What the guard saw under other power is no measure any more."""
     power = state.power.seen(saver, on_battery)
-    return state if power == state.power else replace(state, power=power, guard=GuardState())
+    if power == state.power:
+        return state
+    return replace(state, power=power, guard=GuardState(), checks=Checks())
+
+
+def interrupted(state: PolicyState) -> PolicyState:
+    """After a gap, of which nobody knows what was done in it: what the guard watches begins anew."""
+    checks = replace(state.checks, now=None) if state.checks.now is not None else state.checks
+    return replace(state, guard=guard.broken_off(state.guard), checks=checks)
 
 
 def released(state: PolicyState) -> PolicyState:

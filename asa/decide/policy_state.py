@@ -8,6 +8,7 @@ from typing import Protocol
 from asa.config import GuardSettings, PolicySettings, QuarantineSettings, StandbySettings
 from asa.core.decision import Permit, Reason, SchedulerName, Vote, Workload
 from asa.decide import cooldown
+from asa.decide.check import Checks
 from asa.decide.cooldown import Costs
 from asa.decide.guard import GuardState
 from asa.decide.orders import Held
@@ -133,6 +134,7 @@ class PolicyState:
     upcoming: Upcoming | None = None
     by_hand: SchedulerName | None = None  # the user wants it tried now
     suspected: SchedulerName | None = None  # the one in force may be worse than this one: a trial is to say
+    checks: Checks = field(default_factory=Checks)  # those that the guard asks for
     stopped: bool = False  # the user wants the trial under way to end
     power: Power = field(default_factory=Power)
 

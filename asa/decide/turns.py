@@ -60,7 +60,9 @@ def wanted(state: PolicyState, setup: PolicySetup) -> SchedulerName | None:
 
 def partner(state: PolicyState) -> SchedulerName | None:
     """Who has to be loaded for the next turn; None: nobody, or the kernel's own."""
-    trial, upcoming = state.trial, state.upcoming
+    trial, upcoming, check = state.trial, state.upcoming, state.checks.now
+    if check is not None:
+        return check.scheduler if check.its_turn and check.block is None else None
     if trial is not None:
         plan = trial.plan
         name = plan.in_force if trial.last.in_force == plan.candidate else plan.candidate
@@ -111,7 +113,7 @@ def next_up(books: Books, use: Workload, seen: Seen, now: Now, setup: PolicySetu
     if _asks(upcoming, books, setup):
         words = "it waits for your word: `asa trial yes`, or `asa trial no`"
         return replace(upcoming, why_not=words, question=True)
-    if _stands_by(setup) and choice.candidate not in (EEVDF, *seen.around.loaded):
+    if stands_by(setup) and choice.candidate not in (EEVDF, *seen.around.loaded):
         return replace(upcoming, why_not=f"{choice.candidate} is loaded for its turn", load=True)
     return replace(upcoming, load=True)
 
@@ -286,19 +288,26 @@ def _asks(upcoming: Upcoming, books: Books, setup: PolicySetup) -> bool:
     return learning.said(books.lessons, upcoming.use, upcoming.candidate) is not True
 
 
-def _stands_by(setup: PolicySetup) -> bool:
+def are_short(state: PolicyState, name: SchedulerName, setup: PolicySetup) -> bool:
+    """Are switches between this one and EEVDF so short that the two can take turns?"""
+    switch_s = _switch_s(state, (name, EEVDF), setup)
+    return switch_s is not None and switch_s <= _FIRST_SWITCH_S
+
+
+def stands_by(setup: PolicySetup) -> bool:
+    """Are schedulers loaded for their turn here?"""
     return setup.permit.stand_by and setup.standby.count > 0
 
 
 def _switch_s(state: PolicyState, names: Collection[SchedulerName], setup: PolicySetup) -> float | None:
     """The longest that a switch to one of these takes; None: unknown."""
-    longest_s, stands_by = 0.0, _stands_by(setup)
+    longest_s, loaded = 0.0, stands_by(setup)
     for name in names:
-        taken_ns = state.costs.taken_ns.get((name, stands_by and name != EEVDF))
+        taken_ns = state.costs.taken_ns.get((name, loaded and name != EEVDF))
         if taken_ns:
             longest_s = max(longest_s, median(taken_ns) / 1e9)
         elif name != EEVDF:
-            if not stands_by:
+            if not loaded:
                 return None
             longest_s = max(longest_s, _FIRST_SWITCH_S)
     return longest_s

@@ -310,7 +310,7 @@ class _Decided(msgspec.Struct):
     sentence: str
     workload: str | None = None
     current: str | None = None
-    switch_to: str | None = None
+    wanted: str | None = None
 
 
 class _Moment(msgspec.Struct):
@@ -322,16 +322,16 @@ class _Moment(msgspec.Struct):
 
 def _taken_back(journal: Journal, session: int) -> Iterator[answers.Row]:
     found = {
-        one.monotonic_ns: one
-        for one in journal.read("decision", session, _Decided)
-        if one.reason == Reason.REVERTED and one.switch_to is not None
+        one.monotonic_ns: one for one in journal.read("decision", session, _Decided) if one.reason == Reason.REVERTED
     }
     if not found:
         return
     for moment in journal.read("sample", session, _Moment):
         one = found.get(moment.monotonic_ns)
         if one is not None:
-            what = f"{one.current or EEVDF} -> {one.switch_to} for {one.workload}"
+            before, back = one.current or EEVDF, one.wanted or EEVDF
+            # after a check the one that goes back is in force already, and the reason names who was taken back
+            what = f"{before} -> {back} for {one.workload}" if before != back else f"{back} for {one.workload}"
             yield answers.Row(at_ns=moment.wall_ns, what=what, outcome="taken back", why=one.sentence)
 
 

@@ -229,20 +229,20 @@ class _Passing:
                 sentence=plain(decision.trial),
             )
             self._sums.trials_kept.append(ended)
-        if decision.switch_to is None:
-            return
-        self._windows.ordered()
-        self._taking_back = decision.switch_to if decision.reason is Reason.REVERTED else ""
         if decision.reason is Reason.REVERTED:
             self._sums.verdicts += 1
             verdict = Verdict(
                 at_ns=sample.wall_ns,
                 session=self._number,
                 workload=plain(decision.workload or NOT_RECOGNISED),
-                back_to=plain(decision.switch_to),
+                back_to=plain(decision.switch_to or decision.wanted or ""),
                 sentence=plain(decision.sentence),
             )
             self._sums.verdicts_kept.append(verdict)
+        if decision.switch_to is None:  # after a check what serves then is in force already
+            return
+        self._windows.ordered()
+        self._taking_back = decision.switch_to if decision.reason is Reason.REVERTED else ""
 
     def _hear(self, news: Iterable[SwitchEvent], sample: RawSample) -> None:
         near = snapshot(sample)

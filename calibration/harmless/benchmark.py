@@ -4,6 +4,7 @@
 Those of plants are played in guests. Those of trials are taken over from what calibration.trials keeps.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,14 +14,14 @@ from calibration import kept
 from calibration.goals import Named
 from calibration.harmless import planting, plants
 from calibration.harmless.plants import Played, Sort
-from calibration.harmless.stretches import AFTER, taken_back
+from calibration.harmless.stretches import AFTER, played
 from calibration.kept import Count
 from calibration.trials import benchmark as trials
 from calibration.trials.play import PAIR
 from calibration.trials.recorded import Use, journals, uses
 
 KEPT = Path(__file__).parents[1] / "results" / "harmless.json"
-STRETCHES = 200
+STRETCHES = 1000
 _BAD_TIMES = 4.0
 
 
@@ -81,11 +82,17 @@ def _uses() -> Sequence[Use]:
 
 
 def reverted(times: float, *, near: bool) -> tuple[float, str]:
-    """The share of stretches in which the guard speaks, in per cent; and when."""
-    found = [taken_back(_uses()[number % len(_uses())], number, times=times, near=near) for number in range(STRETCHES)]
-    seconds = sorted(one[0] for one in found if one is not None)
-    when = f", after {seconds[len(seconds) // 2]} s (median)" if seconds else ""
-    return 100.0 * len(seconds) / len(found), f"{len(seconds)} of {len(found)} stretches of {len(_uses())} uses{when}"
+    """The share of stretches in which the guard speaks, in per cent; when, and what its turns cost."""
+    found = [played(_uses()[number % len(_uses())], number, times=times, near=near) for number in range(STRETCHES)]
+    worse = [one for one in found if one.worse is not None]
+    text = f"{len(worse)} of {len(found)} stretches of {len(_uses())} uses"
+    if worse:
+        gone_s = statistics.median(one.seconds for one in worse if one.seconds is not None)
+        under_s = statistics.median(one.under_s for one in worse)
+        text += f", after {gone_s:g} s, of these {under_s:g} s under it (medians)"
+    turns = [one.switches for one in found]
+    text += f"; turns in {100.0 * sum(map(bool, turns)) / len(turns):.0f} %, {sum(turns) / len(turns):.1f} switches"
+    return 100.0 * len(worse) / len(found), text
 
 
 def _of_trials(name: HarmlessFigure) -> tuple[float, str]:

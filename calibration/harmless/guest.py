@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
@@ -44,7 +44,8 @@ _ATTACH_LIMIT_S = 240.0
 _END_LIMIT_S = 120.0
 _LOOK_S = 0.02
 _LOAD_SETTLES_S = 3.0
-_STATUS_EVERY_S = 1.0
+_STATUS_EVERY_S = 0.5
+_GONE_FOR_S = 60.0  # longer than a turn and the load of what has the next one
 _PR_SET_NAME, _PR_SET_PDEATHSIG = 15, 1  # prctl(2)
 _TAKEN_BACK = ("starves the machine", "regressed under")
 
@@ -106,36 +107,54 @@ def _plant(plant: Plant, starver: Path) -> Played:
                 time.sleep(plant.waits_s)
                 stack.enter_context(_victim())
                 since_s = time.monotonic()
-            seconds, shown = _gone_after(since_s)
+            watch = _gone_after(since_s)
         gone_s = time.monotonic()
     ticks = list(_ticks(output, since_s, gone_s))
     return Played(
         plant=plant,
-        seconds=seconds,
+        seconds=watch.seconds,
+        under_s=watch.under_s,
         before_s=round(attached_s - started_s, 2),
-        said="" if seconds is None else _said(output),
+        said="" if watch.seconds is None else _said(output),
         longest_tick_s=max((after - before for before, after in pairwise(ticks)), default=None),
-        medians=shown,
+        medians=watch.shown,
         kernel=os.uname().release,
         asa_version=asa.__version__,
         host_s=round((time.time_ns() - begun_ns) / 1e9, 1),
     )
 
 
-def _gone_after(since_s: float) -> tuple[float | None, dict[str, dict[str, float | None]]]:
-    """Seconds until nothing of ours is in force, None: it stays; and what the guard saw last."""
-    shown: dict[str, dict[str, float | None]] = {}
-    looked_s = 0.0
+@dataclass(slots=True)
+class _Watch:
+    """What was seen of a plant."""
+
+    seconds: float | None = None  # until it had gone for good; None: it stays
+    under_s: float = 0.0  # of these, in which it was in force
+    shown: dict[str, dict[str, float | None]] = field(default_factory=dict)  # what the guard saw last
+
+
+def _gone_after(since_s: float) -> _Watch:
+    """Watch until it is barred, or has been away for `_GONE_FOR_S`. What goes for a turn comes back."""
+    watch, looked_s, left_s, last_s = _Watch(), 0.0, None, since_s
     while (now_s := time.monotonic()) - since_s < MISSED_S:
-        if not _attached():
-            return round(now_s - since_s, 2), shown
+        barred = False
         if now_s - looked_s >= _STATUS_EVERY_S:
             looked_s = now_s
             with suppress(AsaError):
                 found = status.read(paths.Places().run)
-                shown = {one.scheduler: one.medians for one in found.guard} if found is not None else shown
+                if found is not None:
+                    barred = bool(found.barred)
+                    watch.shown = {one.scheduler: one.medians for one in found.guard}
+        if _attached():
+            watch.under_s, left_s = round(watch.under_s + now_s - last_s, 2), None
+        else:
+            left_s = now_s if left_s is None else left_s
+            if barred or now_s - left_s >= _GONE_FOR_S:
+                watch.seconds = round(left_s - since_s, 2)
+                return watch
+        last_s = now_s
         time.sleep(_LOOK_S)
-    return None, shown
+    return watch
 
 
 def _settings(plant: Plant, folder: Path, starver: Path) -> Path:

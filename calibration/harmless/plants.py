@@ -3,7 +3,8 @@
 
 A plant gives a new agent a table in which a scheduler stands first for the use that is played, as measured here. It is
 known to be bad: the worst of the lab's scale benchmark, or one of the lab's own that starves. The seconds are the
-guest's, from when it is in force (or, where it starves, from when there is somebody to starve) until it is gone.
+guest's, from when it is in force (or, where it starves, from when there is somebody to starve) until it is gone for
+good: while EEVDF has a turn in a check it may come back, and the seconds go on.
 """
 
 import statistics
@@ -67,6 +68,9 @@ class Played(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     plant: Plant
     seconds: float | None
+    under_s: float | None = (
+        None  # of these, in which it was in force: turns of a check are under EEVDF; None: of before
+    )
     before_s: float  # under EEVDF, from the agent's first tick to when it was in force
     said: str  # why the agent took it back, in its own words; "" where it did not
     longest_tick_s: float | None  # between two ticks of the agent in that time; None: fewer than two
@@ -129,7 +133,9 @@ def left(plants: Iterable[Plant], kept: Iterable[Played]) -> list[Plant]:
 def median_s(kept: Sequence[Played], sort: Sort, of: int) -> tuple[float, str]:
     """Seconds, what was missed as `MISSED_S`; and words. `of`: how many there are to play. Raises ModelError."""
     seconds = _seconds(kept, sort)
-    return statistics.median(seconds), _words(kept, sort, of)
+    under = [one.under_s for one in _of(kept, sort) if one.under_s is not None]
+    also = f"; in force for {statistics.median(under):.1f} s of these (median of {len(under)})" if under else ""
+    return statistics.median(seconds), f"{_words(kept, sort, of)}{also}"
 
 
 def most_s(kept: Sequence[Played], sort: Sort, of: int) -> tuple[float, str]:

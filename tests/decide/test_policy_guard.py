@@ -34,7 +34,7 @@ from asa.core.decision import (
     SwitchOutcome,
     Workload,
 )
-from asa.decide import policy
+from asa.decide import policy, turns
 from asa.decide.books import Books
 from asa.decide.penalties import Bars, Cause, barred, lower
 from asa.decide.policy import MOST_REVERTS_PER_HOUR, PolicyState, first_choice
@@ -104,7 +104,8 @@ class Run:
 def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
     run = Run()
     verdict = run.until_revert(CPU)
-    assert (verdict.switch_to, run.current, run.state.running) == (EEVDF, EEVDF, EEVDF)
+    # the turns of a check have shown it, so that EEVDF is in force already
+    assert (verdict.switch_to, run.current, run.state.running) == (None, EEVDF, EEVDF)
     assert verdict.sentence.startswith("cpu regressed under scx_rusty compared with eevdf: CPU pressure 60.0 %")
     assert verdict.sentence.endswith(": back to eevdf")
     (mark,) = run.bars.marks
@@ -113,6 +114,69 @@ def test_what_makes_things_worse_is_taken_back_and_barred_for_that_class():
     assert barred(run.bars, CPU, wall_ns, {}) == {RUSTY}
     assert barred(run.bars, DISK, wall_ns, {}) == frozenset()
     assert (run.state.set_aside, run.state.barred) == (frozenset(), {RUSTY})
+
+
+def test_what_looks_worse_takes_turns_of_seconds_with_eevdf_before_it_is_taken_back():
+    run = Run()
+    run.until_revert(CPU)
+    orders = [(verdict.reason, verdict.switch_to) for _, verdict in run.verdicts if verdict.switch_to is not None]
+    turns = [(Reason.CHECKING, name) for name in (EEVDF, RUSTY, EEVDF, RUSTY, EEVDF, RUSTY, EEVDF)]
+    assert orders == [(Reason.BETTER, RUSTY), *turns]  # pressure alone: four turns of EEVDF
+    asked_s = next(now_s for now_s, verdict in run.verdicts if verdict.reason is Reason.CHECKING)
+    given_s = next(now_s for now_s, verdict in run.verdicts if verdict.switch_to == RUSTY)
+    assert (asked_s - given_s, run.now_s - asked_s) == (5, 28)
+    assert run.state.checks.now is None
+    assert run.state.previous == EEVDF  # turns are not what ran before
+
+
+def test_a_load_that_stays_under_eevdf_clears_what_looked_worse():
+    run = Run()
+    for _ in range(40):
+        run.tick(CPU, CALM)
+    assert run.current == RUSTY
+    while run.current == RUSTY:
+        run.tick(CPU, BAD)
+    assert run.verdicts[-1][1].reason is Reason.CHECKING
+    for _ in range(20):
+        run.tick(CPU, BAD)
+    assert (run.current, run.state.barred, run.bars) == (RUSTY, frozenset(), Bars())
+    assert Reason.REVERTED not in {verdict.reason for _, verdict in run.verdicts}
+
+
+def test_turns_end_where_nobody_can_act_or_the_use_changes():
+    def checked():
+        run = Run()
+        while run.state.checks.now is None:
+            run.tick(CPU, CALM if run.current == EEVDF else BAD)
+        return run
+
+    run = checked()
+    assert run.tick(DISK, BAD).reason is not Reason.CHECKING
+    assert run.state.checks.now is None
+    run = checked()
+    run.setup = replace(run.setup, guard=GuardSettings(enabled=False))
+    assert run.tick(CPU, BAD).reason is not Reason.CHECKING
+    run = checked()
+    run.state = policy.powered(run.state, True, True)
+    assert run.tick(CPU, BAD).reason is not Reason.CHECKING
+    run = checked()
+    assert policy.interrupted(run.state).checks.now is None
+    assert policy.interrupted(run.state).checks.begun_ns  # but it was one of the three
+
+
+def test_who_has_to_be_loaded_for_a_turn_is_loaded_after_eevdf_s():
+    waits = Setup(permit=Permit(switch=True, stand_by=True))
+    run = Run(waits)
+    while run.state.checks.now is None:
+        run.tick(CPU, CALM if run.current == EEVDF else BAD)
+    partners = []
+    for _ in range(8):
+        partners.append(turns.partner(run.state))
+        verdict = run.tick(CPU, CALM)
+    assert partners[0] is None  # while EEVDF is measured nothing is loaded
+    assert partners[-1] == RUSTY
+    assert (verdict.reason, verdict.switch_to, verdict.wanted) == (Reason.CHECKING, None, RUSTY)
+    assert verdict.sentence.endswith("it is loaded for its turn")
 
 
 def test_a_class_met_under_another_scheduler_is_measured_there_first():
@@ -190,7 +254,7 @@ def test_the_second_revert_within_a_rest_ends_on_eevdf():
     seen = {(CPU, EEVDF): (pressed(0.1),) * 6, (CPU, SIMPLE): (pressed(0.05),) * 6}
     run.state = replace(state, guard=replace(state.guard, seen=seen), previous=SIMPLE)
     verdict = run.until_revert(CPU)
-    assert (verdict.switch_to, run.current) == (EEVDF, EEVDF)
+    assert (verdict.switch_to, run.current) == (None, EEVDF)
     assert run.state.reverts[0].count == 6
     assert run.state.reverts[0].back == EEVDF
 

@@ -9,7 +9,7 @@ import pytest
 from calibration import kept
 from calibration.harmless import __main__ as command
 from calibration.harmless.benchmark import KEPT, HarmlessFigure, counts
-from calibration.harmless.stretches import AFTER, swinging, taken_back
+from calibration.harmless.stretches import AFTER, played, swinging
 from calibration.trials.recorded import journals, uses
 
 STRETCHES = 80
@@ -22,20 +22,21 @@ def found():
 
 
 def stretches(**changes):
-    return [taken_back(found()[number % len(found())], number, **changes) for number in range(STRETCHES)]
+    return [played(found()[number % len(found())], number, **changes) for number in range(STRETCHES)]
 
 
 def test_a_swinging_load_is_seldom_blamed_on_a_scheduler():
     """Here the programs of a class change, too, which is harder than the benchmark's recordings."""
-    reverted = [one[1].sentence for one in stretches() if one is not None]
+    reverted = [one.worse.sentence for one in stretches() if one.worse is not None]
     assert len(reverted) <= 0.05 * STRETCHES, reverted
 
 
 def test_four_times_the_wait_is_found_far_more_often_than_by_chance():
-    seconds = [one[0] for one in stretches(times=4.0) if one is not None]
-    assert len(seconds) >= 0.25 * STRETCHES
-    assert all(0 < second <= AFTER for second in seconds)
-    assert len([one for one in stretches(times=4.0, near=True) if one]) >= len(seconds)
+    taken_back = [one for one in stretches(times=4.0) if one.worse is not None]
+    assert len(taken_back) >= 0.6 * STRETCHES
+    assert all(0 < one.under_s <= one.seconds <= AFTER for one in taken_back)
+    assert sorted(one.seconds for one in taken_back)[len(taken_back) // 2] <= 15
+    assert len([one for one in stretches(times=4.0, near=True) if one.worse]) >= len(taken_back)
 
 
 def test_a_course_is_as_long_as_asked_and_of_recorded_ticks():
