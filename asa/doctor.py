@@ -14,7 +14,7 @@ from asa import config, host, paths, status, takeover
 from asa.act import btf, in_kernel, limits, loader_facts, rivals
 from asa.act.gate import unusable
 from asa.act.kernel import sched_ext_state
-from asa.act.portfolio import Available, Portfolio
+from asa.act.portfolio import Available, Portfolio, Unavailable
 from asa.adviser import record
 from asa.adviser import settings as adviser
 from asa.bus import BUS, Bus, BusError
@@ -173,6 +173,10 @@ def _privilege(around: Around) -> Finding:
     if around.helper:
         text = f"running as user {around.uid}; the root helper ({helper_api.BUS_NAME}) switches for it"
         return Finding(subject="root", level=Level.OK, text=text, needed=True)
+    if paths.is_installed():
+        text = f"user {around.uid} is not root, and the system's bus does not find the root helper"
+        remedy = "reload that bus, or start the machine anew (systemctl reload dbus); or: sudo asa run"
+        return Finding(subject="root", level=Level.MISSING, text=text, remedy=remedy, needed=True)
     text = f"user {around.uid} is not root, and no root helper ({helper_api.BUS_NAME}) is installed"
     remedy = "install ASA (docs/install.md), or: sudo asa run"
     return Finding(subject="root", level=Level.MISSING, text=text, remedy=remedy, needed=True)
@@ -252,14 +256,19 @@ def _inputs(places: paths.Places) -> Iterator[Finding]:
         model = in_use(settings, places)
         judge = Ensemble.load(model)
         mapping.check(judge.classes)
-        words = f"{model} knows {', '.join(judge.classes)}; evaluated by {_ENGINES[judge.engine.name]}"
-        yield Finding(subject="model", level=Level.OK, text=words)
+        yield _model(model, judge)
         yield _hints(places, judge.hint_weight)
         yield _adviser(places)
-        yield from _schedulers(portfolio)
+        yield from _schedulers(portfolio, loads=sched_ext_state(places.sys) is not None)
         yield from _limits(places, portfolio)
     except AsaError as error:
         yield Finding(subject="input", level=Level.MISSING, text=str(error), remedy="correct that file", vital=True)
+
+
+def _model(path: Path, judge: Ensemble) -> Finding:
+    kinds = ", ".join(sorted({kind for use in judge.classes for kind in use.split("+")}))
+    text = f"{path} knows {len(judge.classes)} uses, alone or in pairs: {kinds}; by {_ENGINES[judge.engine.name]}"
+    return Finding(subject="model", level=Level.OK, text=text)
 
 
 def _table(mapping: table.MappingTable) -> Finding:
@@ -322,11 +331,14 @@ def _where(places: paths.Places) -> str:
     return f"{places.config}" if places.config.exists() else f"defaults ({places.config} is not there)"
 
 
-def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
-    usable = 0
+def _schedulers(portfolio: Portfolio, *, loads: bool) -> Iterator[Finding]:
+    # `loads`: this kernel does; for another one nothing is built
+    usable, absent = 0, list[str]()
     for name in portfolio.names():
         found = portfolio.look(name)
-        if isinstance(found, Available) and found.path is not None and (why := _changed(portfolio, name)):
+        if isinstance(found, Unavailable) and found.installable:
+            absent.append(name)
+        elif isinstance(found, Available) and found.path is not None and (why := _changed(portfolio, name)):
             yield Finding(subject=name, level=Level.WARNING, text=why, remedy=_RECORD)
         elif isinstance(found, Available):
             usable += found.path is not None
@@ -336,12 +348,15 @@ def _schedulers(portfolio: Portfolio) -> Iterator[Finding]:
             )
         else:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
+    words = ("sudo", "asa", "schedulers", "install")
+    remedy = " ".join(words)
+    if absent:
+        text = f"not installed: {', '.join(absent)}"
+        yield Finding(subject="more schedulers", level=Level.OK, text=text, remedy=f"{remedy} NAME")
     if not usable:
         text = "no scheduler is installed beside the kernel's own"
-        words = ("sudo", "asa", "schedulers", "install")
-        yield Finding(
-            subject="schedulers", level=Level.MISSING, text=text, remedy=" ".join(words), needed=True, command=words
-        )
+        command = words if loads else ()
+        yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True, command=command)
 
 
 def _changed(portfolio: Portfolio, name: SchedulerName) -> str:

@@ -123,6 +123,13 @@ class GroupCollector:
         return sorted(lately[:_MOST])
 
 
+def mounted(sys: Path) -> Path | None:
+    """Where version 2 is mounted, None where it is not, or where /sys is closed to this user. Never raises."""
+    roots = (sys / "fs/cgroup", sys / "fs/cgroup/unified")
+    # Path.exists raises where it may not look
+    return next((root for root in roots if os.path.exists(root / "cgroup.controllers")), None)  # noqa: PTH110
+
+
 def used_us(path: str, text: bytes) -> int:
     """`usage_usec` of the text of a cpu.stat. Raises SourceError."""
     file = f"{path}/{_FILE}"

@@ -40,10 +40,7 @@ class FocusTracker:
 
     def __init__(self, proc: Path, sys: Path) -> None:
         self._proc = proc
-        self._groups = next(
-            (root for root in (sys / "fs/cgroup", sys / "fs/cgroup/unified") if _there(root / "cgroup.controllers")),
-            None,
-        )
+        self._groups = cgroups.mounted(sys)
         self._parents = _Parents(proc)
         self._pid: int | None = None
         self._of: _Group | _Tree | None = None

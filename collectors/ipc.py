@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Wayland compositors that answer on a socket of their own: what asking one in each tick takes. Knows no protocol.
+"""Wayland compositors that answer on a socket of their own: what asking one in each tick takes. Knows no protocol;
+the idle time comes from `collectors.wayland`.
 
 Sockets are looked for in the user's runtime folder, the newest first: one that a compositor left behind refuses, and
 the next is tried. A compositor that stands still costs MOST_NS a tick, one that goes is waited for.
@@ -10,11 +11,13 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from asa.core.errors import SourceError
 from collectors.procfs.reader import reason_of
 from collectors.session import Session, Watch, acting_as, connected
+from collectors.wayland import IdleWatch
 from collectors.window import Window
 
 MOST_NS = 2_000_000
@@ -36,6 +39,7 @@ class IpcReader(ABC):
     def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.reason = "not asked yet"
         self._watch, self._now_ns = Watch(find), now_ns
+        self._idle = IdleWatch(now_ns)
         self._socket: socket.socket | None = None
         self._window: Window | None = None
         self._begin()
@@ -63,10 +67,8 @@ class IpcReader(ABC):
     @property
     def lacking(self) -> dict[str, str]:
         """What its socket does not tell."""
-        return {
-            "desktop idle time": f"{self.compositor} does not tell it",
-            "desktop input events": f"not counted under {self.compositor}",
-        }
+        idle = {"desktop idle time": f"{self.compositor}: {self._idle.reason}"} if self._idle.reason else {}
+        return idle | {"desktop input events": f"not counted under {self.compositor}"}
 
     def poll(self) -> Window | None:
         """The newest state. Never raises."""
@@ -78,10 +80,12 @@ class IpcReader(ABC):
             words = reason_of(error) if isinstance(error, OSError) else str(error)
             self.reason = error.reason if isinstance(error, SourceError) else f"{self.compositor}: {words}"
             self._watch.failed(now_ns)
-        if self._window is not None:
-            self.reason = ""
-            self._watch.served()
-        return self._window
+        if self._window is None:
+            return None
+        self.reason = ""
+        self._watch.served()
+        idle_ms = self._idle.poll(self._watch.session)
+        return self._window if idle_ms is None else replace(self._window, idle_ms=idle_ms)
 
     def settled(self) -> bool:
         """False while an answer is awaited."""
@@ -90,6 +94,7 @@ class IpcReader(ABC):
     def close(self) -> None:
         """Hang up."""
         self._hang_up()
+        self._idle.close()
         self._window = None
         self._watch.anew()
 

@@ -55,6 +55,18 @@ def test_a_machine_that_has_nothing(places):
     assert "collect.ebpf" in found["eBPF"].text
 
 
+def test_schedulers_are_built_for_a_kernel_that_loads_them_alone(places):
+    found = findings(places)
+    assert (found["schedulers"].level, found["schedulers"].command) == (Level.MISSING, ())
+    assert "scx_lavd, " in found["more schedulers"].text
+    assert "scx_lavd" not in found
+    assert "put a binary on PATH" in found["scx_nest"].text  # nothing here can get it
+    (places.sys / "kernel/sched_ext").mkdir(parents=True)
+    (places.sys / "kernel/sched_ext/state").write_text("disabled\n")
+    (places.sys / "kernel/sched_ext/enable_seq").write_text("0\n")
+    assert findings(places)["schedulers"].command == ("sudo", "asa", "schedulers", "install")
+
+
 def test_what_is_there_is_shown(places):
     (places.sys / "class/drm/renderD128").mkdir(parents=True)
     (places.proc / "10/fd").mkdir(parents=True)
@@ -109,7 +121,7 @@ def test_a_table_of_hints_beside_the_settings_is_told_and_its_faults(places):
     places.config.parent.mkdir(exist_ok=True)
     learnt = Ensemble.load(paths.base_model()).hint_weight
     assert learnt > 0
-    assert findings(places)["hints table"].text.endswith(f" and 5 signals; their weight is {learnt:g}")
+    assert findings(places)["hints table"].text.endswith(f" and 7 signals; their weight is {learnt:g}")
     own = places.config.with_name("hints.yaml")
     own.write_text("weight: 0.5\n")
     assert findings(places)["hints table"].text.endswith(f"changed by {own}; their weight is 0.5")
@@ -484,7 +496,6 @@ def test_a_program_that_is_not_installed_says_how_to_install_it(places, monkeypa
     alone = doctor.Around(uid=1000, helper=False, units={}, release="6.18.0", gate=lambda _: "")
     found = {one.subject: one for one in examine(places, alone)}
     assert found["installation"].command == ("sudo", "asa", "install")
-    assert found["schedulers"].command == ("sudo", "asa", "schedulers", "install")
     beside = {one.subject for one in examine(places, dataclasses.replace(alone, helper=True))}
     monkeypatch.setattr(paths, "is_installed", lambda: True)
     installed = {one.subject for one in examine(places, alone)}

@@ -76,6 +76,7 @@ class Unavailable:
 
     entry: SchedulerEntry
     reason: str
+    installable: bool = False  # it is not on this machine, and `asa schedulers install` would get it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +242,9 @@ class Portfolio:
             return Available(entry=entry, path=None, origin=Origin.KERNEL, version=None, sha256=None, flags=None)
         record = self.records().get(name)
         if record is None:
-            return Unavailable(entry=entry, reason=self._why_not(entry))
+            absent = self.find_on_path(SchedulerName(entry.name)) is None
+            gets = absent and not isinstance(entry.source, Host | Composed)
+            return Unavailable(entry=entry, reason=self._why_not(entry), installable=gets)
         path = Path(record.path)
         if not path.is_file():
             return Unavailable(entry=entry, reason=f"{path} is gone; run `{INSTALL} {name}`")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asa.cli.main import Commands
 
-_MARKS = {"ok": "ok  ", "missing": "no  ", "warning": "look"}
+_MARKS = {"missing": "no  ", "warning": "look", "ok": "ok  "}
+"""By level, in the order in which they are printed: what needs somebody comes first."""
 
 _TEXT = """\
 Checks the kernel, the rights, the schedulers, the probes, the desktop and the settings. It says what is
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(wire.json_text({"verdict": found.fitness, "sentence": found.sentence, "findings": findings}))
         return found.exit_code
     print(found.sentence)
-    for finding in findings:
+    for finding in sorted(findings, key=lambda one: list(_MARKS).index(one.level)):
         print(f"{_MARKS[finding.level]} {finding.subject}: {finding.text}")
         if finding.remedy:
             print(f"       -> {finding.remedy}")

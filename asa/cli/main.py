@@ -43,7 +43,7 @@ COMMANDS = (*(name for names in GROUPS.values() for name in names), *HIDDEN)
 
 LAB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "virtual machines": ("setup", "run", "status", "demo"),
-    "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow", "tune", "compose", "verify", "agent"),
+    "benchmarks": ("bench", "fleet", "evaluate", "score", "shadow", "tune", "surface", "compose", "verify", "agent"),
     "models": ("record", "dataset", "train", "finetune"),
     "packages": ("deb", "man"),
 }

@@ -20,7 +20,8 @@ Looks at this machine as `asa doctor` does, and does what is left to do: install
 the distribution has none, install the GNOME extension, start the agent. It asks nothing. What takes root is
 left to `sudo asa setup`, and what takes your decision to `asa doctor`.
 
-You can repeat it. It ends with the first line of `asa doctor`.
+You can repeat it. It ends with the first line of `asa doctor`, and with what is left to you. For a kernel without
+sched_ext it builds no schedulers.
 """
 _MORE = """\
 exit status:
@@ -64,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(wire.json_text({"steps": taken, "verdict": found.fitness, "sentence": found.sentence}))
     else:
-        print("\n".join([*(() if taken else ("nothing is left to do",)), found.sentence]))
+        left = [f"  -> {one.remedy}" for one in found.because if one.remedy and not one.command]
+        print("\n".join([*(() if taken else ("nothing is left to do",)), found.sentence, *left]))
     return 1 if taken and taken[-1].outcome is _Outcome.FAILED else found.exit_code
 
 

@@ -7,7 +7,7 @@ of something (no desktop, no sound card), nothing is known of it and nothing is 
 
 from asa.core.decision import Workload
 from asa.core.kinds import Kind, halves
-from asa.core.sample import RawSample
+from asa.core.sample import HintState, RawSample
 from collectors.rates import Rates
 
 FIELDS = ("realtime_cpu_cores",)
@@ -30,8 +30,7 @@ def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str
     if hints is None:
         return ""
     cores = None if rates is None else rates.realtime_cpu_cores
-    soon = hints.sound_latency_ms is not None and hints.sound_latency_ms <= SOON_MS
-    if hints.sound_played and (soon or (cores is not None and cores >= REALTIME_CORES)):
+    if hints.sound_played and (is_soon(hints) or (cores is not None and cores >= REALTIME_CORES)):
         return "sound is made in real time"
     seen = (
         (hints.sound_recorded, "a sound card records"),
@@ -41,3 +40,8 @@ def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str
         (hints.lid_closed and hints.external_display is False, "the lid is closed"),
     )
     return next((words for value, words in seen if value), "")
+
+
+def is_soon(hints: HintState) -> bool:
+    """Is there a stream that asks for so short a latency as an instrument does?"""
+    return hints.sound_latency_ms is not None and hints.sound_latency_ms <= SOON_MS

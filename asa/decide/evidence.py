@@ -23,6 +23,7 @@ from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.evidence import Evidence
 from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind, halves
 from asa.core.sample import GroupUsage, HintState, PackageUse, RawSample
+from asa.decide.disturbed import SOON_MS, is_soon
 from asa.decide.hints import Hints, Row, Signal
 from collectors.hints.units import entry_of
 
@@ -121,7 +122,8 @@ def _most(recent: Uses) -> Iterator[PackageUse]:
 
 def _in_front(state: HintState, categories: Mapping[str, tuple[str, ...]], hints: Hints) -> Iterator[tuple[str, Row]]:
     if state.front:
-        yield f"{state.front} is in front", _row(categories.get(state.front, ()), hints.categories)
+        how = ", by its control group" if state.front_by_groups else ""
+        yield f"{state.front} is in front{how}", _row(categories.get(state.front, ()), hints.categories)
     for name in state.playing or ():
         if name and name != state.front:
             yield f"{name} plays", _row(categories.get(name, ()), hints.categories)
@@ -134,6 +136,8 @@ def _signals(state: HintState, hints: Hints) -> Iterator[tuple[str, Row]]:
         (Signal.INHIBITED, state.idle_inhibited, "the session is kept from being idle"),
         (Signal.SOUND, state.sound_played, "a sound card plays"),
         (Signal.RECORDING, state.sound_recorded, "a sound card records"),
+        (Signal.SOON, state.sound_played and is_soon(state), f"sound is wanted within {SOON_MS:g} ms"),
+        (Signal.POWER_HELD, state.power_held, "a program holds the power profile"),
     )
     for signal, value, words in seen:
         if value:

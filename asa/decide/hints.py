@@ -35,6 +35,8 @@ class Signal(StrEnum):
     INHIBITED = "idle-inhibited"  # somebody keeps the session from being idle
     SOUND = "sound"  # a sound card plays
     RECORDING = "recording"  # a sound card records
+    SOON = "sound-soon"  # a stream asks for a latency as an instrument needs it
+    POWER_HELD = "power-held"  # a program, such as a game, holds the power profile
 
 
 _Weights = dict[Kind, Annotated[float, Meta(ge=0.0, le=1.0)]]

@@ -21,7 +21,8 @@ from calibration.policies.playing import CPUS, Bench, Tell
 LEAST_TAU = 0.6
 _NAME = "agreement"
 _ROUNDS, _SEED = 2, 3
-_RATIO, _UNIT_US, _JOBS = 20, 10_000, 40
+_RATIO, _UNIT_US = 20, 10_000
+JOBS = 40
 _SECONDS = 0.3
 _FORK_US = 150  # between two starts of jobs, seen in the lab
 _WAKE_US, _WORK_US = 2_311, 10  # scale.c's period, and about what its task computes
@@ -93,15 +94,16 @@ def ranked(modelled: Sequence[float], lab: Sequence[float]) -> tuple[float, int]
 
 def batch_us(spec: Spec) -> float:
     """Makespan of the batch in the model, the mean over places of the long job."""
-    return statistics.fmean(_batch_us(spec, place) for place in range(2, _JOBS, 6))
+    return statistics.fmean(makespan_us(spec, place) for place in range(2, JOBS, 6))
 
 
-def _batch_us(spec: Spec, place: int) -> int:
+def makespan_us(spec: Spec, place: int) -> int:
+    """The same where the job at `place` (0 to JOBS - 1) is the long one."""
     jobs = [
         Task(name=str(one), bursts=((one * _FORK_US, _UNIT_US * (_RATIO if one == place else 1)),))
-        for one in range(_JOBS)
+        for one in range(JOBS)
     ]
-    end_us = 2 * _UNIT_US * (_JOBS + _RATIO)
+    end_us = 2 * _UNIT_US * (JOBS + _RATIO)
     return max(one.until_us for one in model.play(spec, jobs, CPUS, end_us).stretches)
 
 

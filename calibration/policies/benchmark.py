@@ -3,13 +3,15 @@
 
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from asa.core.errors import AsaError
 from calibration.goals import Named
 from calibration.kept import Count
-from calibration.policies import agreement, control, longtail, verifying
+from calibration.policies import agreement, control, longtail, portfolio, tuned, verifying
+from calibration.tuning import outcome
+from calibration.tuning.outcome import Outcome
+from calibration.tuning.tune import Method
 
 KEPT = Path(__file__).parents[1] / "results" / "policies.json"
 
@@ -56,23 +58,15 @@ class PoliciesFigure(Named):
     )
 
 
-_TUNE = "`asa lab tune --policy scx_bpfland --class messages --rounds 2 --method"
-_NONE = "no search was confirmed: docs/tuning.md says which one was played to its end"
-_MISSING = {
-    "tuned_policies_confirmed": _NONE,
-    "tuned_gain_median_pct": _NONE,
-    "portfolio_gain_pct": _NONE,
-    "pso_trials": f"no swarm was played to its end; run {_TUNE} pso --trials 120 --out DIR`",
-    "golden_trials": "5 trials found nothing beyond their noise: the best, +1.2 %, had +0.2 % on 5 fresh seeds",
-    "screen_agreement": f"no screening was played to its end; run {_TUNE} screen --flag FLAG ... --out DIR`",
-}
-"""Why there is none."""
-
-
 def counts() -> Mapping[Named, Count]:
     """How each figure is measured."""
     return {
-        **{name: partial(_not_yet, _MISSING.get(str(name), "nothing measures this yet")) for name in PoliciesFigure},
+        PoliciesFigure.CONFIRMED: lambda: tuned.confirmed(_kept()),
+        PoliciesFigure.TUNED: lambda: tuned.gain_median_pct(_kept()),
+        PoliciesFigure.PSO: lambda: tuned.trials(_kept(), Method.PSO),
+        PoliciesFigure.GOLDEN: lambda: tuned.trials(_kept(), Method.GOLDEN),
+        PoliciesFigure.SCREEN: lambda: tuned.screen_agreement(_kept()),
+        PoliciesFigure.PORTFOLIO: lambda: portfolio.gain(tuned.wanted(_kept()), _tell),
         PoliciesFigure.CAUGHT: verifying.caught,
         PoliciesFigure.ALARMS: verifying.false_alarms,
         PoliciesFigure.SECONDS: verifying.seconds,
@@ -83,9 +77,12 @@ def counts() -> Mapping[Named, Count]:
     }
 
 
+def _kept() -> list[Outcome]:
+    found = outcome.all_of(tuned.KEPT)
+    if not found:
+        raise AsaError(f"no search is kept in {tuned.KEPT.name}; `asa lab tune` writes outcome.json, copy it there")
+    return found
+
+
 def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _not_yet(reason: str) -> tuple[float, str]:
-    raise AsaError(reason)

@@ -29,7 +29,7 @@ def orders(bench: Bench) -> Orders:
     """Of the guest."""
     modes = dict.fromkeys(one.mode for one in metrics())
     return Orders(
-        subjects=(bench.composed(_CONTROL), bench.simple()),
+        subjects=(bench.composed(_CONTROL), bench.known(_SIMPLE)),
         measures=tuple(bench.scale(mode, _SECONDS, plays=1) for mode in modes),
         rounds=_ROUNDS,
         seed=_SEED,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from asa import files, paths, wire
 from asa.act.portfolio import Available, Portfolio
-from asa.core.decision import SchedulerName
+from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
 from calibration import programs
 from calibration.composing import build, spec
@@ -78,6 +78,7 @@ class Bench:
         self._places = places
         self._tell = tell
         self._made: dict[str, Path] = {}
+        self._installed = Portfolio.load(paths.manifest(), places.schedulers)
 
     def own(self) -> Subject:
         """The kernel's own scheduler."""
@@ -92,12 +93,18 @@ class Bench:
         label = " ".join((which, *flags))
         return Subject(name=label, ops=f"compose_{one.id}", command=(str(self._made[which]), *flags))
 
-    def simple(self) -> Subject:
-        """`scx_simple` of the portfolio. Raises AsaError where it is not installed."""
-        found = Portfolio.load(paths.manifest(), self._places.schedulers).look(SchedulerName("scx_simple"))
+    def known(self, scheduler: str, name: str = "", flags: Sequence[str] = ()) -> Subject:
+        """A scheduler of the portfolio, with flags under another name. Raises AsaError where it is not installed."""
+        found = self._installed.look(SchedulerName(scheduler))
         if not isinstance(found, Available) or found.path is None:
-            raise AsaError(f"scx_simple: {'of no file' if isinstance(found, Available) else found.reason}")
-        return Subject(name="scx_simple", ops="simple", command=(str(found.path),))
+            raise AsaError(f"{scheduler}: {'of no file' if isinstance(found, Available) else found.reason}")
+        ops = self._installed.entry(SchedulerName(scheduler)).ops or ""
+        return Subject(name=name or scheduler, ops=ops, command=(str(found.path), *flags))
+
+    def portfolio(self) -> list[Subject]:
+        """All schedulers that are installed, without their modes, but for the kernel's own."""
+        names = [name for name in self._installed.names() if name == name.bare and name != EEVDF]
+        return [self.known(name) for name in names if isinstance(self._installed.look(name), Available)]
 
     def batch(self, label: str, ratio: int, unit_us: int, plays: int) -> Measure:
         """40 jobs, one of them `ratio` times as long."""

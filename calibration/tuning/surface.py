@@ -4,6 +4,7 @@
 Pure. So the study of CFS chose the swarm's coefficients (docs/tuning.md).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
@@ -20,6 +21,24 @@ _STEPS = 41  # of a grid over each factor, where the model has no minimum inside
 
 MIDDLES, HALVES = (0.45, 2.0, 2.0), (0.45, 2.0, 2.0)
 """Of inertia, the particle's own pull and the swarm's, as in the study: 0, 0.45, 0.9 and 0, 2, 4."""
+
+STUDY = (
+    (0.0, 0.0, 2.0, 4294667318, 5),
+    (0.9, 0.0, 2.0, 4294667318, 4),
+    (0.0, 4.0, 2.0, 4294667318, 29),
+    (0.9, 4.0, 2.0, 4294667318, 30),
+    (0.0, 2.0, 0.0, 4294668048, 31),
+    (0.9, 2.0, 0.0, 4294669150, 31),
+    (0.0, 2.0, 4.0, 4294667315, 7),
+    (0.9, 2.0, 4.0, 4294667315, 6),
+    (0.45, 0.0, 0.0, 4294669038, 31),
+    (0.45, 4.0, 0.0, 4294668498, 31),
+    (0.45, 0.0, 4.0, 4294667315, 5),
+    (0.45, 4.0, 4.0, 4294667315, 5),
+    (0.45, 2.0, 2.0, 4294667315, 18),
+    (0.45, 2.0, 2.0, 4294667315, 16),
+)
+"""Table I of the study of CFS: inertia, own pull, swarm's pull, least response in jiffies, iterations until it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +89,47 @@ def fitted(points: Sequence[Sequence[float]], responses: Sequence[float]) -> Sur
     )
 
 
-def coefficients(cost: Callable[[Coefficients], float]) -> Coefficients:
-    """The swarm's, by 14 runs of `cost`, which is a whole search's: the model's least within the factors' ranges."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """One search with some coefficients: the least cost that it found, and after how many iterations."""
+
+    coefficients: Coefficients
+    cost: float
+    iterations: int
+
+    @property
+    def response(self) -> float:
+        """What is to be small, as the study adds both up."""
+        return self.cost + self.iterations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The design's searches, in its order, the model of them, and its least within the factors' ranges."""
+
+    runs: tuple[Searched, ...]
+    surface: Surface
+    best: Coefficients
+
+
+def choose(search: Callable[[Coefficients], Searched]) -> Chosen:
+    """The swarm's coefficients, by 14 searches."""
     points = box_behnken()
-    best = fitted(points, [cost(_uncoded(point)) for point in points]).best
-    return _uncoded(best)
+    runs = tuple(search(_uncoded(point)) for point in points)
+    surface = fitted(points, [run.response for run in runs])
+    return Chosen(runs=runs, surface=surface, best=_uncoded(surface.best))
 
 
-def search_cost(
+def searching(
     costs: Callable[[Sequence[Sequence[float]]], Sequence[float]], dimensions: int, seed: int
-) -> Callable[[Coefficients], float]:
-    """Of a function to be searched: what a swarm finds plus the iterations until then, as the study adds them up."""
+) -> Callable[[Coefficients], Searched]:
+    """Of a function to be searched: a whole search of 20 particles and 30 iterations."""
 
-    def cost(given: Coefficients) -> float:
+    def search(given: Coefficients) -> Searched:
         found = swarm.search(costs, dimensions, swarm.PARTICLES * swarm.ITERATIONS, seed, given)
-        return found.cost + found.found_after / swarm.PARTICLES
+        return Searched(coefficients=given, cost=found.cost, iterations=math.ceil(found.found_after / swarm.PARTICLES))
 
-    return cost
+    return search
 
 
 def _uncoded(point: Sequence[float]) -> Coefficients:

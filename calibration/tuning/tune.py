@@ -14,7 +14,7 @@ from enum import StrEnum
 import yaml
 
 from asa import wire
-from asa.act.knobs import Knobs
+from asa.act.knobs import Knobs, Value
 from asa.act.policies import Policy, Tuned
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
@@ -22,6 +22,7 @@ from calibration.tuning import golden, screening, space, swarm, tpe
 from calibration.tuning.racing import Race, Verdict, race
 from calibration.tuning.screening import Effect
 from calibration.tuning.space import Flags, Point
+from calibration.tuning.swarm import Coefficients
 from calibration.tuning.trials import Gain, Trials
 
 FLOOR_PCT = 0.5
@@ -44,7 +45,10 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be tuned. `flags`: of which alone, none for all numbers; golden section has its own."""
+    """What is to be tuned. `flags`: of which alone, none for all numbers; golden section has its own.
+
+    `coefficients` are the swarm's; None for the study's.
+    """
 
     scheduler: SchedulerName
     knobs: Knobs
@@ -52,15 +56,21 @@ class Asked:
     trials: int
     seed: int
     flags: tuple[str, ...] = ()
+    coefficients: Coefficients | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The best flags, their gain with the seed of the search, and how many trials it took; None where all failed."""
+    """The best flags, their gain with the seed of the search, and how many trials it took.
+
+    `gains_pct` are those of all candidates in the order in which they were asked for; None for one that failed. Of a
+    screening `gain_pct` is what its effects add up to: these flags together were not played.
+    """
 
     flags: Flags
     gain_pct: float
     trials: int
+    gains_pct: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +93,13 @@ class Confirmed:
 
 def search(asked: Asked, trials: Trials) -> Found:
     """By golden section, the swarm, or Parzen estimators. Raises AsaError, also where no candidate could be played."""
-    best: dict[str, float] = {}
+    best: dict[str, float | None] = {}
     kept: dict[str, Flags] = {}
 
     def costs(candidates: Sequence[Flags]) -> list[float]:
         gains = trials.gains(candidates, asked.seed)
         for flags, gain in zip(candidates, gains, strict=True):
-            if gain is not None:
-                best[str(flags)], kept[str(flags)] = gain.pct, flags
+            best[str(flags)], kept[str(flags)] = None if gain is None else gain.pct, flags
         return [math.inf if gain is None else -gain.pct for gain in gains]
 
     if asked.method is Method.GOLDEN:
@@ -103,16 +112,31 @@ def search(asked: Asked, trials: Trials) -> Found:
         def together(points: Sequence[Point]) -> list[float]:
             return costs([places.flags(point) for point in points])
 
-        method = swarm.search if asked.method is Method.PSO else tpe.search
-        method(together, len(places.names), asked.trials, asked.seed)
-    if not best:
+        if asked.method is Method.PSO:
+            swarm.search(together, len(places.names), asked.trials, asked.seed, asked.coefficients)
+        else:
+            tpe.search(together, len(places.names), asked.trials, asked.seed)
+    told = {one: gain for one, gain in best.items() if gain is not None}
+    if not told:
         raise AsaError(f"{asked.scheduler}: no candidate could be played; what went wrong is said above")
-    winner = max(best, key=lambda one: best[one])
-    return Found(flags=kept[winner], gain_pct=best[winner], trials=len(trials.asked))
+    winner = max(told, key=lambda one: told[one])
+    return Found(flags=kept[winner], gain_pct=told[winner], trials=len(trials.asked), gains_pct=tuple(best.values()))
 
 
-def screen(asked: Asked, trials: Trials) -> list[Effect]:
-    """Which flags matter, the largest effect first, in per cent. Raises AsaError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """Which flags matter, the largest effect first, in per cent, and those of them set as they help.
+
+    `found` is None where no flag matters, or all that matter help as they are without being set.
+    """
+
+    effects: tuple[Effect, ...]
+    gains_pct: tuple[float, ...]
+    found: Found | None
+
+
+def screen(asked: Asked, trials: Trials) -> Screened:
+    """By the twelve trials of a design, and what they add up to. Raises AsaError."""
     names = asked.flags or asked.knobs.flags()
     if len(names) > screening.MOST:
         raise AsaError(
@@ -132,7 +156,20 @@ def screen(asked: Asked, trials: Trials) -> list[Effect]:
         raise AsaError(
             f"{asked.scheduler}: {len(gains) - len(told)} of {len(gains)} trials failed; a screening needs all"
         )
-    return screening.effects(names, told)
+    effects = screening.effects(names, told)
+    winning: dict[str, Value] = {}
+    for one in effects:
+        if one.matters:
+            winning |= space.levels(asked.knobs, one.flag)[one.effect > 0.0]
+    found = None
+    if winning:
+        found = Found(
+            flags=space.bounded(asked.knobs, winning),
+            gain_pct=statistics.fmean(told) + sum(abs(one.effect) for one in effects if one.matters) / 2.0,
+            trials=len(trials.asked),
+            gains_pct=tuple(told),
+        )
+    return Screened(effects=tuple(effects), gains_pct=tuple(told), found=found)
 
 
 def confirm(found: Found, trials: Trials, seeds: Sequence[int]) -> Confirmed:

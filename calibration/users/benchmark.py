@@ -25,7 +25,13 @@ class UsersFigure(Named):
         100.0,
     )
     FAULTS = "faults_mended", "faults", "that others' users reported, whose tests pass", ">=", 21.0
-    DESKTOPS = "desktops_run", "desktops", "that were started for real and whose windows were told", ">=", 4.0
+    DESKTOPS = (
+        "desktops_run",
+        "desktops",
+        "that were started for real and whose windows were told: GNOME, KWin, sway, X11, and Debian 13's of three",
+        ">=",
+        7.0,
+    )
     PACKAGES = (
         "packages_built",
         "packages",
@@ -110,8 +116,5 @@ def _left(tried: Sequence[roots.Tried]) -> tuple[float, str]:
 
 
 def _desktops() -> tuple[float, str]:
-    every = desktops.desktops()
-    desktops.install(every)
-    ran = desktops.ran(every)
-    left = [one.name for one in every if one.name not in ran]
-    return float(len(ran)), ", ".join(ran) + (f"; not run: {', '.join(left)}" if left else "")
+    ran, left = desktops.tried(desktops.desktops())
+    return float(len(ran)), ", ".join(ran) + (f"; not run: {'; '.join(left)}" if left else "")

@@ -49,6 +49,11 @@ def failed(names: Iterable[str]) -> tuple[str, ...]:
     done = subprocess.run(  # noqa: PLW1510  # a failed test is an answer
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_LIMIT_S
     )
+    return of_report(done)
+
+
+def of_report(done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
+    """The tests that failed or were skipped, by what `pytest -rfEs` printed. Raises AsaError where it did not run."""
     if done.returncode not in (0, 1):
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise AsaError(f"pytest could not run these tests: {' '.join(last)!r}")

@@ -46,9 +46,7 @@ def passed() -> tuple[float, str]:
     debian.install(_TOOLS, report=lambda line: print(line, file=sys.stderr))
     root = _root()
     source = root / "src"
-    shutil.rmtree(source, ignore_errors=True)
-    roots.copy_checkout(source)
-    (source / "tests/models/conftest.py").unlink()  # made with libraries of training
+    roots.copy_tests(root)
     evaluator = source / "models/members.so"
     code = _EVALUATOR.format(path=str(evaluator))
     run("building the evaluator", [sys.executable, "-P", "-c", code], more={"CC": "aarch64-linux-gnu-gcc"})

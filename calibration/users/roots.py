@@ -112,6 +112,20 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
+def copy_tests(root: Path) -> None:
+    """This checkout as /src of a root, anew, without what needs the libraries of training."""
+    source = root / "src"
+    shutil.rmtree(source, ignore_errors=True)
+    copy_checkout(source)
+    (source / "tests/models/conftest.py").unlink()
+
+
+def install(root: Path, names: Sequence[str]) -> None:
+    """Packages by apt of the root itself. Raises SetupError."""
+    _enter(root, *_APT, "update")
+    _enter(root, *_APT, "install", *names)
+
+
 def inside(root: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a program within a root, with /proc, /sys and /dev of this machine."""
     return _with_mounts(root, 'exec chroot "$root" "$@"', words)
@@ -125,7 +139,7 @@ def _attempt(root: str, attempt: Callable[[], tuple[str, ...]]) -> Tried:
 
 
 def _debian(suite: Codename, own: Codename, root: Path, out: Path) -> tuple[str, ...]:
-    _copy(_base(suite), root)
+    copy(base(suite), root)
     package = packages.build(Kind.DEB, out) if suite is own else _built(suite)
     shutil.copy(package, root / "tmp/asa.deb")
     _enter(root, *_APT, "update")
@@ -167,7 +181,8 @@ def _tried(root: Path, install: Callable[[], object], remove: Callable[[], objec
     return tuple(sorted(there(root) - before))
 
 
-def _base(suite: Codename) -> Path:
+def base(suite: Codename) -> Path:
+    """A bare root of that release, made by debootstrap the first time. Raises SetupError."""
     made = PLACES / suite
     if not made.exists():
         PLACES.mkdir(parents=True, exist_ok=True)
@@ -178,8 +193,9 @@ def _base(suite: Codename) -> Path:
     return made
 
 
-def _copy(base: Path, root: Path) -> None:
-    run("copying a root", ["cp", "-a", "--reflink=auto", str(base), str(root)])
+def copy(source: Path, root: Path) -> None:
+    """A root as a copy of another one, with this machine's settings of apt and of the network. Raises SetupError."""
+    run("copying a root", ["cp", "-a", "--reflink=auto", str(source), str(root)])
     for name in _CONFIGURATION:
         if Path("/", name).exists():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -192,9 +208,8 @@ def _built(suite: Codename) -> Path:
     # compiled parts of Python libraries are for one version of Python: `make deb` runs in a root of the other release
     root = PLACES / f"{suite}-building"
     if not root.exists():
-        _copy(_base(suite), root)
-    _enter(root, *_APT, "update")
-    _enter(root, *_APT, "install", *_BUILDING)
+        copy(base(suite), root)
+    install(root, _BUILDING)
     copy_checkout(root / "src")
     _enter(root, "make", "-C", "/src", "deb", "PYTHON=/usr/bin/python3")
     return next(iter((root / "src/build").glob("asa_*.deb")))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from asa.core.sample import BusiestProcesses, DesktopEntry, DesktopState, GroupUsage, HintState
 from collectors import display, session
-from collectors.hints import sound
+from collectors.hints import front, sound
 from collectors.hints.entries import Entries, folders_of
 from collectors.hints.line import ROUND_NS, Place
 from collectors.hints.packages import Packages
@@ -92,13 +92,16 @@ class HintCollector:
         entries, playing = self._entries, self._services.playing
         entries.begin()
         found: dict[str, tuple[str, ...]] = {}
-        front = ""
+        in_front = ""
         for name in _in_front(self._desktop):
-            front = front or name
+            in_front = in_front or name
             categories = entries.categories(name)
             if categories is not None:
-                front, found[name] = name, categories
+                in_front, found[name] = name, categories
                 break
+        by_groups = "" if self._desktop is not None else self._front_by_groups()
+        if by_groups:
+            in_front, found[by_groups] = by_groups, entries.categories(by_groups) or ()
         for name in (*(playing or ()), *_running(self._groups)):
             if name and name not in found and (categories := entries.categories(name)):
                 found[name] = categories
@@ -107,7 +110,8 @@ class HintCollector:
         inhibited = (self._services.idle_inhibited, self._system.idle_inhibited)
         return {
             self.name: HintState(
-                front=front,
+                front=in_front,
+                front_by_groups=bool(by_groups),
                 entries=tuple(DesktopEntry(name, found[name]) for name in sorted(found) if found[name]),
                 playing=playing,
                 game_clients=self._services.game_clients,
@@ -128,6 +132,10 @@ class HintCollector:
         self._services.asker.close()
         self._system.asker.close()
         self._packages.close()
+
+    def _front_by_groups(self) -> str:
+        uid = self._own_uid if self._uid is None else self._uid
+        return front.application(self._groups, self._sys, uid, lambda name: bool(self._entries.categories(name)))
 
     def _session_bus(self) -> Place:
         # asked at each round: also for whose entries count

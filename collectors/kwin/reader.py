@@ -9,6 +9,7 @@ that was left. On X11 the X server is asked instead (collectors.x11).
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from asa.core.errors import SourceError
 from collectors import titles
 from collectors.procfs.reader import reason_of
 from collectors.session import Session, Watch, acting_as, connected, unix_addresses
+from collectors.wayland import IdleWatch
 from collectors.window import Window, name_of
 
 KWIN = "org.kde.KWin"
@@ -51,6 +53,7 @@ class KwinReader:
     def __init__(self, find: Callable[[], Session], now_ns: Callable[[], int]) -> None:
         self.reason = "not asked yet"
         self._watch, self._now_ns = Watch(find), now_ns
+        self._idle = IdleWatch(now_ns)
         self._bus: Bus | None = None
         self._stream: Stream | None = None
         self._forget()
@@ -62,11 +65,9 @@ class KwinReader:
 
     @property
     def lacking(self) -> dict[str, str]:
-        """What a script of KWin cannot know."""
-        return {
-            "desktop idle time": "KWin's scripts do not know it",
-            "desktop input events": "not counted under KWin",
-        }
+        """What neither a script of KWin nor its Wayland socket tells."""
+        idle = {"desktop idle time": f"KWin: {self._idle.reason}"} if self._idle.reason else {}
+        return idle | {"desktop input events": "not counted under KWin"}
 
     def poll(self) -> Window | None:
         """The newest state. Never raises."""
@@ -78,10 +79,12 @@ class KwinReader:
             words = reason_of(error) if isinstance(error, OSError) else str(error)
             self.reason = error.reason if isinstance(error, SourceError) else f"session bus: {words}"
             self._watch.failed(now_ns)
-        if self._window is not None:
-            self.reason = ""
-            self._watch.served()
-        return self._window
+        if self._window is None:
+            return None
+        self.reason = ""
+        self._watch.served()
+        idle_ms = self._idle.poll(self._watch.session)
+        return self._window if idle_ms is None else replace(self._window, idle_ms=idle_ms)
 
     def settled(self) -> bool:
         """False while KWin, or whether it is there, is asked for."""
@@ -95,6 +98,7 @@ class KwinReader:
             self._bus.close()
         self._bus = self._stream = None
         self._remove()
+        self._idle.close()
         self._forget()
         self._watch.anew()
 

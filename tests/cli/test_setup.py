@@ -90,6 +90,17 @@ def test_nothing_to_do_is_said(machine, capfd):
     assert capfd.readouterr().out.splitlines()[0] == "nothing is left to do"
 
 
+def test_what_is_left_to_a_person_is_said(machine, capfd):
+    machine([lacking("kernel", level=Level.MISSING, needed=True, remedy="boot another kernel")])
+    assert setup() == 1
+    shown = capfd.readouterr().out.splitlines()
+    assert shown == [
+        "nothing is left to do",
+        "ASA only observes here, because kernel lacks.",
+        "  -> boot another kernel",
+    ]
+
+
 def test_asa_itself_runs_by_the_same_program(machine, capfd):
     machine([lacking("x", "asa", "--version")])
     assert setup("--json") == 0

@@ -16,6 +16,7 @@ from asa.core.evidence import MOST_WEIGHT, Evidence
 from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind
 from asa.core.sample import DesktopEntry, GroupUsage, HintState, PackageUse, RawSample
 from asa.decide import evidence, hints
+from asa.decide.disturbed import SOON_MS
 from asa.decide.evidence import HOLD_NS, at_work, pooled
 
 S = 1_000_000_000
@@ -64,6 +65,20 @@ def test_the_window_in_front_speaks_for_the_interactive_half():
     assert seen.interactive == {Kind.BROWSE: 1.0, Kind.WATCH: 0.7, Kind.CALL: 0.7}
     assert seen.background == {}
     assert seen.because == ("one is in front (browse 1.00, watch 0.70, call 0.70)",)
+
+
+def test_how_the_one_in_front_is_known_is_said():
+    seen = found(replace(state("one", one=("Game",)), front_by_groups=True))
+    assert seen.because == ("one is in front, by its control group (play 1.00)",)
+
+
+def test_sound_within_an_instruments_time_and_a_held_profile_speak():
+    seen = found(state(sound_played=True, sound_latency_ms=SOON_MS))
+    assert seen.interactive[Kind.SOUND] == TABLE.signals[hints.Signal.SOON][Kind.SOUND] == 0.8
+    assert Kind.SOUND in found(state(sound_played=True, sound_latency_ms=2 * SOON_MS)).interactive  # as any sound
+    assert found(state(sound_played=True, sound_latency_ms=2 * SOON_MS)).interactive[Kind.SOUND] < 0.8
+    assert found(state(sound_played=False, sound_latency_ms=SOON_MS)) == found(state())
+    assert found(state(power_held=True)).interactive == {Kind.PLAY: 0.5}
 
 
 def test_an_entry_without_categories_or_none_speaks_for_nothing():

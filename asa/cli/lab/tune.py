@@ -3,9 +3,7 @@
 
 import argparse
 import datetime
-import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,41 +11,43 @@ from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from asa.act.portfolio import Portfolio
     from asa.cli.main import Commands
     from calibration.scale.samples import Metric
     from calibration.switchback.play import Tell
     from calibration.tuning.lab import InGuests
-    from calibration.tuning.screening import Effect
+    from calibration.tuning.outcome import Outcome
+    from calibration.tuning.swarm import Coefficients
     from calibration.tuning.trials import Trials
     from calibration.tuning.tune import Asked, Confirmed, Found
     from scenarios.catalogue import Scenario
 
 EXIT_UNCONFIRMED = 4
 _MOST_TRIALS, _RACE, _ELSEWHERE = 600, 9, 3
+_MOST_PULL = 4.0
 _TEXT = """\
 Searches the flags of a scheduler that serve a use best. Candidates and the untuned scheduler take turns in
 guests of the lab, which play one scenario. The best candidate is then played with seeds that nobody searched
 with. It is written as a policy if it is surely better there, and at most 2 % worse than the kernel's own, also in
---others. The same command goes on where it was stopped.
+--others. Of a screening, the flags that matter make the candidate. The same command goes on where it was stopped.
 """
 _MORE = """\
 exit status:
-  0  a policy was confirmed and written, or a screening was made
+  0  a policy was confirmed and written
   1  nothing was found, or it could not go on
-  4  the best candidate is not surely better on fresh seeds, or too bad elsewhere; no policy was written
+  4  the best candidate is not surely better on fresh seeds, or too bad elsewhere, or no flag matters; no policy was
+     written
 
 files of the folder:
+  outcome.json                 what was found, and how the confirmation ended
   trials.jsonl                 what was played, a line a trial
   MACHINE.jsonl                the same of the confirmation on another machine
-  SCENARIO-MACHINE.jsonl       the same of --others
+  USE-MACHINE.jsonl            the same of --others
   policies/SCHEDULER-MODE.yaml what was confirmed; a copy in /etc/asa/policies makes the agent know it
 
 examples:
   asa lab tune --policy scx_lavd --class office+archive --method screen --flag=--slice-max-us --out screened
-      Whether this flag matters, by twelve trials.
+      Whether this flag matters, by twelve trials, and whether it is confirmed.
   asa lab tune --policy scx_lavd --class office+archive --method golden --confirm-machine vm122 --out tuned
       One slice and what follows from it, confirmed on another machine.
   asa lab tune --policy scx_bpfland --class messages --method pso --trials 120 --rounds 2 --out swarm
@@ -89,6 +89,12 @@ def register(commands: "Commands") -> None:
         metavar="FLAG",
         help="of pso, tpe and screen: this one; may be given repeatedly",
     )
+    command.add_argument(
+        "--coefficients",
+        type=_coefficients,
+        metavar="INERTIA,OWN,SWARM",
+        help="of pso, as `asa lab surface` chooses them (default: the study's, 0.4365,3.02,3.02)",
+    )
     command.add_argument("--machine", default="vm120", metavar="MACHINE", help="where it is searched (default: vm120)")
     command.add_argument(
         "--confirm-machine", metavar="MACHINE", help="where it is confirmed (default: where it was searched)"
@@ -97,12 +103,25 @@ def register(commands: "Commands") -> None:
         "--others",
         action="append",
         default=[],
-        metavar="SCENARIO",
-        help="where it may be at most 2 %% worse than the kernel's own, by three seeds; may be given repeatedly",
+        metavar="USE",
+        help="a pair or a figure, where it may be at most 2 %% worse than the kernel's own, by three seeds; may be "
+        "given repeatedly",
     )
     command.add_argument("--rounds", type=bounds.COUNT, default=4, metavar="N", help="of each guest (default: 4)")
-    command.add_argument("--json", action="store_true", help="what was found, or each effect, as a JSON line")
+    command.add_argument("--json", action="store_true", help="outcome.json as one line")
     command.set_defaults(run=run)
+
+
+def _coefficients(text: str) -> "Coefficients":
+    from calibration.tuning.swarm import Coefficients
+
+    try:
+        inertia, own, swarm = (float(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: give INERTIA,OWN,SWARM, such as 0.4365,3.02,3.02") from None
+    if not (0.0 <= inertia < 1.0 and 0.0 <= own <= _MOST_PULL and 0.0 <= swarm <= _MOST_PULL):
+        raise argparse.ArgumentTypeError(f"{text!r}: give an inertia of 0 to below 1, and pulls of 0 to {_MOST_PULL:g}")
+    return Coefficients(inertia=inertia, own=own, swarm=swarm)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -112,34 +131,42 @@ def run(arguments: argparse.Namespace) -> int:
     need("optuna", "pyarrow", "scipy", "rich", extra="bench,guests,train")
     from asa import paths
     from asa.act.portfolio import Portfolio
-    from calibration.tuning import tune
-    from calibration.tuning.tune import Method
+    from calibration.tuning import outcome, tune
 
     asked = _asked(arguments, Portfolio.load(paths.manifest(), paths.default().schedulers))
-    others = [_scenario("--others", label) for label in dict.fromkeys(arguments.others)]
+    others = {name: use_of(name) for name in dict.fromkeys(arguments.others)}
+    path = None
     with bench_output.progress() as tell:
         played = _Played(arguments, tell)
-        trials = played.trials(use_of(arguments.workload), arguments.machine, "trials")
         try:
-            if asked.method is Method.SCREEN:
-                return _show_effects(tune.screen(asked, trials), as_json=arguments.json)
-            found = tune.search(asked, trials)
-            made = _Outcome(asked=asked, found=found, confirmed=_confirmed(played, found), elsewhere={})
-            if made.confirmed.wanted:
-                made.elsewhere.update((one.label, _elsewhere(played, found, one)) for one in others)
+            made, found = _searched(played, asked)
+            if found is not None:
+                confirmed = _confirmed(played, found)
+                elsewhere = {}
+                if confirmed.wanted:
+                    elsewhere = {name: _elsewhere(played, found, use) for name, use in others.items()}
+                made = outcome.raced(made, confirmed, played.confirm_machine, elsewhere)
+                if not any(gain < tune.WORST_PCT for gain in elsewhere.values()):
+                    path, made = _written(arguments, asked, found, confirmed, made)
         finally:
             played.say_troubles()
-    return _end(arguments, made)
+    outcome.write(made, arguments.out / outcome.FILE)
+    _show(made, path, as_json=arguments.json)
+    return EXIT_UNCONFIRMED if path is None else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What a search came to. `elsewhere`: scenario -> mean gain over the kernel's own, in per cent."""
+def _searched(played: "_Played", asked: "Asked") -> "tuple[Outcome, Found | None]":
+    from calibration.tuning import outcome, tune
+    from calibration.tuning.tune import Method
 
-    asked: "Asked"
-    found: "Found"
-    confirmed: "Confirmed"
-    elsewhere: dict[str, float]
+    given = played.arguments
+    trials = played.trials(use_of(given.workload), given.machine, "trials")
+    screened = tune.screen(asked, trials) if asked.method is Method.SCREEN else None
+    found = screened.found if screened else tune.search(asked, trials)
+    made = outcome.of(
+        asked, found, workload=given.workload, machine=given.machine, rounds=given.rounds, screened=screened
+    )
+    return made, found
 
 
 class _Played:
@@ -197,6 +224,8 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
     if name != name.bare or name == EEVDF:
         raise AsaError(f"--policy {name}: is not a scheduler alone; name one such as scx_bpfland")
     method = Method(arguments.method)
+    if arguments.coefficients and method is not Method.PSO:
+        raise AsaError("--coefficients: are the particle swarm's alone; leave them out, or take --method pso")
     if method is Method.GOLDEN and arguments.flag:
         raise AsaError("--flag: golden section has one flag of its own; leave it out, or take --method pso")
     return Asked(
@@ -206,6 +235,7 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
         trials=arguments.trials,
         seed=arguments.seed,
         flags=tuple(dict.fromkeys(arguments.flag)),
+        coefficients=arguments.coefficients,
     )
 
 
@@ -235,15 +265,21 @@ def _confirmed(played: _Played, found: "Found") -> "Confirmed":
     return tune.confirm(found, trials, played.fresh_seeds(_RACE))
 
 
-def _elsewhere(played: _Played, found: "Found", scenario: "Scenario") -> float:
+def _elsewhere(played: _Played, found: "Found", use: "Scenario | Metric") -> float:
     from calibration.tuning import tune
+    from scenarios.catalogue import Scenario
 
     machine = played.confirm_machine
-    trials = played.trials(scenario, machine, f"{scenario.label}-{Path(machine).stem}")
+    word = use.label if isinstance(use, Scenario) else use.name
+    trials = played.trials(use, machine, f"{word}-{Path(machine).stem}")
     return tune.elsewhere(found, trials, played.fresh_seeds(_ELSEWHERE))
 
 
-def _end(arguments: argparse.Namespace, made: _Outcome) -> int:
+def _written(
+    arguments: argparse.Namespace, asked: "Asked", found: "Found", confirmed: "Confirmed", made: "Outcome"
+) -> "tuple[Path | None, Outcome]":
+    import msgspec
+
     from asa import files, paths
     from asa.act.forcing import version_of
     from asa.act.policies import file_name
@@ -251,63 +287,47 @@ def _end(arguments: argparse.Namespace, made: _Outcome) -> int:
     from calibration.tuning import tune
 
     policy = tune.policy(
-        made.asked,
-        made.found,
-        made.confirmed,
-        version=version_of(made.asked.scheduler, Portfolio.load(paths.manifest(), paths.default().schedulers)),
+        asked,
+        found,
+        confirmed,
+        version=version_of(asked.scheduler, Portfolio.load(paths.manifest(), paths.default().schedulers)),
         machine=arguments.confirm_machine or arguments.machine,
         workload=arguments.workload,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
-    if any(gain < tune.WORST_PCT for gain in made.elsewhere.values()):
-        policy = None
-    path = None
-    if policy is not None:
-        path = arguments.out / "policies" / file_name(policy.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, tune.written(policy))
-    _show(made, path, as_json=arguments.json)
-    return EXIT_UNCONFIRMED if path is None else 0
+    if policy is None:
+        return None, made
+    path: Path = arguments.out / "policies" / file_name(policy.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(path, tune.written(policy))
+    return path, msgspec.structs.replace(made, policy=str(policy.name))
 
 
-def _show(made: _Outcome, path: Path | None, *, as_json: bool) -> None:
-    from asa.act.knobs import arguments
+def _show(made: "Outcome", path: Path | None, *, as_json: bool) -> None:
+    from asa import wire
 
-    found, confirmed, race = made.found, made.confirmed, made.confirmed.race
-    flags = " ".join(arguments(found.flags))
     if as_json:
-        whole = {
-            "flags": flags,
-            "trials": found.trials,
-            "gain_pct": found.gain_pct,
-            "seeds": confirmed.seeds,
-            "confirmed_pct": race.mean,
-            "interval_pct": (race.low, race.high),
-            "verdict": race.verdict,
-            "regression_pct": confirmed.regression_pct,
-            "over_eevdf_pct": confirmed.over_eevdf_pct,
-            "elsewhere_over_eevdf_pct": made.elsewhere,
-            "written": str(path) if path else None,
-        }
-        print(json.dumps(whole))
+        print(wire.json_bytes(made).decode())
         return
-    print(f"best of {found.trials} trials: {found.gain_pct:+.2f} %, {flags}")
+    if made.effects:
+        bench_output.table(
+            ("flag", "effect", "p", ""),
+            [
+                (one.flag, f"{one.effect:+.2f} %", f"{one.p:.3f}", "matters" if one.matters else "")
+                for one in made.effects
+            ],
+        )
+    race = made.race
+    if race is None or made.gain_pct is None:
+        print("no flag matters, or those that do help as they are; no policy was written")
+        return
+    by = "adds up to" if made.effects else "best"
+    print(f"{by}, of {made.trials} trials: {made.gain_pct:+.2f} %, {' '.join(made.arguments)}")
+    low, high = race.interval_pct
     print(
-        f"on {race.pairs} fresh seeds: {race.mean:+.2f} % ({race.low:+.2f} to {race.high:+.2f}), {race.verdict}; "
-        f"the search had it {confirmed.regression_pct:+.2f} points too good"
+        f"on {len(race.seeds)} fresh seeds of {race.machine}: {race.gain_pct:+.2f} % ({low:+.2f} to {high:+.2f}), "
+        f"{race.verdict}; the search had it {race.regression_pct:+.2f} points too good"
     )
-    for label, gain in (("this use", confirmed.over_eevdf_pct), *made.elsewhere.items()):
+    for label, gain in (("this use", race.over_eevdf_pct), *race.elsewhere_pct.items()):
         print(f"over EEVDF in {label}: {gain:+.2f} %")
     print(f"wrote {path}" if path else "no policy was written")
-
-
-def _show_effects(effects: "Sequence[Effect]", *, as_json: bool) -> int:
-    if as_json:
-        for one in effects:
-            print(json.dumps({"flag": one.flag, "effect_pct": one.effect, "p": one.p, "matters": one.matters}))
-        return 0
-    bench_output.table(
-        ("flag", "effect", "p", ""),
-        [(one.flag, f"{one.effect:+.2f} %", f"{one.p:.3f}", "matters" if one.matters else "") for one in effects],
-    )
-    return 0

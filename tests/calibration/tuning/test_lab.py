@@ -21,7 +21,7 @@ from calibration.switchback import play
 from calibration.switchback.figures import change_pct
 from calibration.switchback.guest import RUN
 from calibration.switchback.samples import Orders
-from calibration.tuning import lab
+from calibration.tuning import lab, outcome
 from scenarios import catalogue, guests, runner_folder
 from scenarios.conditions import Conditions
 from scenarios.lab import machines
@@ -155,17 +155,34 @@ def test_what_is_confirmed_is_written_as_a_policy(tmp_path, booted, capsys):
     code, said = answered([*words, "--json"], capsys)
     assert code == 0
     told = json.loads(said.out)
-    assert told["verdict"] == "better"
-    assert told["elsewhere_over_eevdf_pct"]["web+disk"] > 0.0
+    assert told == json.loads((tmp_path / outcome.FILE).read_bytes())
+    kept = outcome.read(tmp_path / outcome.FILE)
+    assert kept.race.verdict == "better"
+    assert kept.race.elsewhere_pct["web+disk"] > 0.0
+    assert kept.gains_pct[kept.best_after - 1] == kept.gain_pct
+    assert not kept.elsewhere  # the same machine
     entries = manifest.read(paths.manifest()).schedulers
     (policy,) = policies.read(tmp_path / "policies", entries).values()
-    assert policy.id == "scx_flash:tuned_office_archive"
-    assert policy.provenance.trials == told["trials"] == 5
+    assert policy.id == kept.policy == "scx_flash:tuned_office_archive"
+    assert policy.provenance.trials == kept.trials == 5
     assert {guest.orders.seed for guest in booted} == {1, *policy.provenance.seeds}
     count = len(booted)
     code, said = answered(words, capsys)
     assert (code, len(booted)) == (0, count)
     assert "wrote" in said.out
+
+
+def test_a_screenings_winner_is_confirmed_on_another_machine(tmp_path, booted, capsys):
+    words = ["--method", "screen", "--flag=--slice-us", "--flag=--rr-sched", "--rounds", "2", "--out", str(tmp_path)]
+    code, said = answered([*words, "--confirm-machine", "vm122"], capsys)
+    assert code == 0
+    assert "matters" in said.out
+    kept = outcome.read(tmp_path / outcome.FILE)
+    assert kept.elsewhere
+    assert kept.arguments[0] == "--slice-us=376"
+    assert (len(kept.gains_pct), kept.trials, kept.effects[0].flag) == (12, 4, "--slice-us")  # four differ
+    (policy,) = policies.read(tmp_path / "policies", manifest.read(paths.manifest()).schedulers).values()
+    assert (policy.provenance.method, policy.provenance.machine) == ("screen", "vm122")
 
 
 def test_where_it_cannot_be_better_nothing_is_written(tmp_path, booted, capsys, monkeypatch):
@@ -190,6 +207,7 @@ def _alike(guest):
         (["--policy", "eevdf", "--method", "pso"], "--policy eevdf: is not a scheduler alone"),
         (["--policy", "scx_lavd:performance", "--method", "pso"], "name one such as scx_bpfland"),
         (["--method", "golden", "--flag=--slice-us"], "golden section has one flag of its own"),
+        (["--method", "tpe", "--coefficients", "0.5,1,2"], "--coefficients: are the particle swarm's alone"),
         (["--method", "pso", "--class", "all"], "name one such as office\\+archive"),
         (["--method", "pso", "--flag=--nothing"], "--nothing is no number that may be set"),
     ],

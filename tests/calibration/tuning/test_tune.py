@@ -33,6 +33,16 @@ class Valley:
         return [Gain(pct=gain, over_eevdf_pct=gain - self.behind_pct) for gain in gains]
 
 
+class Switch:
+    """One switch has a gain."""
+
+    def __init__(self, pct):
+        self.pct = pct
+
+    def gains(self, candidates, seed):
+        return [Gain(pct=self.pct * ("--no-futex-boost" in flags), over_eevdf_pct=0.0) for flags in candidates]
+
+
 def asked(method, **changes):
     whole = {"scheduler": SchedulerName("scx_lavd"), "knobs": LAVD, "method": method, "trials": 12, "seed": 1}
     return Asked(**(whole | changes))
@@ -89,17 +99,38 @@ def test_a_search_takes_the_flags_that_were_named(method, tmp_path):
     assert found.gain_pct == max(one.pct for one in Valley().gains([flags for flags, _ in valley.played], 1))
     assert found.gain_pct > 9.0
     assert len(valley.played) <= 60
+    assert max(found.gains_pct) == found.gain_pct
+    assert len(found.gains_pct) == len(valley.played)
 
 
 def test_a_screening_finds_the_slice(tmp_path):
     flags = ("--slice-max-us", "--warm-cpu-us", "--no-futex-boost")
-    first, *others = tune.screen(asked(Method.SCREEN, flags=flags), Trials(Valley(), tmp_path / "t.jsonl"))
+    trials = Trials(Valley(), tmp_path / "t.jsonl")
+    screened = tune.screen(asked(Method.SCREEN, flags=flags), trials)
+    first, *others = screened.effects
     assert (first.flag, first.matters) == ("--slice-max-us", True)
     assert not any(one.matters for one in others)
+    low, high = (Valley().gains([level], 1)[0].pct for level in space.levels(LAVD, "--slice-max-us"))
+    assert first.effect == pytest.approx(high - low)
+    assert screened.found.flags == space.levels(LAVD, "--slice-max-us")[high > low]
+    assert screened.found.gain_pct == pytest.approx(max(low, high))
+    assert tune.confirm(screened.found, trials, range(2, 11)).regression_pct == pytest.approx(0.0)
     with pytest.raises(AsaError, match="a screening takes 8; name some of"):
         tune.screen(asked(Method.SCREEN), Trials(Valley(), tmp_path / "t.jsonl"))
     with pytest.raises(AsaError, match="12 of 12 trials failed"):
         tune.screen(asked(Method.SCREEN, flags=flags), Trials(Valley(fails=True), tmp_path / "other.jsonl"))
+
+
+def test_a_screening_without_a_flag_that_helps_has_no_candidate(tmp_path):
+    flags = ("--warm-cpu-us", "--no-futex-boost")
+    nothing = tune.screen(asked(Method.SCREEN, flags=flags), Trials(Valley(), tmp_path / "t.jsonl"))
+    assert (nothing.found, len(nothing.gains_pct)) == (None, 12)
+    harmful = tune.screen(asked(Method.SCREEN, flags=flags), Trials(Switch(-3.0), tmp_path / "harm.jsonl"))
+    assert (harmful.effects[0].flag, harmful.effects[0].effect) == ("--no-futex-boost", pytest.approx(-3.0))
+    assert harmful.found is None  # it is off by default
+    helpful = tune.screen(asked(Method.SCREEN, flags=flags), Trials(Switch(3.0), tmp_path / "help.jsonl"))
+    assert helpful.found.flags == {"--no-futex-boost": True}
+    assert helpful.found.gain_pct == pytest.approx(3.0)
 
 
 def test_what_fresh_seeds_confirm_becomes_a_policy(tmp_path):

@@ -104,6 +104,18 @@ def test_two_in_front_by_turns(seat):
         assert seat.read(window(app="two.desktop")).entries == (DesktopEntry("two", ("Office",)),)
 
 
+def test_without_a_desktop_groups_tell_what_is_in_front(seat, tmp_path):
+    seat.entry("packer", "Utility;Archiving;")
+    (tmp_path / "fs/cgroup").mkdir(parents=True)
+    (tmp_path / "fs/cgroup/cgroup.controllers").touch()
+    group = f"{APP}/app-gnome-packer-1.scope".replace("1000", str(os.geteuid()))
+    found = seat.read(groups=[group])
+    assert (found.front, found.front_by_groups) == ("packer", True)
+    assert found.entries == (DesktopEntry("packer", ("Utility", "Archiving")),)
+    found = seat.read(window(window_class="Other"), [group])  # a desktop that tells counts alone
+    assert (found.front, found.front_by_groups) == ("Other", False)
+
+
 def test_running_groups_of_known_entries(seat):
     seat.entry("packer", "Utility;Archiving;")
     seat.entry("one", "Game;")

@@ -111,3 +111,4 @@ def test_windows_that_take_turns(plasma):
     film.kill()
     film.wait()
     plasma.shows(lambda now: now.pid == notes.pid and now.fullscreen is False)
+    plasma.shows(lambda now: (now.idle_ms or 0) > 1200)
