@@ -24,6 +24,9 @@ from scenarios.lab.guest import Lab
 
 KEPT = Path(__file__).parents[1] / "results/composed"
 CPUS = 4
+PLAYED = "played.json"
+"""What a guest has measured, in its folder."""
+
 _BATCH = Path(__file__).with_name("batch.c")
 _SCALE = Path(__file__).parents[1] / "scale/scale.c"
 _LIMIT_S = 7200.0
@@ -58,14 +61,14 @@ def played(name: str, orders: Callable[["Bench"], Orders], tell: Tell) -> Played
     out = places.state / "bench-policies" / name
     out.mkdir(parents=True, exist_ok=True)
     asked = orders(Bench(lab, out, places, tell))
-    _boot(lab, out, asked, tell)
-    found = read(out / "played.json")
+    boot(lab, out, asked, tell)
+    found = read(out / PLAYED)
     if missing := {(one.name, number) for one in asked.subjects for number in range(1, asked.rounds + 1)}.difference(
         found.turns()
     ):
         raise AsaError(f"{name}: {len(missing)} turns are missing: {'; '.join(found.troubles[-2:])}; run it again")
     KEPT.mkdir(exist_ok=True)
-    files.replace(kept, (out / "played.json").read_bytes(), mode=0o644)
+    files.replace(kept, (out / PLAYED).read_bytes(), mode=0o644)
     return found
 
 
@@ -120,9 +123,10 @@ class Bench:
         return programs.compiled(source, self._out, programs.STATIC)
 
 
-def _boot(lab: Lab, out: Path, orders: Orders, tell: Tell) -> None:
+def boot(lab: Lab, out: Path, orders: Orders, tell: Tell) -> None:
+    """Play the turns that `PLAYED` in `out` does not have yet, in one guest. Raises AsaError."""
     (out / "orders.json").write_bytes(wire.json_bytes(orders))
-    command: Sequence[str] = (*_COMMAND, str(out / "orders.json"), str(out / "played.json"))
+    command: Sequence[str] = (*_COMMAND, str(out / "orders.json"), str(out / PLAYED))
     machine = machines.alike(CPUS)
     env = {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = guest.run(

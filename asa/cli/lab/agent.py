@@ -11,13 +11,11 @@ from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
 
 if TYPE_CHECKING:
-    from asa.cli.lab.agent_here import Here
     from asa.cli.main import Commands
     from asa.paths import Places
     from calibration.loop.controller import Planner, Story
-    from calibration.loop.lab import InLab
     from calibration.loop.planner import Repository
-    from calibration.loop.stage import Budget
+    from calibration.loop.stage import Arena, Budget
     from calibration.switchback.play import Tell
 
 EXIT_NOTHING = 4
@@ -61,7 +59,8 @@ def register(commands: "Commands") -> None:
     where.add_argument(
         "--use",
         metavar="SCENARIO|FIGURE",
-        help="a pair, as of `asa lab bench run`, or a figure of `asa lab bench scale`",
+        help="a pair, as of `asa lab bench run`, a figure of `asa lab bench scale`, or batches: jobs with a long tail, "
+        "on four CPUs",
     )
     where.add_argument("--here", action="store_true", help="this machine, as it is used now, through its agent")
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of trials and report")
@@ -112,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     need("pyarrow", "scipy", "rich", extra="bench,guests,train")
     from asa import paths
     from asa.cli.lab.agent_here import Here
-    from calibration.loop import controller, lab, learning, story
+    from calibration.loop import batches, controller, lab, learning, story
     from calibration.loop.stage import Stage
 
     places = paths.default()
@@ -121,7 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
     with bench_output.progress() as tell:
         arena = _arena(arguments, places, tell)
         profile = arena.observe()
-        repository = lab.repository(profile.workload, lab.portfolio(places), before)
+        known = lab.portfolio(places)
+        in_batches = isinstance(arena, batches.Batches)
+        repository = (
+            batches.repository(known, before) if in_batches else lab.repository(profile.workload, known, before)
+        )
         stage = Stage(arena, _budget(arguments), arguments.out / "trials.jsonl")
         planner = _planner(arguments, repository)
         made = controller.run(stage, profile, planner, arguments.seed, lambda words: tell(words, 0.0))
@@ -133,19 +136,23 @@ def run(arguments: argparse.Namespace) -> int:
     return _end(arguments, made, day, kept)
 
 
-def _arena(arguments: argparse.Namespace, places: "Places", tell: "Tell") -> "Here | InLab":
+def _arena(arguments: argparse.Namespace, places: "Places", tell: "Tell") -> "Arena":
     from asa.cli.lab.agent_here import Here
     from asa.cli.lab.tune import use_of
+    from calibration.loop import batches
     from calibration.loop.lab import InLab
     from scenarios.lab import machines
 
     if arguments.here:
         return Here(metric=arguments.metric, seconds=arguments.seconds, tell=lambda words: tell(words, 0.0))
+    out = (arguments.out / "guests").resolve()
+    if arguments.use == batches.USE:
+        return batches.Batches(rounds=arguments.rounds, out=out, places=places, tell=lambda words: tell(words, 0.0))
     return InLab(
         machine=machines.load(arguments.machine),
         use=use_of(arguments.use),
         rounds=arguments.rounds,
-        out=(arguments.out / "guests").resolve(),
+        out=out,
         places=places,
         tell=tell,
     )
