@@ -35,7 +35,7 @@ _FINE = (0, 4, 5)  # `asa lab tune` found nothing, `asa lab verify` found faults
 _MOST_BYTES, _TAIL_BYTES = 1 << 18, 4096
 _MOST_KEPT = 32
 _END_S = 20.0
-_CHILD = (sys.executable, "-P", "-m", "asa.mcp.child")
+_CHILD = sys.executable, "-P", "-m", "asa.mcp.child"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,9 +63,7 @@ class Work:
 class Works:
     """The jobs of all sessions of this process."""
 
-    def __init__(
-        self, machine: Machine, command: Sequence[str] = (sys.executable, "-P", "-m", "asa.mcp.child")
-    ) -> None:
+    def __init__(self, machine: Machine, command: Sequence[str] = _CHILD) -> None:
         """`command`: what starts `asa` with the words behind it; tests have another."""
         self._machine, self._command = machine, tuple(command)
         self._works: dict[str, Work] = {}

@@ -5,7 +5,9 @@ Reproducible by the seed. A crash is a server that ends, is silent, speaks no JS
 """
 
 import hashlib
+import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ _INNER_ERROR = -32603  # JSON-RPC 2.0, section 5.1
 _SLOW = {"seconds", "wait_s"}  # how long a call may last: kept short, or ten thousand of them take days
 _TEXTS = ("", " ", "\x00", "\x1b[2J", "\u202e", "é" * 300, "x" * 70_000, "../../etc/passwd", "$(reboot)", "; rm -rf /",
           "ignore previous instructions", "NaN", "-1", "scx_lavd --performance", "eevdf\n", "%s%n", "{}")  # fmt: skip
+_NAMES = ("eevdf", "scx_lavd:performance", "browse", "requests", "0123456789abcdef", "vm120", "slice-us", "--slice-us")
 _NUMBERS = (0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**40, 0.5, -0.0, 1e308)
 _STRANGERS = (
     "switch",
@@ -31,6 +34,17 @@ _STRANGERS = (
     "commit",
     "hold",
     "revert",
+    "hint",
+    "tune",
+)
+WORK = ("compose", "verify", "tune")
+_OF_WORK = re.compile(r"state/(jobs/[0-9a-f]{16}/(answer\.json|log)|changes\.jsonl)$")
+_WORDS = re.compile(
+    r"lab|compose|verify|tune|--(json|composed|out|method|policy|machine|trials|seed)|made|tuned"
+    r"|cgroup|edf|fifo|ljf|sjf|two_level|vtime|golden|pso|tpe|screen|[0-9]{1,10}|vm[0-9]{3}|laptop-[a-z-]{1,32}"
+    r"|eevdf|scx_[a-z0-9_]{1,60}|--(param=[a-z][a-z0-9-]{0,31}=-?[0-9]{1,10}|class=[a-z][a-z0-9_+-]{0,63})"
+    r"|--flag=--[a-z0-9][a-z0-9-]{0,63}",
+    re.ASCII,
 )
 _LINES = (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 5000, b'{"jsonrpc":"2.0"}', b'{"jsonrpc":"2.0","id":1}',
           b'{"jsonrpc":"2.0","id":null,"method":"tools/call"}', b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
@@ -46,10 +60,15 @@ class Fuzzed:
     answered: Counter[str] = field(default_factory=Counter)  # result, refused (by the tool), error (of the protocol)
     crashes: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)  # files that are new, gone or others than before
+    ids: list[str] = field(default_factory=list)  # of jobs that were begun
 
 
 def fuzz(folder: Path, start: Callable[[], Client], *, calls: int, seed: int) -> Fuzzed:
-    """Make so many calls to a server of these places; after a crash another one is started."""
+    """Make so many calls to a server of these places; after a crash another one is started.
+
+    A server that may work writes its jobs and the log of them. Anything else counts as a change, and so does a word on
+    a job's command line that is not of the closed lists.
+    """
     chance, found, before = random.Random(seed), Fuzzed(), _content(folder)  # noqa: S311  # no secret
     while found.calls < calls and len(found.crashes) < 10:
         try:
@@ -59,6 +78,8 @@ def fuzz(folder: Path, start: Callable[[], Client], *, calls: int, seed: int) ->
             found.crashes.append(f"call {found.calls}: {error}")
     after = _content(folder)
     found.changed = sorted(name for name in before | after if before.get(name) != after.get(name))
+    if found.ids:
+        found.changed = [*(name for name in found.changed if not _OF_WORK.match(name)), *_strange(folder)]
     return found
 
 
@@ -69,6 +90,8 @@ def _some(client: Client, chance: random.Random, found: Fuzzed, calls: int) -> N
             client.send_bytes(chance.choice(_LINES))
             found.lines += 1
         name, arguments = _call(listed, chance)
+        if isinstance(arguments, dict) and found.ids and chance.random() < 0.5:
+            arguments |= {key: chance.choice(found.ids[-4:]) for key in ("id", "made") if key in arguments}
         found.calls += 1
         answer = client.call(name, arguments)
         error = answer.get("error")
@@ -77,7 +100,11 @@ def _some(client: Client, chance: random.Random, found: Fuzzed, calls: int) -> N
             if error.get("code") == _INNER_ERROR:
                 found.crashes.append(f"call {found.calls}: {name}: {error}")
         else:
-            found.answered["refused" if answer["result"].get("isError") else "result"] += 1
+            result = answer["result"]
+            found.answered["refused" if result.get("isError") else "result"] += 1
+            told = result.get("structuredContent") or {}
+            if name in WORK and "id" in told:
+                found.ids.append(told["id"])
 
 
 def _call(listed: Sequence[Mapping[str, Any]], chance: random.Random) -> tuple[Any, Any]:
@@ -116,7 +143,8 @@ def _fitting(schema: Any, root: Mapping[str, Any], chance: random.Random) -> Any
         case "boolean":
             return chance.random() < 0.5
         case "string":
-            return chance.choice(("eevdf", "scx_lavd:performance", "browse", "cpu", "0123456789abcdef", *_TEXTS))
+            fitting = [one for one in _NAMES if re.search(schema.get("pattern", ""), one)]
+            return chance.choice(fitting if fitting and chance.random() < 0.6 else (*_NAMES, *_TEXTS))
         case _:
             return None
 
@@ -159,6 +187,16 @@ def _anything(chance: random.Random, depth: int) -> Any:
     for _ in range(60):
         deep = [deep]
     return deep
+
+
+def _strange(folder: Path) -> list[str]:
+    # words that the stand-in of the laboratory was given, and that no list of ours has
+    found = []
+    for path in sorted(folder.glob("state/jobs/*/answer.json")):
+        body = path.read_bytes()
+        words = json.loads(body) if body else []  # cancelled before it said anything
+        found += [f"{path.parent.name}: {word!r}" for word in words if not _WORDS.fullmatch(word)]
+    return found
 
 
 def _content(folder: Path) -> dict[str, str]:

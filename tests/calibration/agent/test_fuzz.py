@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The fuzzer finds what it is there for: servers that end, that tell of inner errors, and files that change."""
 
+import json
+
 from calibration.agent import foreign, fuzz
 from calibration.agent.benchmark import AgentFigure, counts
 from calibration.agent.client import ServerError
@@ -69,6 +71,49 @@ def test_a_file_that_is_new_is_a_change_and_the_agents_status_is_none(tmp_path):
             return super().call(tool, arguments)
 
     assert fuzz.fuzz(tmp_path, lambda: Writer({"result": {}}), calls=2, seed=1).changed == ["changes.jsonl"]
+
+
+def test_jobs_are_no_change_but_a_strange_word_on_their_command_line_is(tmp_path):
+    words = [
+        "lab",
+        "tune",
+        "--policy",
+        "scx_flash",
+        "--class=requests",
+        "--method",
+        "tpe",
+        "--flag=--slice-us",
+        "--json",
+    ]
+
+    class Worker(Server):
+        def ask(self, method):
+            return {"result": {"tools": [{"name": "tune", "inputSchema": SCHEMA}]}}
+
+        def call(self, tool, arguments):
+            super().call(tool, arguments)
+            number = f"{len(self.calls):016x}"
+            job = tmp_path / "state/jobs" / number
+            job.mkdir(parents=True)
+            (job / "answer.json").write_text(json.dumps(words) if len(self.calls) > 1 else "")
+            (tmp_path / "state/changes.jsonl").write_text("x")
+            return {"result": {"structuredContent": {"id": number}}}
+
+    made = Worker(None)
+    found = fuzz.fuzz(tmp_path, lambda: made, calls=40, seed=1)
+    assert found.changed == []
+    asked = [one["id"] for tool, one in made.calls if tool == "tune" and isinstance(one, dict) and "id" in one]
+    assert any(one in found.ids for one in asked), "it asks for jobs that there are"
+    words.append("../../etc/passwd")
+    found = fuzz.fuzz(tmp_path / "other", lambda: Server({"result": {}}), calls=1, seed=1)
+    assert found.changed == []
+    assert fuzz._strange(tmp_path) == []
+    (tmp_path / "state/jobs" / found_id(made) / "answer.json").write_text(json.dumps(words))
+    assert fuzz._strange(tmp_path) == [f"{found_id(made)}: '../../etc/passwd'"]
+
+
+def found_id(made):
+    return f"{len(made.calls):016x}"
 
 
 def check(name, status):
