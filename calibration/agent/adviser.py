@@ -108,11 +108,16 @@ def lived(courses: Sequence[Course], answers: Answers, server: Sequence[float] =
         return Life(courses=advised, record=stage.adviser.record)
 
 
-def right_pct(courses: Sequence[Course]) -> float:
+def right_pct(courses: Sequence[Course], way: play.Way = play.SHIPPED) -> float:
     """Ticks whose class stands after voting, of all, where no program was seen before."""
-    found = score.score(play.tally(one, play.played(one, {}).standing) for one in courses)
+    found = score.score(play.tally(one, play.played(one, {}, way).standing) for one in courses)
     assert found.wrong_pct is not None  # noqa: S101  # sequences have ticks
     return 100.0 - found.wrong_pct
+
+
+def less_pct(before: float, after: float) -> float:
+    """How much less, in per cent of before."""
+    return 100.0 * (before - after) / before
 
 
 def oracle_gain_pct(courses: Sequence[Course]) -> tuple[float, str]:
@@ -120,7 +125,7 @@ def oracle_gain_pct(courses: Sequence[Course]) -> tuple[float, str]:
     before = right_pct(courses)
     proven, new = (right_pct(lived(courses, truth, server).courses) for server in (PROVEN, ()))
     words = f"{before:.1f} % of the ticks right without, {proven:.1f} with; from its first word on {new:.1f}"
-    return -_less_pct(before, proven), words
+    return -less_pct(before, proven), words
 
 
 def worst_loss_pct(courses: Sequence[Course]) -> tuple[float, str]:
@@ -133,8 +138,8 @@ def worst_loss_pct(courses: Sequence[Course]) -> tuple[float, str]:
         **{f"lots {seed}": lots(seed) for seed in range(LOTS)},
         **{f"liar {shift}": liar(shift) for shift in range(1, len(INTERACTIVE))},
     }
-    losses = {name: _less_pct(before, right_pct(lived(courses, one).courses)) for name, one in bad.items()}
-    turned = [_less_pct(before, right_pct(lived(courses, one, PROVEN).courses)) for one in bad.values()]
+    losses = {name: less_pct(before, right_pct(lived(courses, one).courses)) for name, one in bad.items()}
+    turned = [less_pct(before, right_pct(lived(courses, one, PROVEN).courses)) for one in bad.values()]
     worst = max(losses, key=lambda name: losses[name])
     mean = sum(losses.values()) / len(losses)
     words = f"{worst}, of {len(bad)}; mean {mean:.2f}; if it had been right before, at worst {max(turned):.2f}"
@@ -213,10 +218,6 @@ class _Stage:
         self.adviser.follow({"programs": sample.programs})
         advice = self.adviser.read().get("advice")
         return replace(tick, sample=replace(sample, advice=cast("tuple[Advice, ...] | None", advice)))
-
-
-def _less_pct(before: float, after: float) -> float:
-    return 100.0 * (before - after) / before
 
 
 def _evidence_us(courses: Sequence[Course]) -> float:

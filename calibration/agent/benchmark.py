@@ -15,10 +15,11 @@ from asa import status
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from asa.status import Status
-from calibration.agent import adviser, foreign, fuzz, random_model
+from calibration.agent import adviser, foreign, fuzz, hint, random_model
 from calibration.agent.client import LEGACY, MODERN, ROOT, Client
 from calibration.agent.stand_in import SERVES
 from calibration.goals import Named
+from calibration.inpath import table
 from calibration.kept import Count
 from calibration.loop import experiments
 
@@ -69,6 +70,13 @@ class AgentFigure(Named):
     )
     BARE = "agent_gain_without_model_pct", "%", "the same by the loop without a language model"
     TRIALS = "agent_trials", "trials", "that the loop needs for it"
+    HINT = "hint_gain_pct", "%", "more ticks recognised by a client that says with `high` what is done, as it begins"
+    FALSE_HINT = "false_hint_loss_pct", "%", "fewer by the worst of 18 clients that say something else"
+    OFF_PATH = (
+        "adviser_requests_pct",
+        "%",
+        "more requests a second while the adviser asks without a pause than without it, beside the post's table",
+    )
     PASSED = "random_models_asked", "models", "of random weights that llama.cpp serves and that pass", "<=", 0.0
 
 
@@ -88,6 +96,9 @@ def counts() -> Mapping[Named, Count]:
         AgentFigure.ADVISER_TICK: lambda: adviser.tick_us(adviser.kept()),
         AgentFigure.WORST: lambda: adviser.worst_loss_pct(adviser.kept()),
         AgentFigure.ORACLE: lambda: adviser.oracle_gain_pct(adviser.kept()),
+        AgentFigure.HINT: lambda: hint.gain_pct(adviser.kept()),
+        AgentFigure.FALSE_HINT: lambda: hint.loss_pct(adviser.kept()),
+        AgentFigure.OFF_PATH: lambda: table.off_path(lambda line: print(line, file=sys.stderr, flush=True)),
         AgentFigure.PASSED: random_model.passed,
     }
 

@@ -8,6 +8,8 @@ source's tree stays in `CACHE/lab/compose-…`, so that the next composition tak
 import fcntl
 import hashlib
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,18 +48,37 @@ def compose(spec: Spec, out: Path, cache: Path, kernel: Kernel, report: Report) 
         spec=out / f"{spec.id}.yaml",
         manifest=out / f"{spec.name}-manifest.yaml",
     )
+    with _alone(cache, kernel, report) as tools, _writing(spec.name, out):
+        _compile(spec, made, tools, report)
+    return made
+
+
+def other(name: str, sources: Iterable[Path], out: Path, cache: Path, kernel: Kernel, report: Report) -> Path:
+    """The program `out/NAME` of NAME.bpf.c and NAME.c, built as compositions are. Raises LabError, SetupError."""
+    made = out / name
+    with _alone(cache, kernel, report) as tools, _writing(name, out):
+        report(f"{name} is compiled")
+        files.replace(made, scx_tree.compile_in(tools, name, sources).read_bytes(), mode=0o755)
+    return made
+
+
+@contextmanager
+def _alone(cache: Path, kernel: Kernel, report: Report) -> Iterator[Tools]:
     lab = cache / "lab"
     lab.mkdir(parents=True, exist_ok=True)
     with (lab / ".compose.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one tree, one build at a time
-        debian.install(scx_tree.PACKAGES, report=report, cache=cache)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            _compile(spec, made, _tools(lab, cache, kernel, report), report)
-        except OSError as error:
-            where = error.filename or out
-            raise LabError(f"{where}: {error.strerror} while building {spec.name}; mend that and run again") from error
-    return made
+        yield tree(cache, kernel, report)
+
+
+@contextmanager
+def _writing(name: str, out: Path) -> Iterator[None]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        where = error.filename or out
+        raise LabError(f"{where}: {error.strerror} while building {name}; mend that and run again") from error
 
 
 def tree(cache: Path, kernel: Kernel, report: Report) -> Tools:

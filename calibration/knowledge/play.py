@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asa.config import Voting
-from asa.core.decision import Judgement, Vote, Workload
+from asa.core.decision import Judgement, Order, OrderKind, Vote, Workload
+from asa.core.evidence import SURE
 from asa.core.kinds import BACKGROUND, INTERACTIVE, Kind, halves, label_of
-from asa.decide import evidence, knowledge, voting
+from asa.decide import evidence, knowledge, told, voting
 from asa.decide.knowledge import Knowledge, Known
+from asa.decide.told import Told
 from calibration.knowledge import changes
-from calibration.knowledge.courses import Course
+from calibration.knowledge.courses import Course, Tick
 from calibration.voting import score
 from calibration.voting.filters import Memory
 from calibration.voting.score import Tally
@@ -26,12 +28,13 @@ LATE_S = 6.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """What is beside the model. `weight` of the base's evidence; `empties` and `freezes` say at which ticks, by place,
-    the votes are forgotten, and the class in force stays."""
+    the votes are forgotten, and the class in force stays. `says`: what a client says of a span, by its class."""
 
     weight: float = knowledge.WEIGHT
     by_programs: bool = True  # known programs that come and go empty the votes
     empties: Callable[[Course, Sequence[Judgement | None]], frozenset[int]] = lambda _course, _words: frozenset()
     freezes: Callable[[Course], frozenset[int]] = lambda _: frozenset()
+    says: Callable[[Workload], Workload] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,7 @@ def learn(courses: Sequence[Course]) -> Mapping[int, Known]:
 
 def played(course: Course, known: Mapping[int, Known], way: Way = SHIPPED) -> Played:
     """What comes of the votes of each tick."""
-    words, came = _words(course, known, way.weight)
+    words, came = _words(course, known, way)
     empties = way.empties(course, words) | (came if way.by_programs else frozenset())
     frozen = way.freezes(course)
     state, current = voting.FilterState(), None
@@ -135,8 +138,14 @@ def known_delays(course: Course, standing: Sequence[Workload | None], seen: Mapp
 def lied(known: Mapping[int, Known], shift: int) -> dict[int, Known]:
     """The base as it were if each program had done another kind of its half, so many places further, each time."""
     return {
-        number: one._replace(past=tuple(_shifted(name, shift) for name in one.past)) for number, one in known.items()
+        number: one._replace(past=tuple(shifted(name, shift) for name in one.past)) for number, one in known.items()
     }
+
+
+def shifted(label: Workload, shift: int) -> Workload:
+    """Another kind in each half that it has, so many places further."""
+    front, back = halves(label)
+    return Workload(label_of(_next(front, INTERACTIVE, shift), _next(back, BACKGROUND, shift)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +159,35 @@ class _Given:
         return replace(memory, vote=Vote(workload=self.by_time[now_ns], confidence=1.0))
 
 
-def _words(course: Course, known: Mapping[int, Known], weight: float) -> tuple[list[Judgement | None], frozenset[int]]:
-    # what the model and the base say of each tick, and the ticks at which known programs came or went
-    held = Knowledge(known=known)
+def _words(course: Course, known: Mapping[int, Known], way: Way) -> tuple[list[Judgement | None], frozenset[int]]:
+    # what the model, the base and a client say of each tick, and the ticks at which known programs came or went
+    held, word = Knowledge(known=known), None
     words, came = list[Judgement | None](), set[int]()
     for place, tick in enumerate(course.ticks):
         if tick.judged is None:
             words.append(None)
             continue
         before, held = held.present, knowledge.take(held, tick.sample, tick.judged)
-        said = knowledge.evidence(held, tick.sample)
-        words.append(evidence.pooled(tick.judged, said, weight))
+        word = told.heard(_said(course, tick, way, word), tick.judged, tick.sample.wall_ns)
+        judged = tick.judged
+        for said in (knowledge.evidence(held, tick.sample), told.evidence(word)):
+            judged = evidence.pooled(judged, said, way.weight)
+        words.append(judged)
         if held.present != before:
             came.add(place)
     return words, frozenset(came)
+
+
+def _said(course: Course, tick: Tick, way: Way, before: Told | None) -> Told | None:
+    # a client's word on the span of this tick: a new one as the span begins
+    span = next((one for one in course.spans if one.start_ns <= tick.sample.monotonic_ns < one.end_ns), None)
+    if way.says is None or span is None:
+        return None
+    lease = str(span.start_ns)
+    if before is not None and before.lease == lease:
+        return before
+    use = way.says(span.workload)
+    return told.of_order(Order(kind=OrderKind.HINT, use=use, sure=max(SURE.values()), client="made up", lease=lease))
 
 
 def _rates(course: Course) -> tuple[list[float | None], list[float | None]]:
@@ -172,11 +196,6 @@ def _rates(course: Course) -> tuple[list[float | None], list[float | None]]:
 
 def _judged(course: Course, start_ns: int, end_ns: int) -> bool:
     return any(start_ns <= tick.sample.monotonic_ns < end_ns for tick in course.ticks)
-
-
-def _shifted(label: Workload, shift: int) -> Workload:
-    front, back = halves(label)
-    return Workload(label_of(_next(front, INTERACTIVE, shift), _next(back, BACKGROUND, shift)))
 
 
 def _next(kind: Kind | None, half: Sequence[Kind], shift: int) -> Kind | None:

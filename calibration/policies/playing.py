@@ -109,6 +109,10 @@ class Bench:
         names = [name for name in self._installed.names() if name == name.bare and name != EEVDF]
         return [self.known(name) for name in names if isinstance(self._installed.look(name), Available)]
 
+    def built(self, name: str, sources: Sequence[Path]) -> Path:
+        """A scheduler of the laboratory's own, compiled of these."""
+        return build.other(name, sources, self._out / "built", self._places.cache, self._lab.kernel, self._tell)
+
     def batch(self, label: str, ratio: int, unit_us: int, plays: int) -> Measure:
         """40 jobs, one of them `ratio` times as long."""
         return Measure(

@@ -7,7 +7,7 @@ from asa.adviser import record
 from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.kinds import Kind
 from asa.core.sample import ProgramsAtWork, ProgramUse, RawSample
-from calibration.agent import adviser
+from calibration.agent import adviser, hint
 from calibration.knowledge.courses import Course, Tick, number_of
 from calibration.voting.streams import Span
 
@@ -74,3 +74,12 @@ def test_what_a_tick_pays_is_told_by_its_parts(courses, monkeypatch):
     value, words = adviser.tick_us(courses)
     assert value > 0.0
     assert "20 an hour at most" in words
+
+
+def test_a_hint_of_the_truth_gains_and_no_lie_costs_as_much(courses):
+    gain, words = hint.gain_pct(courses)
+    loss, worst = hint.loss_pct(courses)
+    assert gain > 10.0
+    assert words.endswith("with")
+    assert loss < gain
+    assert ", of 18; mean " in worst
