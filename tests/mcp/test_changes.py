@@ -279,8 +279,9 @@ def test_without_an_agent_without_room_for_the_log_and_in_a_hurry(tmp_path, monk
     file = StatusFile(tmp_path / "run")
     file.write(status(scheduler=ONE, signals=SIGNALS))
     (tmp_path / "state").write_text("a file in the folder's place")
-    with pytest.raises(AsaError, match="cannot be"):
-        changes.hold(BOT, asked.Hold(why="."))
+    for change in (lambda: changes.hold(BOT, asked.Hold(why=".")), lambda: changes.hint(BOT, COMPILES)):
+        with pytest.raises(AsaError, match="cannot be"):
+            change()
     (tmp_path / "state").unlink()
     log = tmp_path / "state" / audit.NAME
     for number in range(audit.MOST_AN_HOUR):
