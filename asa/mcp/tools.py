@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The tools, as two tables: what each takes, what it answers, and what it does. `asa.mcp.server` publishes them."""
 
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,8 @@ class Tool:
             ask = wire.shaped(dict(arguments), self.takes)
         except msgspec.ValidationError as error:
             raise AsaError(f"{self.name}: {plain(str(error))}") from None
+        if not all(map(_in_a_line, _texts(wire.plain(ask)))):  # Python's `$` lets a pattern end before a line feed
+            raise AsaError(f"{self.name}: a text has a letter that ends a line or controls a terminal; leave it out")
         return {key: clean(value) for key, value in wire.plain(self.does(*subject, ask)).items()}
 
 
@@ -49,6 +52,19 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(str(key)): clean(one) for key, one in value.items()}
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All that are in it, but for names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+def _in_a_line(text: str) -> bool:
+    return not any(unicodedata.category(letter) == "Cc" for letter in text)
 
 
 TOOLS = (

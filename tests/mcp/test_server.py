@@ -142,6 +142,8 @@ def test_status_without_an_agent_and_with_one(era, tmp_path):
         ("policies", {"id": "scx_lavd:fastest"}, "'scx_lavd:fastest' is not accepted"),
         ("policies", {"id": "eevdf", "text": "fair"}, "`id` stands alone"),
         ("compare", {"for_class": "web", "a": "eevdf", "b": "scx_lavd:no"}, "is not accepted"),
+        ("compare", {"for_class": "web\n", "a": "eevdf", "b": "eevdf"}, "a text has a letter that ends a line"),
+        ("policies", {"text": "a\x1b[2J"}, "controls a terminal"),
         ("history", {"since_s": 604_801}, "<= 604800"),
         ("history", {"kind": "guard"}, "there is no such journal"),
         ("replay", {"settings": {"table": "/etc/passwd"}}, "unknown field `table`"),

@@ -14,6 +14,7 @@ from mcp_agent import BOT, ONE, OTHER, Machine
 
 from asa.core.errors import AsaError
 from asa.mcp import asked, audit, working
+from asa.mcp.tools import WORKING
 from asa.mcp.working import Works
 from asa.paths import Places
 from calibration.composing import spec
@@ -66,6 +67,15 @@ def test_the_command_line_is_of_closed_words(works, tmp_path):
         ],
     ]
     assert outcomes(tmp_path) == [audit.BEGUN, "done"] * 3
+
+
+def test_a_name_that_ends_a_line_begins_nothing(works, tmp_path):
+    """A pattern's `$` lets a line feed pass: 14,000 fuzzed calls found it on a job's command line."""
+    compose = next(tool for tool in WORKING if tool.name == "compose")
+    ask = {"template": "vtime", "why": ".", "parameters": [{"name": "slice-us\n", "value": 1}]}
+    with pytest.raises(AsaError, match="ends a line"):
+        compose.answer(ask, works(ANSWERS), BOT)
+    assert not (tmp_path / "state").exists()
 
 
 def test_what_was_composed_here_can_be_verified(works):
