@@ -43,6 +43,7 @@ _ENGINES = {
     "compiled": "its compiled evaluator",
     "numpy": "NumPy, slower than the compiled evaluator, which does not load here",
 }
+_INSTALL = ("sudo", "asa", "schedulers", "install")
 _RECORD = "sudo asa schedulers record, after an update of the package that it is from"
 _USE_IT = "; or have ASA give it orders: switch.backend: loader"
 _FIX = "; sudo asa doctor --fix does it, and --undo puts it back"
@@ -86,7 +87,7 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     around = around or Around.here()
     findings = [*_kernel(places, around.release), _privilege(around), *_switching(places, around)]
     findings.extend(_inputs(places))
-    findings.extend(_sources(places))
+    findings.extend(_sources(places, by_helper=around.helper and around.uid != 0))
     findings.extend(_screens(places))
     findings.extend(_rivals(places, around.units))
     findings.extend(_loader(places, around))
@@ -333,11 +334,11 @@ def _where(places: paths.Places) -> str:
 
 def _schedulers(portfolio: Portfolio, *, loads: bool) -> Iterator[Finding]:
     # `loads`: this kernel does; for another one nothing is built
-    usable, absent = 0, list[str]()
+    usable, here, absent = 0, list[str](), list[str]()
     for name in portfolio.names():
         found = portfolio.look(name)
-        if isinstance(found, Unavailable) and found.installable:
-            absent.append(name)
+        if isinstance(found, Unavailable) and (found.on_path or found.installable):
+            (here if found.on_path else absent).append(name)
         elif isinstance(found, Available) and found.path is not None and (why := _changed(portfolio, name)):
             yield Finding(subject=name, level=Level.WARNING, text=why, remedy=_RECORD)
         elif isinstance(found, Available):
@@ -348,15 +349,26 @@ def _schedulers(portfolio: Portfolio, *, loads: bool) -> Iterator[Finding]:
             )
         else:
             yield Finding(subject=name, level=Level.WARNING, text=found.reason)
-    words = ("sudo", "asa", "schedulers", "install")
-    remedy = " ".join(words)
+    record = (*_INSTALL, *here)  # without names it would build all others, too
+    if here and usable:
+        text = f"on PATH, and not recorded: {', '.join(here)}"
+        remedy = " ".join(record)
+        yield Finding(subject="schedulers", level=Level.WARNING, text=text, remedy=remedy, command=record)
     if absent:
         text = f"not installed: {', '.join(absent)}"
-        yield Finding(subject="more schedulers", level=Level.OK, text=text, remedy=f"{remedy} NAME")
+        yield Finding(subject="more schedulers", level=Level.OK, text=text, remedy=f"{' '.join(_INSTALL)} NAME")
     if not usable:
         text = "no scheduler is installed beside the kernel's own"
-        command = words if loads else ()
-        yield Finding(subject="schedulers", level=Level.MISSING, text=text, remedy=remedy, needed=True, command=command)
+        text += f"; {', '.join(here)} are on PATH, and not recorded" if here else ""
+        command = record if here or loads else ()
+        yield Finding(
+            subject="schedulers",
+            level=Level.MISSING,
+            text=text,
+            remedy=" ".join(record),
+            needed=True,
+            command=command,
+        )
 
 
 def _changed(portfolio: Portfolio, name: SchedulerName) -> str:
@@ -381,7 +393,7 @@ def _limits(places: paths.Places, portfolio: Portfolio) -> Iterator[Finding]:
         yield Finding(subject="limits", level=Level.WARNING, text=text, remedy=remedy)
 
 
-def _sources(places: paths.Places) -> Iterator[Finding]:
+def _sources(places: paths.Places, *, by_helper: bool) -> Iterator[Finding]:
     try:
         wanted = config.load(places.config).collect
     except AsaError:
@@ -397,6 +409,10 @@ def _sources(places: paths.Places) -> Iterator[Finding]:
         sampler.close()
     yield from _probes(wanted.ebpf, backend, missing)
     yield from _seen(sample)
+    if by_helper and _needs_root(missing.get(_PROBES, "")):
+        del missing[_PROBES]
+        text = "the root helper loads the probes, and hands their counters to the agent of who sits here"
+        yield Finding(subject="eBPF", level=Level.OK, text=text)
     for source, reason in missing.items():
         if source not in PROGRAMS and source != CORE_UNUSED:
             words = _GNOME if source == "desktop" and _lacks_extension() else ()
@@ -415,8 +431,12 @@ def _lacks_extension() -> bool:
     return False
 
 
+def _needs_root(reason: str) -> bool:
+    return "needs root" in reason
+
+
 def _remedy(source: str, reason: str) -> str:
-    if source == _PROBES and "needs root" in reason:
+    if source == _PROBES and _needs_root(reason):
         return "sudo asa run"
     return _REMEDIES.get(source, "")
 
@@ -452,8 +472,10 @@ def _seen(sample: RawSample) -> Iterator[Finding]:
 
 
 def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding]:
-    by_loader = rivals.by_loader(switch_settings(places).backend, states)
+    backend = switch_settings(places).backend
+    by_loader = rivals.by_loader(backend, states)
     found = rivals.found(places.proc, states)
+    masked = takeover.masks(found, backend, states)
     for rival in found:
         text = f"{rival.name} is running ({rival.where}): {rival.text}"
         if rival.is_master(loader_is_ours=by_loader):
@@ -466,7 +488,7 @@ def _rivals(places: paths.Places, states: Mapping[str, str]) -> Iterator[Finding
         elif rival.orders_loader and takeover.is_masked(rivals.LOADER_UNIT):
             text = f"{text}; {rivals.LOADER_UNIT} is masked, so that it has none started"
             yield Finding(subject="rival", level=Level.OK, text=text)
-        elif takeover.masks((rival,), loader_is_ours=by_loader):
+        elif rival.orders_loader and masked:
             remedy = f"systemctl mask --now {rivals.LOADER_UNIT}{_FIX}; or stop it: {rival.stop}"
             yield Finding(subject="rival", level=Level.WARNING, text=text, remedy=remedy)
         else:

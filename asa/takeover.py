@@ -8,7 +8,7 @@ How each unit was is on disk before the first is touched. Root alone; it asks no
 """
 
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from asa import files, runfile, wire
-from asa.act.rivals import LOADER_UNIT, Harm, Rival
+from asa.act.rivals import LOADER_UNIT, Harm, Rival, by_loader
 from asa.core.errors import AsaError
 
 NAME = "taken-over.json"
@@ -47,9 +47,16 @@ def units(found: Iterable[Rival], *, loader_is_ours: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if not name.startswith("-")))
 
 
-def masks(found: Iterable[Rival], *, loader_is_ours: bool) -> tuple[str, ...]:
-    """Units that must not be started by somebody's order either, in force or not."""
-    return () if loader_is_ours or not any(one.orders_loader for one in found) else (LOADER_UNIT,)
+def masks(found: Iterable[Rival], backend: str, states: Mapping[str, str]) -> tuple[str, ...]:
+    """Units that must not be started by somebody's order either, in force or not.
+
+    `backend` is the setting `switch.backend`, `states` from `unit_states`: scx_loader is spared where it will take our
+    orders, which it does not by `auto` once it was stopped as a master (`units`).
+    """
+    every = tuple(found)
+    stopped = units(every, loader_is_ours=by_loader(backend, states))
+    ours = by_loader(backend, {name: state for name, state in states.items() if name not in stopped})
+    return () if ours or not any(one.orders_loader for one in every) else (LOADER_UNIT,)
 
 
 def commands(names: Iterable[str], masked: Iterable[str] = ()) -> tuple[str, ...]:

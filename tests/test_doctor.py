@@ -67,6 +67,17 @@ def test_schedulers_are_built_for_a_kernel_that_loads_them_alone(places):
     assert findings(places)["schedulers"].command == ("sudo", "asa", "schedulers", "install")
 
 
+def test_what_the_distribution_has_is_recorded_and_nothing_built(places, tmp_path, monkeypatch):
+    for name in ("scx_lavd", "scx_flash"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = findings(places)
+    assert found["schedulers"].command == ("sudo", "asa", "schedulers", "install", "scx_flash", "scx_lavd")
+    assert "scx_flash, scx_lavd are on PATH" in found["schedulers"].text
+    assert "scx_lavd" not in found["more schedulers"].text
+
+
 def test_what_is_there_is_shown(places):
     (places.sys / "class/drm/renderD128").mkdir(parents=True)
     (places.proc / "10/fd").mkdir(parents=True)
@@ -186,6 +197,19 @@ def test_the_backend_of_the_probes_and_what_is_lost_without_a_program(places, mo
     lost = "input_keys, input_motions, input_flips, input_flip_ns"
     assert found["eBPF input_event"].text == f"no kprobes here; unknown without it: {lost}"
     assert not {"source eBPF core", "source input_event"} & found.keys()
+
+
+def test_the_helper_has_the_probes_of_who_is_not_root(places, monkeypatch):
+    class Refused(Probes):
+        lacking: ClassVar = {"ebpf": "needs root (CAP_BPF and CAP_PERFMON)"}
+
+    places.config.write_text("collect: {desktop: false}\n")
+    monkeypatch.setattr(doctor, "standard", lambda *_: [Refused()])
+    alone = doctor.Around(uid=1000, helper=False, units={}, release="6.18.0", gate=lambda _: "")
+    assert {one.subject: one for one in examine(places, alone)}["source ebpf"].remedy == "sudo asa run"
+    found = {one.subject: one for one in examine(places, dataclasses.replace(alone, helper=True))}
+    assert "source ebpf" not in found
+    assert "the root helper loads the probes" in found["eBPF"].text
 
 
 def test_probes_that_do_not_come_up_say_why(places, monkeypatch):

@@ -67,8 +67,13 @@ def test_whose_units_those_are():
 
 def test_who_orders_of_scx_loader_keeps_its_other_work(kept):
     falcond = replace(rival("falcond", harm=Harm.MAY_SWITCH), orders_loader=True)
-    assert takeover.masks([falcond, rival("scx")], loader_is_ours=False) == ("scx_loader.service",)
-    assert takeover.masks([falcond], loader_is_ours=True) == takeover.masks([rival("scx")], loader_is_ours=False) == ()
+    active, loader = {"scx_loader.service": "active"}, ("scx_loader.service",)
+    assert takeover.masks([falcond, rival("scx")], "auto", {}) == loader
+    assert takeover.masks([falcond], "auto", active) == takeover.masks([rival("scx")], "own", active) == ()
+    follows = rival("scx_loader --auto", stop="systemctl disable --now scx_loader.service")
+    assert takeover.masks([follows, falcond], "auto", active) == loader  # stopped, and to be started by nobody
+    assert takeover.masks([follows, falcond], "loader", active) == ()  # it is to take our orders
+    assert takeover.masks([follows], "auto", active) == ()
     assert takeover.commands([], ["scx_loader.service"]) == (
         "systemctl disable --now scx_loader.service",
         "systemctl mask scx_loader.service",

@@ -76,7 +76,8 @@ class Unavailable:
 
     entry: SchedulerEntry
     reason: str
-    installable: bool = False  # it is not on this machine, and `asa schedulers install` would get it
+    on_path: bool = False  # it is here, and only not recorded
+    installable: bool = False  # it is not on this machine, and `asa schedulers install` would build it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,9 +243,9 @@ class Portfolio:
             return Available(entry=entry, path=None, origin=Origin.KERNEL, version=None, sha256=None, flags=None)
         record = self.records().get(name)
         if record is None:
-            absent = self.find_on_path(SchedulerName(entry.name)) is None
-            gets = absent and not isinstance(entry.source, Host | Composed)
-            return Unavailable(entry=entry, reason=self._why_not(entry), installable=gets)
+            here = self.find_on_path(SchedulerName(entry.name)) is not None
+            builds = not here and not isinstance(entry.source, Host | Composed)
+            return Unavailable(entry=entry, reason=self._why_not(entry), on_path=here, installable=builds)
         path = Path(record.path)
         if not path.is_file():
             return Unavailable(entry=entry, reason=f"{path} is gone; run `{INSTALL} {name}`")

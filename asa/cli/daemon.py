@@ -36,7 +36,6 @@ examples:
   asa daemon --observe --for 60
       Only look, for a minute.
 """
-JOURNAL = "daemon.sqlite"
 
 
 def register(commands: "Commands") -> None:
@@ -68,6 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: threads would only cost memory
     from asa import paths
     from asa.assembly import Assembly
+    from asa.cli.journal import JOURNAL
     from asa.cli.run import Printer
     from asa.clock import SystemClock
     from asa.remote import Remote

@@ -80,10 +80,10 @@ def _fix(*, yes: bool) -> int:
     _need_root("--fix")
     places = paths.default()
     states = rivals.unit_states()
-    ours = rivals.by_loader(doctor.switch_settings(places).backend, states)
+    backend = doctor.switch_settings(places).backend
     found = rivals.found(places.proc, states)
-    names = takeover.units(found, loader_is_ours=ours)
-    masked = tuple(name for name in takeover.masks(found, loader_is_ours=ours) if takeover.there(name))
+    names = takeover.units(found, loader_is_ours=rivals.by_loader(backend, states))
+    masked = tuple(name for name in takeover.masks(found, backend, states) if takeover.there(name))
     if not names and not masked:
         print("nothing to do: no unit here loads schedulers by itself, or has scx_loader do it")
         return 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from asa.report.export import Table
     from asa.report.figures import Report, Session
 
-JOURNAL = "journal.sqlite"  # below paths.Places.state
+JOURNAL = "daemon.sqlite"
+"""Of the agent of a user's session, below paths.Places.state: it writes it, and these commands read it."""
 _PLAIN_SHARES = 4  # classes in a line of the list
 _LAST = 20  # switches that `show` lists
 _LIST = """\
@@ -95,7 +96,7 @@ def register(commands: "Commands") -> None:
 def add_file(command: argparse.ArgumentParser) -> None:
     """Add the journal's argument."""
     command.add_argument(
-        "journal", type=Path, nargs="?", metavar="FILE", help=f"journal (default: {JOURNAL} of the agent's state)"
+        "journal", type=Path, nargs="?", metavar="FILE", help=f"journal (default: {JOURNAL} of your agent's state)"
     )
 
 

@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from asa import paths, wire
     from asa.cli import attach, outfile
     from asa.cli.journal import JOURNAL, chosen
+    from asa.core.errors import JournalError
     from asa.report import words
     from asa.report.gathering import gather
     from asa.report.page import page
@@ -71,6 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
         return attach.run(arguments.attach, path, yes=arguments.yes)
     places = paths.default()
     mine = path == places.state / JOURNAL
+    if mine and not paths.there(path):
+        keeps = "the agent of your session keeps it while it runs, and `asa run --journal FILE` keeps another"
+        raise JournalError(f"{path}: there is no such journal; {keeps}")
     with opened(path) as journal:
         found = gather(journal, str(path), proof=_proof(places) if mine else None)
     out: Path | None = arguments.out or (None if arguments.json else _PAGE)

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(wire.json_text({"steps": taken, "verdict": found.fitness, "sentence": found.sentence}))
     else:
         left = [f"  -> {one.remedy}" for one in found.because if one.remedy and not one.command]
-        print("\n".join([*(() if taken else ("nothing is left to do",)), found.sentence, *left]))
+        print("\n".join([*(() if taken else ("nothing is left for `asa setup` to do",)), found.sentence, *left]))
     return 1 if taken and taken[-1].outcome is _Outcome.FAILED else found.exit_code
 
 

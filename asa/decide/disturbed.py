@@ -34,6 +34,7 @@ def by(sample: RawSample, rates: Rates | None, workload: Workload | None) -> str
         return "sound is made in real time"
     seen = (
         (hints.sound_recorded, "a sound card records"),
+        (hints.sound_xruns, "sound breaks up"),
         (hints.game_clients, "GameMode is on"),
         (hints.idle_inhibited, "the session is kept from being idle"),
         (hints.power_held, "a program holds the power profile"),

@@ -124,6 +124,7 @@ class HintCollector:
                 lid_closed=self._system.lid_closed,
                 external_display=self._external,
                 sound_latency_ms=None if streams is None else streams.latency_ms,
+                sound_xruns=None if streams is None else streams.xruns,
             )
         }
 

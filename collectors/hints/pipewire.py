@@ -4,11 +4,12 @@
 pw-dump(1) prints all objects as JSON; a stream is a node whose class begins with "Stream/", and it is "running" while
 sound or pictures pass (PipeWire's documentation, "Node", "media.class", "node.latency"). Meters and the like that
 listen to what is played do not count as recordings. A quantum that a person has forced (`pw-metadata -n settings 0
-clock.force-quantum 64`) is in force for every stream, whatever it asks for. What was underrun pw-dump does not tell;
-the probes count it (`sound_underruns`).
+clock.force-quantum 64`) is in force for every stream, whatever it asks for. Cycles that streams and devices missed are
+the column ERR of pw-top(1), a count for each node; it is asked while something sounds. What a card itself ran short
+of, the probes count in each tick (`sound_underruns`).
 
-It is a process of its own every twenty seconds, 8 ms of CPU time and 1 ms of ours, and is waited for in a thread: no
-tick waits for the answer.
+Each is a process of its own every twenty seconds, 8 ms of CPU time and 1 ms of ours (pw-top 7 ms, and it is there for
+20 ms), and is waited for in a thread: no tick waits for the answer.
 """
 
 import os
@@ -32,6 +33,8 @@ LARGEST_BYTES = 1 << 22
 _LIMIT_S = 4.0
 _PLACES = "/usr/bin:/usr/local/bin:/run/current-system/sw/bin"
 _PROGRAM, _SOCKET = "pw-dump", "pipewire-0"
+_DUMP, _TOP = ("--no-colors",), ("--batch-mode", "--iterations=2")  # the first round of pw-top knows nothing yet
+_HEAD, _ID, _ERRORS = [b"S", b"ID"], 1, 8  # of its lines, by column
 _PLAYS, _RECORDS = "Stream/Output/Audio", ("Stream/Input/Audio", "Stream/Input/Video")
 
 
@@ -41,6 +44,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True):
     playing: bool
     recording: bool  # of a microphone, a camera or the screen
     latency_ms: float | None  # the shortest that a sound stream asks for, or the forced one; None: none asks
+    xruns: int | None = None  # cycles that nodes missed since the look before; None: nothing sounded at one of the two
 
 
 class _Props(msgspec.Struct):
@@ -91,6 +95,15 @@ def streams_of(dump: bytes) -> Streams:
     )
 
 
+def errors_of(top: bytes) -> dict[int, int]:
+    """Of what pw-top printed: errors by the number of the node, at the last round. Raises ValueError for none."""
+    rows = [line.split() for line in top.splitlines()]
+    heads = [place for place, row in enumerate(rows) if row[:2] == _HEAD]
+    if not heads:
+        raise ValueError("no table of pw-top")
+    return {int(row[_ID]): int(row[_ERRORS]) for row in rows[heads[-1] + 1 :] if len(row) > _ERRORS}
+
+
 class PipeWire:
     """Looks every twenty seconds. `where` tells the runtime folder of the session at the screen, and its user.
 
@@ -107,6 +120,7 @@ class PipeWire:
         self._where, self._now_ns, self._places = where, now_ns, places
         self._next_ns = 0
         self._looking: threading.Thread | None = None
+        self._errors: dict[int, int] | None = None  # at the last look
 
     def turn(self) -> None:
         """Begin to look when it is time. Never raises, never waits for the answer."""
@@ -125,16 +139,32 @@ class PipeWire:
 
     def _look(self, program: str, runtime: Path, uid: int) -> None:
         try:
-            self.streams = streams_of(_dumped(program, runtime, uid))
+            found = streams_of(_said((program, *_DUMP), runtime, uid))
         except (OSError, ValueError, subprocess.SubprocessError):
             self.streams = None  # it ends meanwhile, or is of another version
+            return
+        self.streams = msgspec.structs.replace(found, xruns=self._xruns(found, runtime, uid))
+
+    def _xruns(self, found: Streams, runtime: Path, uid: int) -> int | None:
+        before, self._errors = self._errors, None
+        program = shutil.which("pw-top", path=self._places)
+        if program is None or not (found.playing or found.recording):
+            return None
+        try:
+            now = self._errors = errors_of(_said((program, *_TOP), runtime, uid))
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None  # an older one without these options
+        if before is None:
+            return None
+        # those that are new have missed a cycle or two while they began; a count may begin anew
+        return sum(max(0, now[node] - before[node]) for node in now.keys() & before.keys())
 
 
-def _dumped(program: str, runtime: Path, uid: int) -> bytes:
+def _said(command: tuple[str, ...], runtime: Path, uid: int) -> bytes:
     # as the user whose session it is: PipeWire lets nobody else in, and whoever answers there is not root's
     other = os.geteuid() != uid
     with subprocess.Popen(
-        [program, "--no-colors"],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -163,7 +193,7 @@ def _pieces(child: "subprocess.Popen[bytes]") -> Iterator[bytes]:
         if left < 0:
             raise ValueError(f"a dump of over {LARGEST_BYTES} bytes")
         yield piece
-    raise ValueError(f"pw-dump says nothing for {_LIMIT_S:g} s")
+    raise ValueError(f"PipeWire says nothing for {_LIMIT_S:g} s")
 
 
 def _running(objects: list[_Object]) -> Iterator[_Props]:

@@ -259,7 +259,7 @@ def test_a_report_is_a_page_and_figures(file, tmp_path, capsys):
     assert found["workloads"]["wakeup"] > 10
     with pytest.raises(AsaError, match="cannot be written"):
         asa("report", file, "--out", tmp_path / "none/r.html")
-    with pytest.raises(JournalError, match=r"journal\.sqlite: there is no such journal"):
+    with pytest.raises(JournalError, match=r"daemon\.sqlite: there is no such journal; the agent of your session"):
         asa("report")
 
 

@@ -307,6 +307,9 @@ def test_a_damaged_journal_of_its_own_keeps_the_daemon_from_nothing(env, tmp_pat
     with Journal.look(kept) as book:
         (session,) = book.sessions()
         assert book.ticks(session.number) >= 1
+    listed = asa("journal", "list", "--json", env=env)  # of what the agent writes, without a name
+    assert listed.returncode == 0, listed.stderr
+    assert json.loads(listed.stdout)["journal"] == str(kept)
 
 
 @pytest.mark.parametrize("errors", [subprocess.PIPE, subprocess.STDOUT])

@@ -87,7 +87,7 @@ def test_a_dry_run_changes_nothing_and_words_are_for_people(machine, capfd, tmp_
 def test_nothing_to_do_is_said(machine, capfd):
     machine([Finding(subject="root", level=Level.OK, text="running as root")])
     assert setup() == 0
-    assert capfd.readouterr().out.splitlines()[0] == "nothing is left to do"
+    assert capfd.readouterr().out.splitlines()[0] == "nothing is left for `asa setup` to do"
 
 
 def test_what_is_left_to_a_person_is_said(machine, capfd):
@@ -95,7 +95,7 @@ def test_what_is_left_to_a_person_is_said(machine, capfd):
     assert setup() == 1
     shown = capfd.readouterr().out.splitlines()
     assert shown == [
-        "nothing is left to do",
+        "nothing is left for `asa setup` to do",
         "ASA only observes here, because kernel lacks.",
         "  -> boot another kernel",
     ]

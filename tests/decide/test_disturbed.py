@@ -61,6 +61,8 @@ def rates(cores):
         (sample(sound_played=True, sound_latency_ms=SOON_MS), None, "sound", "sound is made in real time"),
         (sample(sound_played=True, sound_latency_ms=2 * SOON_MS), None, "sound", ""),
         (sample(sound_played=False, sound_latency_ms=SOON_MS), None, "sound", ""),
+        (sample(sound_played=True, sound_xruns=3), None, "sound", "sound breaks up"),
+        (sample(sound_played=True, sound_xruns=0), None, "sound", ""),
         (RawSample(monotonic_ns=0, wall_ns=0), 0.5, "regime:many", ""),
         (sample(game_clients=None, idle_inhibited=None, sound_recorded=None), None, "browse", ""),
     ],

@@ -15,6 +15,7 @@ from recorded_uses import LOADS, header, samples
 from asa import paths, wire
 from asa.cli import explain, explain_features, model
 from asa.cli.grammar import Parser
+from asa.cli.journal import JOURNAL
 from asa.cli.lab import finetune
 from asa.core.decision import Decision, Reason, Vote, Workload
 from asa.core.errors import AsaError, InputError, ModelError
@@ -234,7 +235,7 @@ def decided(places, shipped):
     judge, made = Ensemble.load(shipped), samples([("idle", 18), ("wakeup", 12)], 50)
     sha256 = versions.find(versions.folder(places), "base").facts.sha256
     frames = {tick.at_ns: tick.frame for tick in ticks(made)}
-    path = places.state / "journal.sqlite"
+    path = places.state / JOURNAL
     with Journal.open(path) as book:
         book.begin(header("", None, mode="switching", model=sha256))
         for sample in made:

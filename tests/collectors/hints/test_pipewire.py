@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 from waiting import until
 
 from collectors.hints import pipewire
-from collectors.hints.pipewire import ROUND_NS, PipeWire, Streams, streams_of
+from collectors.hints.pipewire import ROUND_NS, PipeWire, Streams, errors_of, streams_of
 
 DUMPS = Path(__file__).parents[1] / "data/pipewire"
+TOP = b"""\
+S   ID  QUANT   RATE    WAIT    BUSY   W/Q   B/Q  ERR FORMAT           NAME\x20
+C   43      0      0    ---     ---   ---   ---     0                  nul
+C   48      0      0    ---     ---   ---   ---     0                  pw-cat
+S   ID  QUANT   RATE    WAIT    BUSY   W/Q   B/Q  ERR FORMAT           NAME\x20
+S   30      0      0    ---     ---   ---   ---     0                  Dummy-Driver
+R   43     64  48000  14.1us   2.7us  0.01  0.00    1     F32P 2 48000 nul
+R   48     64  48000  44.8us   3.8us  0.03  0.00 1206    S16LE 2 48000  + pw-cat
+"""  # `pw-top -b -n 2` of PipeWire 1.4.2
 QUIET = Streams(playing=False, recording=False, latency_ms=None)
 
 
@@ -96,14 +105,24 @@ def test_streams_or_a_value_error(dump):
         assert isinstance(streams_of(dump), Streams)
 
 
+def test_errors_of_the_last_round():
+    assert errors_of(TOP) == {30: 0, 43: 1, 48: 1206}
+
+
+@pytest.mark.parametrize("text", [b"", b"usage: pw-top\n", b"S   ID\nR x 1 2 3 4 5 6 7\n"])
+def test_what_is_no_table(text):
+    with pytest.raises(ValueError, match=r"pw-top|invalid literal"):
+        errors_of(text)
+
+
 class Seat:
     def __init__(self, folder):
         self.folder, self.now_ns = folder, 1
         (folder / "pipewire-0").touch()
         self.reader = PipeWire(lambda: (folder, os.geteuid()), lambda: self.now_ns, str(folder))
 
-    def pw_dump(self, script):
-        path = self.folder / "pw-dump"
+    def pw_dump(self, script, name="pw-dump"):
+        path = self.folder / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
@@ -130,6 +149,21 @@ def test_it_looks_every_twenty_seconds(seat):
     assert count.read_text().splitlines() == [str(seat.folder)]
     seat.pw_dump(f"cat {DUMPS}/after.json")
     assert seat.look() == QUIET
+
+
+def test_cycles_that_were_missed_between_two_looks(seat):
+    def top(errors):
+        seat.pw_dump(f"cat <<END\n{TOP.decode().replace('1206', errors)}END", "pw-top")
+        return seat.look().xruns
+
+    seat.pw_dump(f"cat {DUMPS}/playing.json")
+    assert seat.look().xruns is None  # no pw-top
+    assert [top("1206"), top("1206"), top("1210"), top("   2"), top("   3")] == [None, 0, 4, 0, 1]
+    seat.pw_dump("exit 1", "pw-top")
+    assert seat.look().xruns is None
+    assert seat.look().playing
+    seat.pw_dump(f"cat {DUMPS}/after.json")
+    assert [top("   3"), top("   9")] == [None, None]  # nothing sounds
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo '{'", "echo '[1]'", "kill -9 $$", "cat /dev/zero", "exec sleep 60"])
