@@ -151,6 +151,11 @@ def own_score(run: Run) -> float | None:
     return found
 
 
+def power_w(blocks: Sequence[Block]) -> float | None:
+    """What the machine drew in these blocks, by its description; None where that is unknown."""
+    return _mean([None if block.energy is None else block.energy.watts for block in blocks])
+
+
 def block_figure(run: Run) -> Callable[[Block], float | None]:
     """A block's own figure by which carry-over is judged: the mean of its first application's main metric."""
     name = run.parts[0]
@@ -176,16 +181,13 @@ class _Measure:
 
 
 def _measures(run: Run) -> list[_Measure]:
-    def power(blocks: _Side) -> float | None:
-        return _mean([None if block.energy is None else block.energy.watts for block in blocks])
-
     def score(own: _Side, other: _Side) -> tuple[float, float] | None:
         return pair_score(run, own, other)
 
     probes = [one for name in run.parts for one in PROBES[name]]
     return [
         _Measure(name=SCORE, unit="", better=Direction.LARGER, of=score),
-        _Measure(name=POWER, unit="W", better=Direction.SMALLER, of=_each(power)),
+        _Measure(name=POWER, unit="W", better=Direction.SMALLER, of=_each(power_w)),
         *(_Measure(name=one.key, unit=one.unit, better=one.better, of=_each(_pooled(one, run))) for one in probes),
     ]
 

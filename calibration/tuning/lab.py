@@ -2,7 +2,8 @@
 """The laboratory's objectives: candidates, the untuned scheduler and the kernel's own take turns in one guest.
 
 `Pair`: a switchback run (`calibration.switchback`) of a scenario, one load, started once. A gain is the mean over
-rounds, by the scenario's score. `Bench`: one figure of the scale benchmark, which is quicker, but no use of a machine.
+rounds, by the scenario's score, or by power where the score stays. `Bench`: one figure of the scale benchmark, which is
+quicker, but no use of a machine.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -20,16 +22,24 @@ from asa.core.decision import EEVDF, SchedulerName
 from calibration.scale import benchmark
 from calibration.scale.samples import Found, Metric
 from calibration.switchback import play, samples
-from calibration.switchback.figures import change_pct, pair_score
+from calibration.switchback.figures import change_pct, pair_score, power_w
 from calibration.switchback.samples import Block, Run
 from calibration.tuning.space import Flags
 from calibration.tuning.swarm import PARTICLES
 from calibration.tuning.tpe import TOGETHER
 from calibration.tuning.trials import Gain
+from calibration.tuning.tune import WORST_PCT
 from scenarios.catalogue import Scenario
 from scenarios.lab.machines import Machine
 
 _PLAYS, _SECONDS = 2, 0.5  # a round, each of so many seconds of the guest's clock
+
+
+class Aim(StrEnum):
+    """What a pair is tuned for. Of energy, the score may be WORST_PCT behind the kernel's own."""
+
+    SCORE = "score"
+    ENERGY = "energy"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,9 +68,10 @@ class InGuests(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class Pair(InGuests):
-    """By a scenario's score. Each candidate loads in every round."""
+    """By a scenario's score or power. Each candidate loads in every round."""
 
     scenario: Scenario
+    aim: Aim = Aim.SCORE
     at_once = TOGETHER
 
     def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
@@ -81,7 +92,7 @@ class Pair(InGuests):
         if not runs:
             return [None] * len(names)
         self.troubles += [f"{block.scheduler}: {block.trouble}" for block in runs[0].blocks if block.trouble]
-        return [gain(runs[0], self.base, name) for name in names]
+        return [gain(runs[0], self.base, name, self.aim) for name in names]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,13 +137,17 @@ def bench_gain(found: Found, metric: Metric, base: SchedulerName, candidate: Sch
     return Gain(pct=sign * change_pct(before, after), over_eevdf_pct=sign * change_pct(own, after))
 
 
-def gain(run: Run, base: SchedulerName, candidate: SchedulerName) -> Gain | None:
-    """The mean over rounds, by the score, against both; None without a round that has all three."""
+def gain(run: Run, base: SchedulerName, candidate: SchedulerName, aim: Aim = Aim.SCORE) -> Gain | None:
+    """The mean over rounds, against both; None without a round that has all three.
+
+    By energy `pct` is what is saved over the scheduler without flags, and `over_eevdf_pct` is the score's. Where the
+    score is further behind than WORST_PCT, `pct` is below 0 by as much.
+    """
     rounds: dict[int, dict[str, list[Block]]] = {}
     for block in run.blocks:
         if not block.trouble:
             rounds.setdefault(block.round, {}).setdefault(block.scheduler, []).append(block)
-    over_base, over_own = [], []
+    over_base, over_own, saved = [], [], []
     for _, turns in sorted(rounds.items()):
         own, before, after = (turns.get(name, []) for name in (EEVDF, base, candidate))
         if own and before and after:
@@ -140,9 +155,16 @@ def gain(run: Run, base: SchedulerName, candidate: SchedulerName) -> Gain | None
             if pairs[0] is not None and pairs[1] is not None:
                 over_base.append(change_pct(*pairs[0]))
                 over_own.append(change_pct(*pairs[1]))
-    if not over_base:
+            drawn = power_w(before), power_w(after)
+            if drawn[0] is not None and drawn[1] is not None:
+                saved.append(change_pct(drawn[1], drawn[0]))
+    gains = saved if aim is Aim.ENERGY else over_base
+    if not gains or not over_own:
         return None
-    return Gain(pct=statistics.fmean(over_base), over_eevdf_pct=statistics.fmean(over_own))
+    pct, over_eevdf_pct = statistics.fmean(gains), statistics.fmean(over_own)
+    if aim is Aim.ENERGY and over_eevdf_pct < WORST_PCT:
+        pct = over_eevdf_pct - WORST_PCT
+    return Gain(pct=pct, over_eevdf_pct=over_eevdf_pct)
 
 
 def _policies(base: SchedulerName, candidates: Sequence[Flags]) -> tuple[tuple[Policy, ...], str]:

@@ -82,12 +82,14 @@ def _plain(one: "Searched") -> dict[str, float]:
 def _show(chosen: "Chosen", fresh: "Mapping[str, Sequence[Searched]]") -> None:
     from calibration.tuning.surface import STUDY
 
-    theirs = {row[:3]: row[3:] for row in STUDY}
+    theirs: dict[tuple[float, ...], list[tuple[int, int]]] = {}
+    for *factors, cost, iterations in reversed(STUDY):
+        theirs.setdefault(tuple(factors), []).append((cost, iterations))
     least = min(row[3] for row in STUDY)
     rows = []
     for run in chosen.runs:
         place = run.coefficients.inertia, run.coefficients.own, run.coefficients.swarm
-        cost, iterations = theirs[place]
+        cost, iterations = theirs[place].pop()  # the centre was played twice
         rows.append((*map(str, place), f"{run.cost:.0f}", f"{run.iterations}", f"+{cost - least}", f"{iterations}"))
     bench_output.table(
         ("inertia", "own pull", "swarm's pull", "least, us", "iterations", "the study's, jiffies", "iterations"), rows

@@ -73,6 +73,13 @@ def register(commands: "Commands") -> None:
         help="golden section on one flag that sets others, a particle swarm or Parzen estimators on numbers, "
         "screening of up to 8 flags",
     )
+    command.add_argument(
+        "--objective",
+        choices=("score", "energy"),
+        default="score",
+        help="of a pair: its score, or the power that it takes while its score is at most 2 %% behind the kernel's own "
+        "(default: score)",
+    )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the trials")
     command.add_argument(
         "--trials",
@@ -164,9 +171,14 @@ def _searched(played: "_Played", asked: "Asked") -> "tuple[Outcome, Found | None
     screened = tune.screen(asked, trials) if asked.method is Method.SCREEN else None
     found = screened.found if screened else tune.search(asked, trials)
     made = outcome.of(
-        asked, found, workload=given.workload, machine=given.machine, rounds=given.rounds, screened=screened
+        asked, found, workload=_named(given), machine=given.machine, rounds=given.rounds, screened=screened
     )
     return made, found
+
+
+def _named(given: argparse.Namespace) -> str:
+    # of what is tuned, in a policy
+    return str(given.workload) if given.objective == "score" else f"{given.workload} by {given.objective}"
 
 
 class _Played:
@@ -181,7 +193,7 @@ class _Played:
         """Of a use on a machine, kept in a file of this name. Raises AsaError."""
         from asa import paths
         from asa.core.decision import SchedulerName
-        from calibration.tuning.lab import Bench, Pair
+        from calibration.tuning.lab import Aim, Bench, Pair
         from calibration.tuning.trials import Trials
         from scenarios.catalogue import Scenario
         from scenarios.lab import machines
@@ -193,7 +205,16 @@ class _Played:
         places, tell = paths.default(), self._tell
         lab: InGuests
         if isinstance(use, Scenario):
-            lab = Pair(base=base, machine=on, scenario=use, rounds=given.rounds, out=out, places=places, tell=tell)
+            lab = Pair(
+                base=base,
+                machine=on,
+                scenario=use,
+                aim=Aim(given.objective),
+                rounds=given.rounds,
+                out=out,
+                places=places,
+                tell=tell,
+            )
         else:
             lab = Bench(base=base, machine=on, metric=use, rounds=given.rounds, out=out, places=places, tell=tell)
         self._labs.append(lab)
@@ -219,6 +240,7 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
     from asa.core.decision import EEVDF, SchedulerName
     from asa.core.errors import AsaError
     from calibration.tuning.tune import Asked, Method
+    from scenarios.catalogue import Scenario
 
     name = SchedulerName(arguments.policy)
     if name != name.bare or name == EEVDF:
@@ -228,6 +250,8 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
         raise AsaError("--coefficients: are the particle swarm's alone; leave them out, or take --method pso")
     if method is Method.GOLDEN and arguments.flag:
         raise AsaError("--flag: golden section has one flag of its own; leave it out, or take --method pso")
+    if arguments.objective != "score" and not isinstance(use_of(arguments.workload), Scenario):
+        raise AsaError(f"--objective {arguments.objective}: is of pairs alone; name one such as office+archive")
     return Asked(
         scheduler=name,
         knobs=portfolio.entry(name).knobs,
@@ -292,7 +316,7 @@ def _written(
         confirmed,
         version=version_of(asked.scheduler, Portfolio.load(paths.manifest(), paths.default().schedulers)),
         machine=arguments.confirm_machine or arguments.machine,
-        workload=arguments.workload,
+        workload=_named(arguments),
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
     if policy is None:

@@ -24,6 +24,7 @@ from calibration.switchback.samples import Orders
 from calibration.tuning import lab, outcome
 from scenarios import catalogue, guests, runner_folder
 from scenarios.conditions import Conditions
+from scenarios.energy import Energy
 from scenarios.lab import machines
 from scenarios.lab.guest import GuestResult
 
@@ -92,6 +93,25 @@ def test_candidates_take_turns_with_what_they_are_of(tmp_path, booted):
     assert [policy.flags for policy in second.policies] == [{"--slice-us": 3000}]
     made_lab(tmp_path).gains([{"--slice-us": 3000}], 5)
     assert len(booted) == 2  # it is kept
+
+
+@pytest.mark.parametrize(("slower", "wanted"), [(1.0, True), (1.5, False)])
+def test_energy_counts_where_the_score_stays(slower, wanted):
+    candidate = SchedulerName("scx_flash:candidate_1")
+    made = run((EEVDF, FLASH, candidate), 3, 1, times={EEVDF: 1.0, FLASH: 1.0, candidate: slower})
+    watts = {candidate: 8.0}
+    blocks = tuple(
+        msgspec.structs.replace(one, energy=Energy(busy_s=[], joules=1.0, watts=watts.get(one.scheduler, 10.0)))
+        for one in made.blocks
+    )
+    made = msgspec.structs.replace(made, blocks=blocks)
+    found = lab.gain(made, FLASH, candidate, lab.Aim.ENERGY)
+    assert found.over_eevdf_pct == lab.gain(made, FLASH, candidate).over_eevdf_pct
+    if wanted:
+        assert found.pct == pytest.approx(change_pct(8.0, 10.0))
+    else:
+        assert found.pct == pytest.approx(found.over_eevdf_pct + 2.0)
+        assert found.pct < 0.0
 
 
 def test_flags_that_cannot_be_are_refused_before_a_guest_boots(tmp_path, booted):
@@ -208,6 +228,7 @@ def _alike(guest):
         (["--policy", "scx_lavd:performance", "--method", "pso"], "name one such as scx_bpfland"),
         (["--method", "golden", "--flag=--slice-us"], "golden section has one flag of its own"),
         (["--method", "tpe", "--coefficients", "0.5,1,2"], "--coefficients: are the particle swarm's alone"),
+        (["--method", "pso", "--class", "messages", "--objective", "energy"], "--objective energy: is of pairs alone"),
         (["--method", "pso", "--class", "all"], "name one such as office\\+archive"),
         (["--method", "pso", "--flag=--nothing"], "--nothing is no number that may be set"),
     ],
