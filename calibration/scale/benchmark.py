@@ -117,12 +117,16 @@ def usable(portfolio: Portfolio, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def playing(portfolio: Portfolio, wanted: tuple[str, ...], machine: Machine) -> tuple[str, ...]:
-    """Who plays on a machine: the wanted, else all. Where its cores differ so do modes, which choose among them."""
+    """Who plays on a machine: the wanted, else all. Where its cores differ so do modes, which choose among them.
+
+    What was tuned or composed plays where it is wanted.
+    """
     names = usable(portfolio, wanted)
     if wanted or len(set(machine.speeds)) == 1:
         return names
     modes = portfolio.modes()
-    return tuple(SchedulerName.of(name, mode) for name in names for mode in modes[name])
+    every = (SchedulerName.of(name, mode) for name in names for mode in modes[name])
+    return tuple(name for name in every if not portfolio.guarded(name))
 
 
 def measure(options: Options, places: paths.Places, tell: Tell) -> Result:
