@@ -3,6 +3,7 @@
 
 import argparse
 import datetime
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 EXIT_UNCONFIRMED = 4
 _MOST_TRIALS, _RACE, _ELSEWHERE = 600, 9, 3
 _MOST_PULL = 4.0
+_POLICIES = "policies"
 _TEXT = """\
 Searches the flags of a scheduler that serve a use best. Candidates and the untuned scheduler take turns in
 guests of the lab, which play one scenario. The best candidate is then played with seeds that nobody searched
@@ -102,6 +104,12 @@ def register(commands: "Commands") -> None:
         metavar="INERTIA,OWN,SWARM",
         help="of pso, as `asa lab surface` chooses them (default: the study's, 0.4365,3.02,3.02)",
     )
+    _register_where(command)
+    command.add_argument("--json", action="store_true", help="outcome.json as one line")
+    command.set_defaults(run=run)
+
+
+def _register_where(command: argparse.ArgumentParser) -> None:
     command.add_argument("--machine", default="vm120", metavar="MACHINE", help="where it is searched (default: vm120)")
     command.add_argument(
         "--confirm-machine", metavar="MACHINE", help="where it is confirmed (default: where it was searched)"
@@ -115,8 +123,6 @@ def register(commands: "Commands") -> None:
         "given repeatedly",
     )
     command.add_argument("--rounds", type=bounds.COUNT, default=4, metavar="N", help="of each guest (default: 4)")
-    command.add_argument("--json", action="store_true", help="outcome.json as one line")
-    command.set_defaults(run=run)
 
 
 def _coefficients(text: str) -> "Coefficients":
@@ -143,6 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = _asked(arguments, Portfolio.load(paths.manifest(), paths.default().schedulers))
     others = {name: use_of(name) for name in dict.fromkeys(arguments.others)}
     path = None
+    shutil.rmtree(arguments.out / _POLICIES, ignore_errors=True)  # of an earlier call, which asked for less
     with bench_output.progress() as tell:
         played = _Played(arguments, tell)
         try:
@@ -321,7 +328,7 @@ def _written(
     )
     if policy is None:
         return None, made
-    path: Path = arguments.out / "policies" / file_name(policy.name)
+    path: Path = arguments.out / _POLICIES / file_name(policy.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.replace(path, tune.written(policy))
     return path, msgspec.structs.replace(made, policy=str(policy.name))
