@@ -21,7 +21,7 @@ def confirmed(kept: Sequence[Outcome]) -> tuple[float, str]:
     """How many became policies that another machine than the search's confirmed. Raises AsaError without a search."""
     races = [f"{_name(one)} {_said(one)}" for one in _raced(kept)]
     sure = wanted(kept)
-    return float(len({one.policy for one in sure})), f"of {len(kept)} searches: {'; '.join(races) or 'none was raced'}"
+    return float(len(sure)), f"of {len(kept)} searches: {'; '.join(races) or 'none was raced'}"
 
 
 def gain_median_pct(kept: Sequence[Outcome]) -> tuple[float, str]:
@@ -95,8 +95,17 @@ def _raced(kept: Sequence[Outcome]) -> list[Outcome]:
 
 
 def wanted(kept: Sequence[Outcome]) -> list[Outcome]:
-    """Those that became policies, and that another machine than the search's confirmed."""
-    return [one for one in kept if one.policy is not None and one.elsewhere]
+    """Those that became policies, and that another machine than the search's confirmed. Of one policy the surer."""
+    found: dict[str, Outcome] = {}
+    for one in kept:
+        if one.policy is not None and one.elsewhere:
+            other = found.setdefault(one.policy, one)
+            found[one.policy] = max(one, other, key=_surely)
+    return list(found.values())
+
+
+def _surely(one: Outcome) -> float:
+    return one.race.interval_pct[0] if one.race is not None else 0.0
 
 
 def _name(one: Outcome) -> str:
