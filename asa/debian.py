@@ -121,12 +121,14 @@ def install(packages: Sequence[str], *, suites: Sequence[str] = (), report: Repo
         raise SetupError(f"apt-get installed, but not what was asked for: {' '.join(still)}; look at `apt policy`")
 
 
-def versions(pattern: str, suites: Sequence[str], *, report: Report, cache: Path | None = None) -> tuple[Offer, ...]:
+def versions(
+    pattern: str, suites: Sequence[str], *, report: Report, cache: Path | None = None, architecture: str = ""
+) -> tuple[Offer, ...]:
     """Packages of `suites` whose name matches the shell pattern, newest version first; () when there is none.
 
-    Raises SetupError when the lists cannot be had.
+    `architecture`: another than this machine's, as Debian names it. Raises SetupError when the lists cannot be had.
     """
-    options = _lists(_folder(cache, suites), _sources(suites), report)
+    options = _lists(_folder(cache, suites, architecture), _sources(suites), report, architecture=architecture)
     known = _run("listing package names", ["apt-cache", *options, "pkgnames"]).splitlines()
     names = sorted(name for name in known if fnmatchcase(name, pattern))
     if not names:
@@ -146,16 +148,19 @@ def download(
     report: Report,
     version: str | None = None,
     cache: Path | None = None,
+    architecture: str = "",
 ) -> Path:
     """The package's .deb in `folder`; fetched from `suites` only when no (or, given `version`, not that) .deb is there.
 
-    The first of `suites` is preferred. Raises SetupError; an interrupted call leaves nothing under the final name.
+    The first of `suites` is preferred. `architecture` as in `versions`; a folder has packages of one. Raises
+    SetupError; an interrupted call leaves nothing under the final name.
     """
     with _locked(folder):
         found = _downloaded(package, folder, version)
         if found:
             return found
-        options = [*_APT_OPTIONS, *_lists(_folder(cache, suites), _sources(suites), report)]
+        lists = _lists(_folder(cache, suites, architecture), _sources(suites), report, architecture=architecture)
+        options = [*_APT_OPTIONS, *lists]
         wanted = f"{package}={version}" if version else package
         report(f"downloading {wanted}")
         with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
@@ -231,11 +236,13 @@ def _downloaded(package: str, folder: Path, version: str | None) -> Path | None:
     return max(found, key=lambda deb: key(deb.name.split("_")[1].replace("%3a", ":")), default=None)
 
 
-def _folder(cache: Path | None, suites: Sequence[str]) -> Path:
-    return (cache or paths.default().cache) / "apt" / "_".join(suites)
+def _folder(cache: Path | None, suites: Sequence[str], architecture: str = "") -> Path:
+    return (cache or paths.default().cache) / "apt" / "_".join((*suites, architecture) if architecture else suites)
 
 
-def _lists(folder: Path, sources: str, report: Report, *, keep_parts: bool = False) -> list[str]:
+def _lists(
+    folder: Path, sources: str, report: Report, *, keep_parts: bool = False, architecture: str = ""
+) -> list[str]:
     """Fetch the lists of `sources` into `folder` unless they are fresh; gives the options that make apt use them."""
     source_list, stamp = folder / "sources.list", folder / "fetched"
     options = ["-o", f"Dir::Etc::sourcelist={source_list}", "-o", f"Dir::State::Lists={folder / 'lists'}"]
@@ -243,6 +250,8 @@ def _lists(folder: Path, sources: str, report: Report, *, keep_parts: bool = Fal
     options += ["-o", f"Dir::Cache::srcpkgcache={folder / 'srcpkgcache.bin'}"]
     options += ["-o", "APT::Sandbox::User=root"]  # the user _apt may not enter a home directory
     options += ["-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"]
+    if architecture:
+        options += ["-o", f"APT::Architecture={architecture}", "-o", f"APT::Architectures::={architecture}"]
     if not keep_parts:
         options += ["-o", "Dir::Etc::sourceparts=/dev/null"]
     with _locked(folder):

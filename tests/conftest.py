@@ -19,6 +19,7 @@ if not IN_LAB:  # no test there uses it, and emulated it takes seconds to import
     import hypothesis
 
     hypothesis.settings.register_profile("shared", deadline=None)  # these machines are shared: time says nothing
+    hypothesis.settings.register_profile("emulated", deadline=None, max_examples=10)  # calibration/users/foreign.py
     hypothesis.settings.load_profile("shared")
 
     from beside import played_beside, pytest_collection_modifyitems, pytest_runtest_call  # noqa: F401  # hooks

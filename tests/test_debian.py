@@ -54,7 +54,7 @@ class Archive:
     root: Path
     uri: str
 
-    def publish(self, suite: str, debs: list[Path]) -> None:
+    def publish(self, suite: str, debs: list[Path], machine: str = "") -> None:
         entries = []
         for deb in debs:
             facts = subprocess.run(["dpkg-deb", "--field", deb], check=True, capture_output=True, text=True).stdout
@@ -63,12 +63,14 @@ class Archive:
             entries.append(f"{facts}{place}SHA256: {hashlib.sha256(body).hexdigest()}\n")
         index = "\n".join(entries).encode()
         dist = self.root / "dists" / suite
-        machine = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout
-        relative = f"main/binary-{machine.strip()}/Packages"
+        if not machine:
+            told = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True)
+            machine = told.stdout.strip()
+        relative = f"main/binary-{machine}/Packages"
         (dist / relative).parent.mkdir(parents=True, exist_ok=True)
         (dist / relative).write_bytes(index)
         sums = f"SHA256:\n {hashlib.sha256(index).hexdigest()} {len(index)} {relative}\n"
-        head = f"Origin: Debian\nSuite: {suite}\nCodename: {suite}\nArchitectures: {machine.strip()} all\n"
+        head = f"Origin: Debian\nSuite: {suite}\nCodename: {suite}\nArchitectures: {machine} all\n"
         (dist / "Release").write_text(f"{head}Components: main\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n{sums}")
 
     def publish_source(self, suite: str, package: str, versions: list[str]) -> None:
@@ -185,6 +187,16 @@ def test_versions_are_the_suites_own_newest_first(archive, tmp_path, said):
     assert {offer.package for offer in found} == {"asa-tool"}
     assert debian.versions("asa-x*", (BACKPORTS,), report=said.append, cache=tmp_path / "cache") == ()
     assert len(said) == 1, "fresh lists are not fetched again"
+
+
+def test_packages_of_another_architecture(archive, tmp_path, said):
+    other = "riscv64"  # neither this machine's nor one that tests run on
+    deb = make_deb(archive.root, "asa-elsewhere", "3.0")
+    archive.publish(BACKPORTS, [deb], other)
+    asked = {"suites": [BACKPORTS], "report": said.append, "cache": tmp_path / "cache", "architecture": other}
+    offers = debian.versions("asa-else*", **asked)
+    assert [(offer.package, offer.version) for offer in offers] == [("asa-elsewhere", "3.0")]
+    assert debian.download("asa-elsewhere", tmp_path / "debs", **asked).read_bytes() == deb.read_bytes()
 
 
 def test_old_lists_are_fetched_again(archive, tmp_path, said):

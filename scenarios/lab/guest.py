@@ -59,16 +59,23 @@ class GuestResult:
     console: Path
 
 
-def ready(cache: Path, report: Callable[[str], None], *, measuring: bool = False, tick_hz: int | None = None) -> Lab:
+def ready(
+    cache: Path,
+    report: Callable[[str], None],
+    *,
+    measuring: bool = False,
+    tick_hz: int | None = None,
+    release: str | None = None,
+) -> Lab:
     """A lab that can boot: installs, fetches or builds what is missing, tries KVM once. Raises LabError, SetupError.
 
     `measuring`: it can boot under the parallel clock, too; builds the QEMU for it when it is not there. `tick_hz`
-    chooses the kernel, as in `kernel.ensure`.
+    or `release` chooses the kernel, as in `kernel.ensure`.
     """
     for name in _PACKAGES:  # each process in a guest would compile them anew, emulated: it cannot write here
         compileall.compile_dir(_ROOT / name, quiet=2)
     emulator = emulators.ensure(cache, report, measuring=measuring)
-    kernel = kernels.ensure(cache, report, tick_hz)
+    kernel = kernels.ensure(cache, report, tick_hz, release=release)
 
     def trial(candidate: Emulator) -> None:
         out = cache / "lab/kvm-trial"

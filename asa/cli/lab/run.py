@@ -47,6 +47,8 @@ examples:
       With a clock that counts instructions, and a folder to write to.
   asa lab run --machine laptop-hybrid -- lscpu --extended
       In a guest with fast and slow cores.
+  asa lab run --kernel 7.2 -- asa doctor
+      What a kernel of this version makes of ASA; it is fetched the first time.
 """
 
 
@@ -66,7 +68,11 @@ def register(commands: "Commands") -> None:
     run.add_argument(
         "--machine", metavar="NAME|FILE", help="in place of both: of `asa lab fleet list`, or a YAML file (docs/lab.md)"
     )
-    run.add_argument(
+    which = run.add_mutually_exclusive_group()
+    which.add_argument(
+        "--kernel", metavar="VERSION", help="Debian's newest of this beginning, such as 7.2: to look, not to measure"
+    )
+    which.add_argument(
         "--tick-hz",
         type=int,
         choices=(250, 1000),
@@ -79,11 +85,11 @@ def register(commands: "Commands") -> None:
     run.set_defaults(run=_run)
 
 
-def prepare(cache: Path, *, measuring: bool = False, tick_hz: int | None = None) -> "Lab":
+def prepare(cache: Path, *, measuring: bool = False, tick_hz: int | None = None, release: str | None = None) -> "Lab":
     """Everything a guest needs, with progress on stderr; nothing to do takes no time. Raises LabError, SetupError."""
     from scenarios.lab import guest  # the agent never pays for the lab
 
-    return guest.ready(cache, _progress, measuring=measuring, tick_hz=tick_hz)
+    return guest.ready(cache, _progress, measuring=measuring, tick_hz=tick_hz, release=release)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -94,7 +100,10 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         machine = _machine(arguments)
         clock = Clock(arguments.clock)
-        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL, tick_hz=_tick_hz(arguments, machine))
+        if arguments.kernel is not None and (machine is not None or clock is Clock.PARALLEL):
+            raise AsaError("--kernel: Debian's, which shows what works there; leave out --machine and --clock parallel")
+        tick_hz = None if arguments.kernel is not None else _tick_hz(arguments, machine)
+        lab = prepare(places.cache, measuring=clock is Clock.PARALLEL, tick_hz=tick_hz, release=arguments.kernel)
         result = guest.run(
             arguments.argv,
             lab=lab,

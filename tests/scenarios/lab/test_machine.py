@@ -50,20 +50,31 @@ def test_the_known_kernel_then_the_newest_6_18_then_6_19(versions, best):
     assert kernel.preferred(versions) == best
 
 
-def _deb(folder, version, config):
-    tree = folder / "tree"
-    (tree / "DEBIAN").mkdir(parents=True)
-    (tree / "boot").mkdir()
-    (tree / f"usr/lib/modules/{version}/kernel").mkdir(parents=True)
-    (tree / f"usr/lib/modules/{version}/modules.builtin").write_text("")
-    (tree / f"usr/lib/modules/{version}/modules.order").write_text("")
-    (tree / f"boot/vmlinuz-{version}").write_bytes(b"kernel")
-    (tree / f"boot/config-{version}").write_text(config)
-    control = (
-        f"Package: linux-image-{version}\nVersion: 1\nArchitecture: amd64\nMaintainer: nobody\nDescription: none\n"
-    )
-    (tree / "DEBIAN/control").write_text(control)
-    deb = folder / "kernel.deb"
+_MODULES = ("modules.builtin", "modules.order", "kernel/a.ko")
+
+
+def _debs(folder, version, config, *, split):
+    """Debian's packages of a kernel by their kind: one, or divided as since 7.2."""
+    modules = f"usr/lib/modules/{version}"
+    image = {f"boot/vmlinuz-{version}": "kernel", f"boot/config-{version}": config}
+    parts = {"image": {**image, **{f"{modules}/{name}": "" for name in _MODULES}}}
+    if split:
+        parts = {
+            "image": {f"usr/share/doc/linux-image-{version}/copyright": ""},
+            "base": {f"{modules}/config": config, f"{modules}/modules.order": ""},
+            "binary": {f"{modules}/vmlinuz": "kernel"},
+            "modules": {f"{modules}/{name}": "" for name in _MODULES},
+        }
+    return {kind: _deb(folder, f"linux-{kind}-{version}", files) for kind, files in parts.items()}
+
+
+def _deb(folder, package, files):
+    tree = folder / package
+    control = f"Package: {package}\nVersion: 1\nArchitecture: amd64\nMaintainer: nobody\nDescription: none\n"
+    for name, text in {**files, "DEBIAN/control": control}.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    deb = folder / f"{package}.deb"
     subprocess.run(["dpkg-deb", "--build", "--root-owner-group", tree, deb], check=True, capture_output=True)
     return deb
 
@@ -72,12 +83,11 @@ def _deb(folder, version, config):
 def mirror(monkeypatch, tmp_path):
     """A mirror with one kernel; gives the function that says which."""
 
-    def offer(version, config):
-        deb = _deb(tmp_path, version, config)
-        package = f"linux-image-{version}"
-        offers = (debian.Offer(package=package, version="1"),)
+    def offer(version, config, *, split=False):
+        debs = {f"linux-{kind}-{version}": deb for kind, deb in _debs(tmp_path, version, config, split=split).items()}
+        offers = (debian.Offer(package=f"linux-image-{version}", version="1"),)
         monkeypatch.setattr(debian, "versions", lambda *_, **__: offers)
-        monkeypatch.setattr(debian, "download", lambda name, *_, **__: deb if name == package else None)
+        monkeypatch.setattr(debian, "download", lambda name, *_, **__: debs[name])
 
     return offer
 
@@ -92,6 +102,28 @@ def test_a_kernel_is_unpacked_so_that_both_kmod_layouts_find_it(mirror, tmp_path
     assert (made.root / "usr/lib/modules" / made.version / "modules.dep").is_file()
     assert kernel.found(cache) == made
     assert kernel.ensure(cache, pytest.fail) == made  # nothing to report: it is there
+
+
+def test_a_version_that_is_asked_for(mirror, tmp_path):
+    """Also one on which no scheduler loads, and whose package Debian has divided."""
+    version = "7.2.12+deb13-amd64"
+    mirror(version, "CONFIG_SCHED_CLASS_EXT=y\nCONFIG_DEBUG_INFO_BTF=y\n", split=True)
+    cache = tmp_path / "cache"
+    made = kernel.ensure(cache, quiet, release="7.2")
+    assert (made.version, made.image.read_bytes()) == (version, b"kernel")
+    assert (made.root / "lib/modules" / version / "modules.dep").is_file()
+    assert [path.name for path in (cache / "kernels").iterdir() if not path.name.startswith(".")] == [version]
+    assert kernel.ensure(cache, pytest.fail, release="7.2.12") == made
+    assert kernel.found(cache) is None  # not what the lab takes by itself
+    with pytest.raises(LabError, match=r"has no kernel '7\.1'; it has 7\.2"):
+        kernel.ensure(cache, quiet, release="7.1")
+
+
+def test_the_newest_of_a_beginning():
+    versions = ["7.2.6+deb13-amd64", "7.2.12+deb13-amd64", "7.20.1-amd64", "6.18.15+deb13-amd64"]
+    assert kernel.newest(versions, "7.2") == "7.2.12+deb13-amd64"
+    assert kernel.newest(versions, "7.2.6+deb13-amd64") == "7.2.6+deb13-amd64"
+    assert kernel.newest(versions, "7.2.1") is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +142,7 @@ def test_an_interrupted_set_up_is_finished_the_next_time(mirror, tmp_path):
     cache = tmp_path / "cache"
     staged = cache / f"kernels/{version}.unpacking"
     staged.parent.mkdir(parents=True)
-    debian.unpack(tmp_path / "kernel.deb", staged)  # as a process that died before depmod leaves it
+    debian.unpack(tmp_path / f"linux-image-{version}.deb", staged)  # as a process that died before depmod leaves it
     assert kernel.found(cache) is None
     assert kernel.ensure(cache, quiet).version == version
     assert not staged.exists()
