@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from asa.install.payload import DISTRIBUTION
 from asa.paths import LABORATORY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +47,7 @@ def declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     return {
-        extra: {re.split(r"[><=~!\[; ]", one)[0].lower() for one in wanted} - {"asa-lab"}
+        extra: {re.split(r"[><=~!\[; ]", one)[0].lower() for one in wanted} - {f"{DISTRIBUTION}-lab"}
         for extra, wanted in groups.items()
     }
 
@@ -124,7 +125,7 @@ def test_a_program_that_is_declared_is_run():
 
 def test_the_laboratory_brings_all_that_it_imports():
     lab = tomllib.loads((ROOT / "calibration/pyproject.toml").read_text())["project"]["dependencies"]
-    brought = set(lab[0].removeprefix("asa[").removesuffix("]").split(","))
+    brought = set(lab[0].removeprefix(f"{DISTRIBUTION}[").removesuffix("]").split(","))
     assert brought == set(EXTRAS_OF["laboratory"]) - {"cluster"}  # Dask is for who has several hosts
 
 

@@ -15,7 +15,7 @@ COMPILED = ("collectors/ebpf/probes.bpf.o", "models/members.so")  # by `make bpf
 def test_the_wheel_has_what_the_agent_loads(tmp_path):
     words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("asa-*.whl")
+    (wheel,) = tmp_path.glob("adaptive_scheduling_agent-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         there = set(archive.namelist())
         shipped = {name: archive.read(name) for name in COMPILED}
@@ -42,7 +42,7 @@ def test_the_wheel_has_what_the_agent_loads(tmp_path):
 def test_the_laboratorys_wheel_has_the_rest(tmp_path):
     words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(words, cwd=ROOT / "calibration", check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("asa_lab-*.whl")
+    (wheel,) = tmp_path.glob("adaptive_scheduling_agent_lab-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         code = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert all(name.startswith(tuple(f"{part}/" for part in LABORATORY)) for name in code)

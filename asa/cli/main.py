@@ -60,7 +60,7 @@ MOVED: Mapping[str, str] = {
 _MODULES = {"bench": "bench.overhead"}  # where the command's own name is a folder's
 _CUT_OFF = 128 + signal.SIGPIPE  # as shells have it of the programs that the signal ends
 _SHOWN = 80  # letters of a text that cannot be written
-_LAB_FROM = "`apt install asa-lab` (built by `make deb`), or `pip install 'asa[lab]'`"
+_LAB_FROM = "`apt install asa-lab` (built by `make deb`), or the second wheel of `make wheel`"
 
 _TEXT = """\
 ASA recognises what a Linux machine is used for, and loads the sched_ext scheduler that suits this use, or

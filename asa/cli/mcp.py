@@ -12,7 +12,7 @@ _TEXT = """\
 Serves what the agent knows by the Model Context Protocol (MCP), to an assistant or another client. The client
 starts it and speaks to it over standard input and output. It reads only, unless it is started with
 --allow-changes: then the client may try schedulers and hold. What it does not commit comes back by itself.
-It needs the Python package mcp: pip install 'asa[mcp]'.
+It needs the Python package mcp: pip install '.[mcp]' in ASA's folder.
 """
 _MORE = """\
 exit status:
@@ -62,9 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         option = "--allow-changes" if arguments.allow_changes else "--allow-work"
         raise AsaError(f"{option} with --http lets every user of this machine change what runs; add --any-user")
     if arguments.allow_work and not has_laboratory():
-        raise AsaError(
-            "--allow-work: the laboratory is not installed; `apt install asa-lab`, or pip install 'asa[lab]'"
-        )
+        raise AsaError("--allow-work: the laboratory is not installed; `apt install asa-lab`, which `make deb` builds")
     need("mcp", extra="mcp")
     from asa.mcp import server
     from asa.mcp.changes import Changes

@@ -26,6 +26,9 @@ HELPER_UNIT = "asa-helper.service"
 USER_UNIT = "asa.service"
 SYSTEM_UNIT = "asa-system.service"
 
+DISTRIBUTION = "adaptive-scheduling-agent"
+"""Its name for pip (pyproject.toml)."""
+
 PACKAGES = ("asa", "collectors", "mapping_tables", "models", "scx_bin")
 """What the wheel has (pyproject.toml), without what is `LABORATORY`'s."""
 
@@ -160,9 +163,9 @@ def pinned(lock: str, names: Container[str]) -> str:
 
 
 def _libraries() -> tuple[str, ...]:
-    """What asa-lab requires, with asa's extras resolved (calibration/pyproject.toml)."""
+    """What asa-lab requires, with the product's extras resolved (calibration/pyproject.toml)."""
     names = []
-    for text in importlib.metadata.requires("asa") or ():
+    for text in importlib.metadata.requires(DISTRIBUTION) or ():
         extra = _EXTRA.search(text)
         if extra is not None and extra[1] in LIBRARY_EXTRAS:
             names.append(re.split(r"[^\w.-]", text, maxsplit=1)[0])

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from asa import debian
 from asa.core.errors import AsaError, SetupError
-from asa.install.payload import PACKAGES, PROGRAM
+from asa.install.payload import DISTRIBUTION, PACKAGES, PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("debhelper", "dpkg-dev", "fakeroot", "libarchive-tools", "lintian", "makepkg", "pacman-package-manager", "rpm")
@@ -28,13 +28,14 @@ ASA = (sys.executable, "-P", "-c", "from asa.cli.main import main; main()")
 COMPILED = ("collectors/ebpf/probes.bpf.o", "models/members.so")
 """By `make bpf`; no sdist has them."""
 
+_FILE = DISTRIBUTION.replace("-", "_")  # as wheels and sdists begin
 _NOBODY = "65534"  # makepkg refuses to run as root
 _LIMIT_S = 1800.0
 _BESIDE = {  # what a tool adds to the list
     "deb": ("usr/share/doc/asa/*", "usr/share/lintian/overrides/asa"),
     "rpm": ("*.pyc", "usr/share/licenses/asa/LICENSE"),
     "PKGBUILD": ("*.pyc", "usr/share/licenses/asa/LICENSE", "usr/share/libalpm/hooks/asa.hook", ".[A-Z]*"),
-    "wheel": ("asa-*.dist-info/*",),
+    "wheel": (f"{_FILE}-*.dist-info/*",),
     "sdist": ("packaging/*", "*.md", ".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml", "requirements.lock"),
 }
 
@@ -205,7 +206,7 @@ def _wheel_of(package: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="asa-wheel-") as name:
         words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", name]
         run("building a wheel of the sdist", [sys.executable, *words, str(package)])
-        with zipfile.ZipFile(_newest(Path(name), "asa-*.whl")) as wheel:
+        with zipfile.ZipFile(_newest(Path(name), f"{_FILE}-*.whl")) as wheel:
             made = frozenset(wheel.namelist())
     sources = {one for one in names(Kind.SDIST, package) if one.split("/")[0] in PACKAGES}
     yield from (f"sdist: its wheel lacks {one}" for one in sorted(sources - made))
@@ -214,8 +215,8 @@ def _wheel_of(package: Path) -> Iterator[str]:
 _BUILDERS: Mapping[Kind, Callable[[Path], Path]] = {
     Kind.DEB: _deb,
     Kind.RPM: _rpm,
-    Kind.WHEEL: _hatch("wheel", "asa-*.whl"),
-    Kind.SDIST: _hatch("sdist", "asa-*.tar.gz"),
+    Kind.WHEEL: _hatch("wheel", f"{_FILE}-*.whl"),
+    Kind.SDIST: _hatch("sdist", f"{_FILE}-*.tar.gz"),
     Kind.PKGBUILD: _pkgbuild,
 }
 _COMPLAINTS: Mapping[Kind, Callable[[Path], Iterator[str]]] = {Kind.DEB: _lintian, Kind.SDIST: _wheel_of}

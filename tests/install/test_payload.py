@@ -20,6 +20,7 @@ from asa.core.errors import SetupError
 from asa.core.helper_api import BUS_NAME, INTERFACE, Action, Verb
 from asa.install import system
 from asa.install.payload import (
+    DISTRIBUTION,
     LAUNCHER,
     LIBRARY_EXTRAS,
     NEEDED,
@@ -62,7 +63,8 @@ def test_it_takes_what_the_project_file_names():
     parts = second["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert parts == {f"../{part}": part for part in LABORATORY}
     (needed,) = second["project"]["dependencies"]
-    assert needed == f"asa[{','.join(LIBRARY_EXTRAS)}]"
+    assert needed == f"{DISTRIBUTION}[{','.join(LIBRARY_EXTRAS)}]"
+    assert (project["project"]["name"], second["project"]["name"]) == (DISTRIBUTION, f"{DISTRIBUTION}-lab")
 
 
 def test_the_laboratory_is_in_its_own_package_alone(items):

@@ -22,7 +22,7 @@ RIGHT = {
     Kind.DEB: LISTED - {"usr/share/zsh/site-functions/_asa"}
     | {"usr/share/zsh/vendor-completions/_asa", "usr/share/doc/asa/copyright"},
     Kind.RPM: LISTED | {"usr/lib/asa/asa/__pycache__/main.cpython-311.pyc", "usr/share/licenses/asa/LICENSE"},
-    Kind.WHEEL: {"asa/main.py", "models/members.so", "asa-0.1.0.dist-info/METADATA"},
+    Kind.WHEEL: {"asa/main.py", "models/members.so", "adaptive_scheduling_agent-0.1.0.dist-info/METADATA"},
     Kind.SDIST: {"asa/main.py", "PKG-INFO", "packaging/wheel_tag.py"},
     Kind.PKGBUILD: LISTED | {".PKGINFO", ".MTREE", "usr/share/libalpm/hooks/asa.hook"},
 }
