@@ -79,6 +79,7 @@ FIXTURE = ROOT / "tests/mcp_fixture.py"
 """The same server, with tools, resources and prompts of the names that the suite calls."""
 
 _INSTALL_S, _RUN_S = 900.0, 120.0
+_CONNECT_MS = "60000"  # 15 s are few on a busy host
 _STAMP = re.compile(r"-\d{4}-\d\d-\d\dT.*$")
 _SUITE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
@@ -170,8 +171,21 @@ def inspected(folder: Path, *arguments: str) -> dict[str, Any]:
     found = {}
     with tempfile.TemporaryDirectory(prefix="asa-inspector-") as scratch:
         for era in ("legacy", "modern"):
-            words = ["node_modules/.bin/mcp-inspector", "--cli", "--protocol-era", era, *arguments]
-            said = _run([*words, "--", *command(Path(scratch), "--allow-changes")], folder, _RUN_S, f"inspector, {era}")
+            words = [
+                "node_modules/.bin/mcp-inspector",
+                "--cli",
+                "--connect-timeout",
+                _CONNECT_MS,
+                "--protocol-era",
+                era,
+                *arguments,
+            ]
+            said = _run(
+                [*words, "--", *command(Path(scratch), "--allow-changes", "--allow-work")],
+                folder,
+                _RUN_S,
+                f"inspector, {era}",
+            )
             found[era] = json.loads(said)
     return found
 
