@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Batches as a use of the loop: what is asked of a guest, and what its readings come to. No guest is booted."""
 
+import argparse
+
 import pytest
 
 from asa import paths
+from asa.cli.lab import agent
 from asa.core.errors import AsaError
 from calibration.loop import batches, controller, lab
 from calibration.loop.planner import Nearest
@@ -80,6 +83,13 @@ def test_all_candidates_of_a_trial_play_in_one_guest_against_the_kernels_own(are
     assert (orders.seed, orders.rounds, orders.measures[0].plays) == (7, 2, longtail.KNOWN)
     (folder,) = made.out.iterdir()
     assert read(folder / playing.PLAYED).troubles == ("round 1: edf: it stalled",)
+
+
+def test_the_command_has_batches_as_a_use(tmp_path):
+    asked = argparse.Namespace(here=False, use="batches", out=tmp_path, rounds=2)
+    made = agent._arena(asked, paths.default(), lambda *_: None)
+    assert isinstance(made, batches.Batches)
+    assert (made.rounds, made.observe().use, made.observe().router) == (2, "batches", "eevdf")
 
 
 def test_nothing_that_can_be_tried_boots_no_guest(arena):
