@@ -82,11 +82,11 @@ class Estranged:
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_what_fits_no_class_switches_nothing(setup, session, method):
+def test_what_fits_no_class_is_switched_to_nothing(setup, session, method):
     setup = replace(setup, classifier=Estranged(8), voting=Voting(method=method))
     decisions = play(setup, session)
     assert Counter(one.switch_to is not None for one in decisions)[True] == 1  # for wakeup, while it was known
-    assert decisions[-1].workload == "wakeup"
+    assert decisions[-1].workload is None  # not recognised for longer than the dwell
     assert decisions[-1].vote.workload != "cpu"
     strange = play(replace(setup, classifier=Estranged(0)), session)
     assert all(one.switch_to is None and one.workload is None for one in strange)

@@ -142,7 +142,7 @@ class Decision:
     monotonic_ns: int
     probabilities: Probabilities | None
     vote: Vote
-    workload: Workload | None  # the class in force: the last winner
+    workload: Workload | None  # the class in force: the last winner, None once nobody has won for a dwell
     wanted: SchedulerName | None  # what the table names for it, after setting failed ones aside
     current: SchedulerName | None  # what sysfs reported, None where there is no sched_ext
     switch_to: SchedulerName | None

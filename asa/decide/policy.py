@@ -86,10 +86,11 @@ def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Wors
         return checks
     workload = state.workload
     if workload is None or seen.vote.workload is None:
-        return books, keep(None, Reason.UNDECIDED, seen.vote.why_none)
+        return _for_nobody(books, seen, now, setup, keep(None, Reason.UNDECIDED, seen.vote.why_none))
     wanted = first_choice(books, workload, now, setup, out=state.out)
     if wanted is None:
-        return books, keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
+        verdict = keep(None, Reason.NO_ENTRY, f"the mapping table has no entry for {workload}")
+        return _for_nobody(books, seen, now, setup, verdict)
     if not setup.permit.switch or current is None:
         return books, keep(wanted, Reason.OBSERVING, f"observing only: {workload} would get {wanted}")
     if state.hold:
@@ -107,10 +108,26 @@ def _verdict(books: Books, seen: Seen, now: Now, setup: PolicySetup, worse: Wors
 def standing(vote: Vote, table: MappingTable) -> Vote:
     """The vote as it counts here: what is unknown wins by its regime where the table knows what serves that.
 
-    The shipped tables rank no regime: nothing is done without evidence.
+    The shipped tables rank no regime: nothing is done without evidence, and EEVDF comes back.
     """
     regime = vote.regime
     return vote if regime is None or not table.ranking(regime) else replace(vote, workload=regime)
+
+
+def _for_nobody(books: Books, seen: Seen, now: Now, setup: PolicySetup, verdict: Verdict) -> tuple[Books, Verdict]:
+    """Nothing speaks for what is in force: after a dwell EEVDF comes back. A wrong scheduler costs more than none."""
+    state, current = books.policy, seen.current
+    since_ns = state.since_ns if state.nobody_ns is None else state.nobody_ns
+    age_ns = now.monotonic_ns - since_ns
+    stands = not age_ns or age_ns < setup.policy.dwell_s * 1e9  # one tick without rates says nothing
+    if stands or current in (EEVDF, None) or not setup.permit.switch or state.hold:
+        return books, verdict
+    if (busy := _busy(state, EEVDF, current)) is not None:
+        return books, busy
+    if (wait := _cooling(state, EEVDF, seen, now, setup)) is not None:
+        return books, wait
+    verdict = replace(verdict, wanted=EEVDF, switch_to=EEVDF, sentence=f"{verdict.sentence}, back to {EEVDF}")
+    return _with(books, replace(state, pending=EEVDF)), verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +183,7 @@ def out_for(books: Books, workload: Workload, *, wall_ns: int, setup: PolicySetu
 def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> PolicyState:
     """With the class in force, with who is out in this tick, and without a hold that has ended."""
     state, vote = books.policy, seen.vote
+    state = _without_winner(state, now.monotonic_ns, setup) if vote.workload is None else _with_winner(state)
     if vote.workload is not None and vote.workload != state.workload:
         state = replace(state, workload=vote.workload, since_ns=now.monotonic_ns, by_hand=None, suspected=None)
     state = _held_still(state, now.wall_ns, seen.current, setup)
@@ -180,6 +198,19 @@ def _up_to_date(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Polic
     if set_aside != state.set_aside or barred != state.barred:
         state = replace(state, set_aside=set_aside, barred=barred)
     return state if state.upcoming is None else replace(state, upcoming=None)  # `_served` says it anew
+
+
+def _with_winner(state: PolicyState) -> PolicyState:
+    return state if state.nobody_ns is None else replace(state, nobody_ns=None)
+
+
+def _without_winner(state: PolicyState, now_ns: int, setup: PolicySetup) -> PolicyState:
+    """Nobody has won: the class in force ends after a dwell, as another one would take its place."""
+    if state.nobody_ns is None:
+        return replace(state, nobody_ns=now_ns)
+    if state.workload is None or now_ns - state.nobody_ns < setup.policy.dwell_s * 1e9:
+        return state
+    return replace(state, workload=None, since_ns=now_ns, by_hand=None, suspected=None)
 
 
 def _held_still(state: PolicyState, wall_ns: int, current: SchedulerName | None, setup: PolicySetup) -> PolicyState:
@@ -362,7 +393,7 @@ def _served(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup)
 def _wait(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -> Verdict | None:
     """Why a switch that is wanted has to wait, None when it has not."""
     state = books.policy
-    wanted, dwell_s, setting = wish.wanted, setup.policy.dwell_s, setup.policy.cooldown_s
+    wanted, dwell_s = wish.wanted, setup.policy.dwell_s
     age_s = (now.monotonic_ns - state.since_ns) / 1e9
     if age_s < dwell_s:
         sentence = f"{wish.workload} seen for {age_s:.1f} s, waiting for {dwell_s:g} s (dwell)"
@@ -370,15 +401,25 @@ def _wait(books: Books, wish: _Wish, seen: Seen, now: Now, setup: PolicySetup) -
     if seen.around.light and _of_more(books, wish, setup):
         sentence = f"the load is light, no wait is felt, and {wanted} was measured under more load alone"
         return keep(wanted, Reason.LIGHT, sentence)
-    cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=wanted in seen.ready, setting=setting)
-    if state.last_switch_ns is not None and now.monotonic_ns - state.last_switch_ns < cooldown_s * 1e9:
-        since_s = (now.monotonic_ns - state.last_switch_ns) / 1e9
-        sentence = f"last switch {since_s:.1f} s ago, waiting for {cooldown_s:.3g} s (cooldown) before {wanted}"
-        return keep(wanted, Reason.COOLDOWN, sentence)
+    if (cooling := _cooling(state, wanted, seen, now, setup)) is not None:
+        return cooling
     if age_s < dwell_s + setup.guard.baseline_s and _met_first(state, wish, seen.signals, setup):
         sentence = f"measuring {wish.workload} under {wish.current} before a switch to {wanted} (baseline)"
         return keep(wanted, Reason.BASELINE, sentence)
     return None
+
+
+def _cooling(state: PolicyState, wanted: SchedulerName, seen: Seen, now: Now, setup: PolicySetup) -> Verdict | None:
+    """That a switch comes too soon after the last one, None when it does not."""
+    if state.last_switch_ns is None:
+        return None
+    setting = setup.policy.cooldown_s
+    cooldown_s = cooldown.cooldown_s(state.costs, wanted, stands_by=wanted in seen.ready, setting=setting)
+    since_s = (now.monotonic_ns - state.last_switch_ns) / 1e9
+    if since_s >= cooldown_s:
+        return None
+    sentence = f"last switch {since_s:.1f} s ago, waiting for {cooldown_s:.3g} s (cooldown) before {wanted}"
+    return keep(wanted, Reason.COOLDOWN, sentence)
 
 
 def _of_more(books: Books, wish: _Wish, setup: PolicySetup) -> bool:

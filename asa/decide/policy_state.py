@@ -113,8 +113,9 @@ class Upcoming:
 class PolicyState:
     """What the policy remembers from tick to tick. Times are CLOCK_MONOTONIC in ns."""
 
-    workload: Workload | None = None  # the class in force: the last winner
+    workload: Workload | None = None  # the class in force: the last winner, None once nobody has won for a dwell
     since_ns: int = 0  # when it won first without a break
+    nobody_ns: int | None = None  # since when nobody has won; None: somebody has
     last_switch_ns: int | None = None  # when a switch last ended, well or badly
     pending: SchedulerName | None = None  # ordered, not yet reported
     running: SchedulerName | None = None  # what we last brought up, with its mode

@@ -9,8 +9,9 @@ newest (t = W) counts fully. The class with the largest sum wins. What the paper
   one the model lists first;
 - the window holds what is younger than W seconds: a gap (the agent was stopped, or starved) forgets instead of mixing;
 - a window that is not full yet is judged as it is, the newest again with weight 1;
-- a tick that fits no class of the model votes for the class `unknown`: where it wins, the current class stays, and the
-  regimes of these ticks (`asa.decide.regime`) are voted on by the same weights.
+- a tick that fits no class of the model votes for the class `unknown`: where it wins nobody does, and the regimes of
+  these ticks (`asa.decide.regime`) are voted on by the same weights. How long the current class stays then is for
+  `asa.decide.policy`.
 
 The other rules that were tried, and the benchmark that compares them, are in `calibration.voting` (docs/voting.md).
 """

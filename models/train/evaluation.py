@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asa.config import Voting
+from asa.config import PolicySettings, Voting
 from asa.core.decision import Judgement, Probabilities, Workload
 from asa.core.errors import ModelError
 from asa.core.kinds import OF_APPLICATION
@@ -252,13 +252,16 @@ def voted_pct(
 def decided(
     data: Dataset, probabilities: Array, settings: Voting, *, known: Array | None = None
 ) -> tuple[Array, Array]:
-    """Of each tick the class that the voting has decided on by then, intp (n,), -1 before the first; and whether the
-    true class has stood for a window's length, bool (n,). `known` as of `voted_pct`."""
+    """Of each tick the class that the voting has decided on by then, intp (n,), -1 before the first and once nobody has
+    won for a dwell (`asa.decide.policy`); and whether the true class has stood for a window's length, bool (n,).
+    `known` as of `voted_pct`."""
+    dwell_ns = int(PolicySettings().dwell_s * 1e9)
     classes = tuple(Workload(name) for name in data.classes)
     numbers = {name: number for number, name in enumerate(classes)}
     made, stood = np.full(len(data.y), -1, dtype=np.intp), np.zeros(len(data.y), dtype=bool)
     for number in np.unique(data.session).tolist():
         votes, current, truth, since_ns = voting.FilterState(), None, -1, 0
+        nobody_ns: int | None = None  # since when nobody has won
         for row in np.flatnonzero(data.session == number).tolist():
             now_ns = int(data.at_ns[row])
             if data.y[row] != truth:
@@ -266,7 +269,9 @@ def decided(
             seen = Probabilities(classes=classes, values=tuple(probabilities[row].tolist()))
             judged = Judgement(probabilities=seen, score=None, known=known is None or bool(known[row]))
             votes = voting.take(votes, settings, now_ns, judged, current=current)
-            current = votes.vote.workload or current
+            winner = votes.vote.workload
+            nobody_ns = None if winner else now_ns if nobody_ns is None else nobody_ns
+            current = None if nobody_ns is not None and now_ns - nobody_ns >= dwell_ns else winner or current
             made[row] = -1 if current is None else numbers[current]
             stood[row] = now_ns >= since_ns + int((settings.window_s - 1) * 1e9)
     return made, stood

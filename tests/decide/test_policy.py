@@ -187,13 +187,60 @@ def test_observing_never_switches():
     assert ask(settled(), CPU, 60, current=None)[1].reason is Reason.OBSERVING
 
 
-def test_undecided_keeps():
+def test_undecided_keeps_for_a_dwell():
     state, verdict = ask(settled(), None, 60)
     assert (verdict.reason, verdict.switch_to, state.workload) == (Reason.UNDECIDED, None, CPU)
+    state, verdict = ask(state, None, 61.9)
+    assert (verdict.reason, verdict.switch_to, state.workload) == (Reason.UNDECIDED, None, CPU)
+    back, _ = ask(state, CPU, 62.5)  # a tick that is known ends it
+    kept, _ = ask(back, None, 63)
+    assert (kept.workload, kept.nobody_ns) == (CPU, 63 * S)
 
 
-def test_a_class_the_table_does_not_know_keeps():
-    assert ask(settled(Workload("new")), Workload("new"), 60)[1].reason is Reason.NO_ENTRY
+def unrecognised(state=None, *, at_s=60, current=RUSTY, **more):
+    state = replace(settled(), running=RUSTY) if state is None else state
+    return ask(ask(state, None, at_s, current=current, **more)[0], None, at_s + 2, current=current, **more)
+
+
+def test_what_is_not_recognised_for_a_dwell_ends_the_class_and_brings_the_kernels_own_back():
+    state, verdict = unrecognised()
+    assert (verdict.reason, verdict.switch_to, verdict.wanted) == (Reason.UNDECIDED, EEVDF, EEVDF)
+    assert verdict.sentence == "no workload has enough votes, back to eevdf"
+    assert (state.workload, state.pending) == (None, EEVDF)
+    _, verdict = ask(state, None, 63, current=RUSTY)
+    assert (verdict.reason, verdict.switch_to) == (Reason.BUSY, None)
+    served = learn(state, event(SwitchOutcome.CONFIRMED, EEVDF, 63))
+    served, verdict = ask(served, None, 64)
+    assert (verdict.reason, verdict.switch_to, verdict.wanted) == (Reason.UNDECIDED, None, None)
+    again, verdict = ask(served, CPU, 80)
+    assert (again.workload, again.since_ns, verdict.reason) == (CPU, 80 * S, Reason.DWELL)
+
+
+def test_the_kernels_own_does_not_come_back_where_the_policy_may_not_switch():
+    held = obey(replace(settled(), running=RUSTY), OrderKind.HOLD, current=RUSTY)
+    for before, more in ((held, {}), (None, {"may_switch": False}), (None, {"current": None})):
+        after, verdict = unrecognised(before, **more)
+        assert (verdict.reason, verdict.switch_to, after.workload) == (Reason.UNDECIDED, None, None)
+    stranger = learn(settled(), event(SwitchOutcome.FOREIGN, SchedulerName("scx_layered"), 1))
+    _, verdict = unrecognised(stranger, current=SchedulerName("scx_layered"))
+    assert (verdict.reason, verdict.switch_to) == (Reason.UNDECIDED, None)
+
+
+def test_the_kernels_own_comes_back_no_sooner_than_the_cooldown_lets_it():
+    state = replace(settled(), running=RUSTY, last_switch_ns=55 * S)
+    state, verdict = unrecognised(state)
+    assert (verdict.reason, verdict.switch_to) == (Reason.COOLDOWN, None)
+    assert ask(state, None, 65, current=RUSTY)[1].switch_to == EEVDF
+
+
+def test_for_a_class_the_table_does_not_know_the_kernels_own_comes_back():
+    new = Workload("new")
+    assert ask(settled(new), new, 60)[1].reason is Reason.NO_ENTRY
+    state, verdict = ask(replace(settled(), running=RUSTY), new, 60, current=RUSTY)
+    assert (verdict.reason, verdict.switch_to) == (Reason.NO_ENTRY, None)
+    _, verdict = ask(state, new, 62, current=RUSTY)
+    assert (verdict.reason, verdict.switch_to) == (Reason.NO_ENTRY, EEVDF)
+    assert verdict.sentence == "the mapping table has no entry for new, back to eevdf"
 
 
 def test_a_failed_one_is_tried_again_after_its_backoff():
@@ -355,12 +402,14 @@ HEAVY = Workload("regime:heavy-computing")
 UNKNOWN = Vote(workload=None, confidence=0.9, unknown=True, regime=HEAVY)
 
 
-def test_a_regime_without_an_entry_changes_nothing():
+def test_a_regime_without_an_entry_changes_nothing_for_a_dwell():
     state, verdict = ask(settled(), UNKNOWN, 20.0)
     assert (verdict.reason, verdict.switch_to, verdict.wanted) == (Reason.UNDECIDED, None, None)
     assert state.workload == CPU  # the class in force stays, and has stood since it won
     _, verdict = ask(state, CPU, 20.5)
     assert verdict.reason is Reason.BETTER
+    state, verdict = ask(replace(state, running=RUSTY), UNKNOWN, 22.0, current=RUSTY)
+    assert (verdict.reason, verdict.switch_to, state.workload) == (Reason.UNDECIDED, EEVDF, None)
 
 
 def test_a_regime_with_an_entry_works_as_a_class():

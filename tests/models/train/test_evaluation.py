@@ -278,6 +278,13 @@ def test_the_vote_is_judged_by_the_rows_own_class_and_by_those_asked_for(data: D
     assert evaluation.voted_pct(data, confused, Voting(), known=~wrong) == 100.0
 
 
+def test_nothing_is_decided_any_more_once_nobody_has_won_for_a_dwell(data: Dataset):
+    place = np.arange(len(data.y)) % TICKS
+    current, _ = evaluation.decided(data, certain(data, data.y), Voting(window_s=1.0), known=place < 5)
+    assert (current == data.y)[place < 7].all()  # the fifth and sixth tick are unknown, and no dwell has passed
+    assert (current == -1)[place >= 7].all()
+
+
 def test_no_vote_figure_when_sessions_are_shorter_than_the_window(data: Dataset):
     assert evaluation.voted_pct(data, certain(data, data.y), Voting(window_s=60.0)) is None
 
