@@ -69,11 +69,20 @@ class Score(StrEnum):
     KINSHIP = "kinship"  # the kernel's value for the nearest support vector, 0..1
 
 
+SURE = 0.8
+"""From this probability of a class on a frame is known, whatever the score says: a wrong scheduler costs five refused
+ticks (`Recipe.wrong_cost`), so that a class that is right more often than in four of five is worth taking."""
+
+
 class OpenWorld(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A frame whose score is below `least` is of no class that the model knows."""
+    """A frame whose score is below `least` is of no class that the model knows, unless it is `SURE` of one."""
 
     score: Score
     least: float
+
+    def knows(self, score: float, probability: float) -> bool:
+        """Whether a frame is known, by its score and the probability of its likeliest class."""
+        return score >= self.least or probability >= SURE
 
 
 class Taught(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -85,7 +85,8 @@ class Ensemble:
             judged = Judgement(probabilities=probabilities, score=None, known=True)
         else:
             score = self._score(self._open_world.score, shares)
-            judged = Judgement(probabilities=probabilities, score=score, known=score >= self._open_world.least)
+            known = self._open_world.knows(score, max(probabilities.values))
+            judged = Judgement(probabilities=probabilities, score=score, known=known)
         return judged if self._lessons is None else self._lessons.over(judged, self.engine.kinship())
 
     def _joined(self, frame: FeatureFrame) -> Array:

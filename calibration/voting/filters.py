@@ -4,7 +4,8 @@
 The agent has the paper's alone, and none (`asa.decide.voting`); the two are the same here. A filter keeps nothing
 itself: what it remembers is one immutable `Memory`, so that a replay comes to the same votes. A tick that fits no class
 carries its mass on the class `unknown` (`open_world`): it takes part as any other class, and where it wins nobody does,
-so that the current class stays (the policy ends it after a dwell, which is no matter of voting). A tick without a distribution says nothing. Time is CLOCK_MONOTONIC in ns.
+so that the current class stays (the policy ends it after a dwell, which is no matter of voting). A tick without a
+distribution says nothing. Time is CLOCK_MONOTONIC in ns.
 """
 
 import math

@@ -21,7 +21,7 @@ from asa import files
 from asa.core.errors import ModelError
 from asa.core.mark import Phase
 from models import features
-from models.artefact import MEMBERS, Array, Score
+from models.artefact import MEMBERS, SURE, Array, Score
 from models.train import cost, dataset, ensemble, factored
 from models.train.dataset import Dataset, deal
 from models.train.ensemble import Away, Recipe, Rows
@@ -410,7 +410,7 @@ def _outcome(arrays: Mapping[str, Array], task: Task) -> Outcome:
         by_member=arrays["by_member"],
         hidden=dict(part("hidden.")),
         score=Score(str(arrays["score"])),
-        known=arrays["known"],
+        known=arrays["known"] | (arrays[f"of.{arrays['kind']}"].max(axis=1) >= SURE),  # as `OpenWorld.knows`
         weights=arrays["weights"],
         temperature=arrays["temperature"],
         validation_pct={Kind(name): float(value) for name, value in part("validation.")},

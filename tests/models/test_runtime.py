@@ -19,7 +19,7 @@ from asa.core.decision import FeatureFrame
 from asa.core.errors import ModelError
 from calibration.recognition.candidates import frames_of
 from models import artefact, features, runtime_compiled
-from models.artefact import Array, Artefact, OpenWorld, Score
+from models.artefact import SURE, Array, Artefact, OpenWorld, Score
 from models.runtime import Ensemble
 from models.train.ensemble import Fitted, Rows
 
@@ -119,9 +119,15 @@ def test_each_score_has_its_threshold(factored: Artefact, library: Path | None, 
     model = made(dataclasses.replace(factored, header=header), library)
     judged = [model.judge(frame) for frame in frames]
     assert [one.score for one in judged] == found
-    assert [one.known for one in judged] == [value >= least for value in found]
+    sure = [max(one.probabilities.values) >= SURE for one in judged]
+    assert [one.known for one in judged] == [value >= least or of for value, of in zip(found, sure, strict=True)]
     assert any(one.known for one in judged)
-    assert not all(one.known for one in judged)
+
+
+def test_a_frame_that_is_surely_of_a_class_is_known_whatever_its_score():
+    world = OpenWorld(score=Score.KINSHIP, least=0.9)
+    assert [world.knows(score, 0.5) for score in (0.89, 0.9)] == [False, True]
+    assert [world.knows(0.1, probability) for probability in (0.79, SURE)] == [False, True]
 
 
 def test_a_model_without_open_world_knows_everything(runtime: Ensemble):
