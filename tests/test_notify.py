@@ -98,6 +98,8 @@ def test_what_is_told():
         "web regressed under scx_one compared with eevdf: timer lateness (p99) 9.0 ms against 2.0 ms. "
         "`asa explain` says more."
     )
+    (after_turns,) = tell(CALM, msgspec.structs.replace(REVERT, scheduler="eevdf"))
+    assert (after_turns.summary, after_turns.body) == ("A scheduler taken back", revert.body)
 
 
 @pytest.mark.parametrize(

@@ -128,21 +128,24 @@ def test_a_lost_lease_in_a_block_voids_it():
     assert machine.attached == EEVDF
 
 
+def header(lessons):
+    return SessionHeader(
+        started_ns=1,
+        asa_version="0",
+        host="h",
+        kernel="",
+        cpus=1,
+        mode="switching",
+        stand_by=True,
+        learning=wire.json_text(lessons.kept),
+    )
+
+
 def test_a_journal_replays_to_the_same_turns(tmp_path):
     machine = begins()
     lessons = machine.state.books.lessons
     with Journal.open(tmp_path / "j") as journal:
-        header = SessionHeader(
-            started_ns=1,
-            asa_version="0",
-            host="h",
-            kernel="",
-            cpus=1,
-            mode="switching",
-            stand_by=True,
-            learning=wire.json_text(lessons.kept),
-        )
-        journal.begin(header)
+        journal.begin(header(lessons))
         script = []
         for workload, seconds in ((A, 300), (B, 40), (A, 200)):
             lives(machine, seconds, workload, bad_one, journal)
@@ -159,6 +162,22 @@ def test_a_journal_replays_to_the_same_turns(tmp_path):
         assert (again.compared, again.differing) == (len(script), 0), again.by_field
         setup = replace(machine.setup, classifier=Script(machine, script[1:]))
         assert replay(ticks(journal, 1), setup, State(), {}).differing > 0  # it is what was earned that it needs
+
+
+def test_what_the_guard_takes_back_by_turns_is_taken_back_in_a_replay_too(tmp_path):
+    machine = begins(Learning(), Learn.OFF)
+    with Journal.open(tmp_path / "j") as journal:
+        journal.begin(header(machine.state.books.lessons))
+        decisions = lives(machine, 120, A, lambda scheduler: 0.4 if scheduler == ONE else 0.1, journal)
+    turns = [one.switch_to for one in decisions if one.reason is Reason.CHECKING and one.switch_to is not None]
+    assert turns[:3] == [EEVDF, ONE, EEVDF]
+    verdict = next(one for one in decisions if one.reason is Reason.REVERTED)
+    assert (verdict.switch_to, verdict.wanted) == (None, EEVDF)
+    assert ONE in {mark.scheduler for mark in machine.state.books.bars.marks}
+    setup = replace(machine.setup, classifier=Script(machine, [A] * 119))
+    with Journal.look(tmp_path / "j") as journal:
+        again = replay(ticks(journal, 1), setup, State(books=Books(lessons=begin(Learning(), ANY))), {})
+        assert (again.compared, again.differing) == (120, 0), again.by_field
 
 
 class Script:

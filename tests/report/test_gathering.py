@@ -201,6 +201,14 @@ def test_verdicts_of_the_guard(journal):
     assert [event.taken_back for event in found.events] == [False, True]
 
 
+def test_a_verdict_that_turns_have_shown_needs_no_switch(journal):
+    journal.begin(header())
+    machine = Machine(journal)
+    machine.tick("cpu", wanted=str(EEVDF), reason=Reason.REVERTED, sentence="cpu regressed in turns")
+    (verdict,) = gather(journal, "j").verdicts
+    assert (verdict.back_to, verdict.sentence) == ("eevdf", "cpu regressed in turns")
+
+
 def test_gaps_suspends_and_counters_that_begin_anew_count_for_nothing(journal):
     journal.begin(header())
     machine = Machine(journal)
