@@ -40,7 +40,7 @@ class HarmlessFigure(Named):
     PLANTED_MEDIAN = (
         "planted_bad_seconds_median",
         "s",
-        "of the guest's time from a bad scheduler, planted as measured here, to EEVDF again",
+        "of the guest's time under a bad scheduler, planted as measured here, until it has gone for good",
         "<=",
         15.0,
     )

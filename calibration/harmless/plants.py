@@ -3,8 +3,8 @@
 
 A plant gives a new agent a table in which a scheduler stands first for the use that is played, as measured here. It is
 known to be bad: the worst of the lab's scale benchmark, or one of the lab's own that starves. The seconds are the
-guest's, from when it is in force (or, where it starves, from when there is somebody to starve) until it is gone for
-good: while EEVDF has a turn in a check it may come back, and the seconds go on.
+guest's in which it is in force (or, where it starves, from when there is somebody to starve) until it is gone for good:
+while EEVDF has a turn in a check it may come back.
 """
 
 import statistics
@@ -64,7 +64,7 @@ class Plant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What came of one. `seconds` None: it was missed."""
+    """What came of one. `seconds`: until it had gone for good; None: it was missed."""
 
     plant: Plant
     seconds: float | None
@@ -132,16 +132,16 @@ def left(plants: Iterable[Plant], kept: Iterable[Played]) -> list[Plant]:
 
 def median_s(kept: Sequence[Played], sort: Sort, of: int) -> tuple[float, str]:
     """Seconds, what was missed as `MISSED_S`; and words. `of`: how many there are to play. Raises ModelError."""
-    seconds = _seconds(kept, sort)
-    under = [one.under_s for one in _of(kept, sort) if one.under_s is not None]
-    also = f"; in force for {statistics.median(under):.1f} s of these (median of {len(under)})" if under else ""
-    return statistics.median(seconds), f"{_words(kept, sort, of)}{also}"
+    gone = statistics.median(MISSED_S if one.seconds is None else one.seconds for one in _of(kept, sort))
+    return statistics.median(
+        _seconds(kept, sort)
+    ), f"{_words(kept, sort, of)}; gone for good after {gone:.1f} s (median)"
 
 
 def most_s(kept: Sequence[Played], sort: Sort, of: int) -> tuple[float, str]:
     """As `median_s`, the longest; and which it was."""
     found = _of(kept, sort)
-    worst = max(found, key=lambda one: one.seconds if one.seconds is not None else MISSED_S)
+    worst = max(found, key=_served_s)
     tick = "" if worst.longest_tick_s is None else f", ticks up to {worst.longest_tick_s:.1f} s apart"
     return max(_seconds(kept, sort)), f"{_words(kept, sort, of)}; {worst.plant.id}{tick}"
 
@@ -160,7 +160,14 @@ def _of(kept: Sequence[Played], sort: Sort) -> list[Played]:
 
 
 def _seconds(kept: Sequence[Played], sort: Sort) -> list[float]:
-    return [MISSED_S if one.seconds is None else one.seconds for one in _of(kept, sort)]
+    return [_served_s(one) for one in _of(kept, sort)]
+
+
+def _served_s(one: Played) -> float:
+    """How long it was in force, what was missed as `MISSED_S`."""
+    if one.seconds is None:
+        return MISSED_S
+    return one.seconds if one.under_s is None else one.under_s
 
 
 def _words(kept: Sequence[Played], sort: Sort, of: int) -> str:

@@ -26,9 +26,9 @@ asa_scale_wakeup_p99_seconds{scheduler="scx_a",cpus="8",guest="8 CPUs"} 0.03
 """
 
 
-def played(seconds, load="web+disk", number=0, sort=Sort.BAD):
+def played(seconds, load="web+disk", number=0, sort=Sort.BAD, under_s=None):
     plant = Plant(sort=sort, load=load, number=number, cpus=4, scheduler="scx_b")
-    return Played(plant=plant, seconds=seconds, before_s=30.0, said="", longest_tick_s=1.25)
+    return Played(plant=plant, seconds=seconds, under_s=under_s, before_s=30.0, said="", longest_tick_s=1.25)
 
 
 def test_the_worst_is_the_one_under_which_a_woken_task_waits_longest():
@@ -66,6 +66,16 @@ def test_what_is_kept_is_not_played_again_and_one_takes_the_place_of_its_like(tm
     path.write_text("[{}]")
     with pytest.raises(AsaError, match="move it away to begin anew"):
         plants.read(path)
+
+
+def test_seconds_are_those_in_which_it_was_in_force():
+    kept = [played(24.0, under_s=9.0), played(40.0, number=1, under_s=17.0), played(30.0, number=2, under_s=13.0)]
+    assert plants.median_s(kept, Sort.BAD, 40) == (
+        13.0,
+        "3 of 40 plants, 1 loads, 4 CPUs, scx_b; gone for good after 30.0 s (median)",
+    )
+    assert plants.most_s(kept, Sort.BAD, 40)[0] == 17.0
+    assert plants.most_s([played(None, under_s=50.0)], Sort.BAD, 40)[0] == MISSED_S
 
 
 def test_figures_count_what_was_missed_with_the_whole_time():
