@@ -19,6 +19,8 @@ def begun(books: Books, seen: Seen, now: Now, setup: PolicySetup) -> Books:
     state, current = books.policy, seen.current
     if current in (None, EEVDF) or state.trial is not None or state.held is not None:
         return books
+    if state.power.saver:  # nothing is loaded for its turn then
+        return books
     checks = check.begun(state.checks, state.guard, now.monotonic_ns)
     if checks is state.checks or not turns.are_short(state, current, setup):
         return books

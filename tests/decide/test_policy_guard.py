@@ -164,6 +164,17 @@ def test_turns_end_where_nobody_can_act_or_the_use_changes():
     assert policy.interrupted(run.state).checks.begun_ns  # but it was one of the three
 
 
+def test_long_switches_have_no_turns():
+    slow = Run()
+    while slow.current == EEVDF:
+        slow.tick(CPU, CALM)
+    taken = {(RUSTY, False): (2 * S,)}
+    slow.state = replace(slow.state, costs=replace(slow.state.costs, taken_ns=taken))
+    verdict = slow.until_revert(CPU)
+    assert verdict.switch_to == EEVDF  # by matching, after half a minute
+    assert Reason.CHECKING not in {verdict.reason for _, verdict in slow.verdicts}
+
+
 def test_who_has_to_be_loaded_for_a_turn_is_loaded_after_eevdf_s():
     waits = Setup(permit=Permit(switch=True, stand_by=True))
     run = Run(waits)
