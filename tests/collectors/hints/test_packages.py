@@ -102,13 +102,13 @@ def test_it_is_asked_once_for_all_its_processes_and_their_time_is_added(tools):
 def test_who_uses_little_is_not_asked_for_and_who_is_new_here_has_used_nothing_yet(tools):
     tools.runs(7, "/usr/bin/pigz")
     tools.runs(8, "/usr/bin/pigz")
-    tools.known()
-    assert tools.tick(usage(7, 2000), usage(8, 5000, started=90)) != ()  # 8 is old, and was not followed before
-    assert tools.tick(usage(7, 2001), usage(8, 5001, started=90)) == ()
-    (use,) = tools.tick(usage(7, 2001), usage(8, 5001, started=90), usage(9, 30, started=200))[:1] or (None,)
+    tools.known()  # which takes some 90 ticks a look, on a busy machine thousands
+    assert tools.tick(usage(7, 200_000), usage(8, 5000, started=90)) != ()  # 8 is old, and was not followed before
+    assert tools.tick(usage(7, 200_001), usage(8, 5001, started=90)) == ()
+    (use,) = tools.tick(usage(7, 200_001), usage(8, 5001, started=90), usage(9, 30, started=200))[:1] or (None,)
     assert use is None  # 9 cannot be read
     tools.runs(10, "/usr/bin/pigz")
-    (use,) = tools.tick(usage(7, 2001), usage(10, 30, started=300))
+    (use,) = tools.tick(usage(7, 200_001), usage(10, 30, started=300))
     assert use.cores == pytest.approx(0.3)  # it began since the last tick: all of it counts
 
 
