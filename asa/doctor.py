@@ -134,8 +134,10 @@ def _loading(places: paths.Places, *, sched_ext: bool) -> Iterator[Finding]:
     """What loading a scheduler needs of the kernel beside sched_ext itself."""
     types = places.sys / "kernel/btf/vmlinux"
     why, remedy = btf.fault(types, sched_ext=sched_ext)
-    text = f"{types} {why}; no sched_ext scheduler loads without it" if why else f"{types} is there and well formed"
-    yield Finding(subject="BTF", level=Level.MISSING if why else Level.OK, text=text, remedy=remedy, needed=True)
+    text = f"{why}; most sched_ext schedulers, or all, do not load so" if why else "is there and well formed"
+    yield Finding(
+        subject="BTF", level=Level.MISSING if why else Level.OK, text=f"{types} {text}", remedy=remedy, needed=True
+    )
     mode = lockdown(places.sys, places.proc)
     if mode == CONFIDENTIALITY:
         yield Finding(
