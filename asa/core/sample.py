@@ -360,7 +360,7 @@ class HintState:
     external_display: bool | None = None  # a screen that is not the machine's own is connected
     sound_latency_ms: float | None = None  # the shortest that a running stream of PipeWire asks for
     sound_xruns: int | None = None  # cycles that PipeWire's nodes missed in some 20 s, while something sounds
-    front_by_groups: bool = False  # no desktop tells what is in front: control groups do
+    front_by_groups: bool | None = None  # True: no desktop tells what is in front: control groups do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,7 @@ class HintCollector:
         return {
             self.name: HintState(
                 front=in_front,
-                front_by_groups=bool(by_groups),
+                front_by_groups=True if by_groups else None,
                 entries=tuple(DesktopEntry(name, found[name]) for name in sorted(found) if found[name]),
                 playing=playing,
                 game_clients=self._services.game_clients,

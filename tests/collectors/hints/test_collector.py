@@ -113,7 +113,7 @@ def test_without_a_desktop_groups_tell_what_is_in_front(seat, tmp_path):
     assert (found.front, found.front_by_groups) == ("packer", True)
     assert found.entries == (DesktopEntry("packer", ("Utility", "Archiving")),)
     found = seat.read(window(window_class="Other"), [group])  # a desktop that tells counts alone
-    assert (found.front, found.front_by_groups) == ("Other", False)
+    assert (found.front, found.front_by_groups) == ("Other", None)
 
 
 def test_running_groups_of_known_entries(seat):
