@@ -14,7 +14,17 @@ from enum import Enum
 from statistics import median
 
 from asa.core.decision import EEVDF, SchedulerName, Workload
-from asa.decide.guard import BLOCK_S, LONGEST_GAP_S, MOST_PAIRS, REFERENCE_S, WORSE_BY, Block, GuardState, references
+from asa.decide.guard import (
+    BLOCK_S,
+    LONGEST_GAP_S,
+    MOST_PAIRS,
+    REFERENCE_S,
+    WORSE_BY,
+    Block,
+    Compared,
+    GuardState,
+    references,
+)
 from asa.decide.signals import GUARDED, MEANINGS, PLACES, Signal, Signals, Values, felt, middle, offered_more, values_of
 
 FEWEST_REFERENCES = 4
@@ -57,28 +67,13 @@ class End(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turned:
-    """A verdict: `scheduler` serves `workload` worse than `than`, as turns of the two show. Values as in `Signals`."""
-
-    workload: Workload
-    scheduler: SchedulerName
-    signal: Signal
-    median: float
-    reference_median: float
-    blocks: int  # of BLOCK_S each
-    reference_blocks: int
-    than: SchedulerName = EEVDF
+class Turned(Compared):
+    """A verdict by turns of the two."""
 
     @property
     def sentence(self) -> str:
         """For people."""
-        meaning = MEANINGS[self.signal]
-        now, before = self.median * meaning.scale, self.reference_median * meaning.scale
-        return (
-            f"{self.workload} regressed under {self.scheduler} compared with {self.than}: {meaning.words} "
-            f"{now:.1f}{meaning.unit} against {before:.1f}{meaning.unit} (medians of {self.blocks} and "
-            f"{self.reference_blocks} blocks of {BLOCK_S:g} s in turns)"
-        )
+        return self.told(" in turns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +194,7 @@ def _judged(check: Check) -> Check:
             worse = Turned(
                 workload=check.workload,
                 scheduler=check.scheduler,
+                than=EEVDF,
                 signal=signal,
                 median=now,
                 reference_median=before,

@@ -55,8 +55,8 @@ LONGEST_GAP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Regression:
-    """A verdict: `scheduler` serves `workload` worse than `than` did. Values as in `Signals`."""
+class Compared:
+    """A verdict by blocks: `scheduler` serves `workload` worse than `than`. Values as in `Signals`."""
 
     workload: Workload
     scheduler: SchedulerName
@@ -66,19 +66,29 @@ class Regression:
     reference_median: float
     blocks: int  # of BLOCK_S each: the evidence
     reference_blocks: int
+
+    def told(self, how: str) -> str:
+        """For people; `how` they were compared follows the blocks."""
+        meaning = MEANINGS[self.signal]
+        now, before = self.median * meaning.scale, self.reference_median * meaning.scale
+        return (
+            f"{self.workload} regressed under {self.scheduler} compared with {self.than}: {meaning.words} "
+            f"{now:.1f}{meaning.unit} against {before:.1f}{meaning.unit} (medians of {self.blocks} and "
+            f"{self.reference_blocks} blocks of {BLOCK_S:g} s{how})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression(Compared):
+    """A verdict by matching what is seen with what was seen before."""
+
     p: float
     level: float  # p had to be at most this
 
     @property
     def sentence(self) -> str:
         """For people."""
-        meaning = MEANINGS[self.signal]
-        now, before = self.median * meaning.scale, self.reference_median * meaning.scale
-        return (
-            f"{self.workload} regressed under {self.scheduler} compared with {self.than}: {meaning.words} "
-            f"{now:.1f}{meaning.unit} against {before:.1f}{meaning.unit} (medians of {self.blocks} and "
-            f"{self.reference_blocks} blocks of {BLOCK_S:g} s, p = {self.p:.2g}, limit {self.level:.2g})"
-        )
+        return self.told(f", p = {self.p:.2g}, limit {self.level:.2g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
