@@ -11,7 +11,6 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from asa.core.errors import SourceError
@@ -67,8 +66,7 @@ class IpcReader(ABC):
     @property
     def lacking(self) -> dict[str, str]:
         """What its socket does not tell."""
-        idle = {"desktop idle time": f"{self.compositor}: {self._idle.reason}"} if self._idle.reason else {}
-        return idle | {"desktop input events": f"not counted under {self.compositor}"}
+        return self._idle.lacking(self.compositor)
 
     def poll(self) -> Window | None:
         """The newest state. Never raises."""
@@ -84,8 +82,7 @@ class IpcReader(ABC):
             return None
         self.reason = ""
         self._watch.served()
-        idle_ms = self._idle.poll(self._watch.session)
-        return self._window if idle_ms is None else replace(self._window, idle_ms=idle_ms)
+        return self._idle.beside(self._window, self._watch.session)
 
     def settled(self) -> bool:
         """False while an answer is awaited."""

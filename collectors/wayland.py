@@ -12,10 +12,12 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from collectors.procfs.reader import reason_of
 from collectors.session import Session, acting_as, connected
+from collectors.window import Window
 
 IDLE_MS = 1000
 """So long the seat is idle before we are told; what is shorter is 0."""
@@ -58,6 +60,16 @@ class IdleWatch:
             return None  # the first word comes after a second
         self.reason = ""
         return 0 if self._idle_ns is None else IDLE_MS + (now_ns - self._idle_ns) // _MS_NS
+
+    def beside(self, window: Window, session: Session | None) -> Window:
+        """`window` with the idle time, where that is known."""
+        idle_ms = self.poll(session)
+        return window if idle_ms is None else replace(window, idle_ms=idle_ms)
+
+    def lacking(self, compositor: str) -> dict[str, str]:
+        """What is not known under it, and why."""
+        idle = {"desktop idle time": f"{compositor}: {self.reason}"} if self.reason else {}
+        return idle | {"desktop input events": f"not counted under {compositor}"}
 
     def close(self) -> None:
         """Hang up; the next poll begins anew."""

@@ -9,7 +9,6 @@ that was left. On X11 the X server is asked instead (collectors.x11).
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -66,8 +65,7 @@ class KwinReader:
     @property
     def lacking(self) -> dict[str, str]:
         """What neither a script of KWin nor its Wayland socket tells."""
-        idle = {"desktop idle time": f"KWin: {self._idle.reason}"} if self._idle.reason else {}
-        return idle | {"desktop input events": "not counted under KWin"}
+        return self._idle.lacking("KWin")
 
     def poll(self) -> Window | None:
         """The newest state. Never raises."""
@@ -83,8 +81,7 @@ class KwinReader:
             return None
         self.reason = ""
         self._watch.served()
-        idle_ms = self._idle.poll(self._watch.session)
-        return self._window if idle_ms is None else replace(self._window, idle_ms=idle_ms)
+        return self._idle.beside(self._window, self._watch.session)
 
     def settled(self) -> bool:
         """False while KWin, or whether it is there, is asked for."""
