@@ -91,9 +91,8 @@ def examine(places: paths.Places, around: Around | None = None) -> list[Finding]
     findings.extend(_screens(places))
     findings.extend(_rivals(places, around.units))
     findings.extend(_loader(places, around))
-    findings.extend(
-        [*_contexts(places), *_installed(around), *_starts(places)]
-    )  # an installation takes the schedulers along
+    # an installation takes the schedulers along, so it comes after them
+    findings.extend([*_contexts(places), *_installed(around), *_starts(places)])
     return findings
 
 

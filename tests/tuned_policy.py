@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-_MANIFEST = """
+MANIFEST = """
 schedulers:
   - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
   - name: scx_one
@@ -24,5 +24,5 @@ def write(folder: Path, more: str = "") -> Path:
     (folder / "policies").mkdir()
     (folder / "policies/scx_one-tuned.yaml").write_text(_TUNED)
     manifest = folder / "manifest.yaml"
-    manifest.write_text(_MANIFEST + more)
+    manifest.write_text(MANIFEST + more)
     return manifest

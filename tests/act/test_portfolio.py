@@ -9,25 +9,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import tuned_policy
 
 from asa import paths
 from asa.act.portfolio import Available, Origin, Portfolio, Record, Unavailable
 from asa.core.decision import SchedulerName
 from asa.core.errors import InputError, SchedulerError
 
-MANIFEST = """
-schedulers:
-  - {name: eevdf, source: {kind: kernel}, purpose: rest, ops: null, help: null, paper: true}
-  - name: scx_one
-    source: {kind: crate, crate: scx_one, version: 1.0.0}
-    purpose: first
-    ops: one
-    help: [--help]
-    paper: true
-    knobs: {numbers: {--loud: {unit: x, low: 1, high: 9, default: 1}}}
+MANIFEST = (
+    tuned_policy.MANIFEST
+    + """\
   - {name: scx_gone, source: {kind: host, reason: nobody has it}, purpose: second, ops: one_more, help: null,
      paper: false}
 """
+)
 POLICY = "{id: scx_one:loud, version: 1.0.0, purpose: loud, flags: {--loud: 3}, provenance: {kind: own}}"
 
 
