@@ -142,8 +142,8 @@ figures-lab: $(VENV)/.done ## what `make bench-lab` kept, a JSON line a figure
 	@python -m calibration.lab
 
 comma := ,
-STEP ?= first
-bench-evaluation: setup ## the first step of the matrix (STEP=all: all of it), and what there is to gain, into calibration/results and docs/oracle.md (hours, resumed)
+STEP ?= small
+bench-evaluation: setup ## the small step of the matrix (STEP=all: all of it), and what there is to gain, into calibration/results and docs/oracle.md (hours, resumed)
 	@$(ASA) lab bench matrix --step $(STEP) --jobs 2 $(if $(HOURS),--hours $(HOURS))
 	$(ASA) lab evaluate oracle --page docs/oracle.md
 	python -m calibration.switchback --measure

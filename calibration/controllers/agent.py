@@ -46,6 +46,11 @@ ABLATIONS: Mapping[str, Settings] = {
 FRESH = "fresh"
 """The agent of a fresh installation: no table of its own machine, nothing learnt."""
 
+LEARNT = "learnt"
+"""The same with what it has learnt since: a state is given to it, and may be kept."""
+
+_TABLELESS = (FRESH, LEARNT)
+
 DEFAULTS: Settings = {"guard": {"baseline_s": 0}, "standby": {"count": 0}, "realtime": False}
 """Settings of a run that names none: as shipped, but for what a short trial of an agent that has just started in an
 emulated guest would show too large. A class which is met first stays on EEVDF for 20 s, and standbys load (seconds of
@@ -57,6 +62,7 @@ COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root 
     *("run", "--json", "--config"),
 )
 _NAME = "agent"
+_STATE = "asa"  # below XDG_STATE_HOME: where `asa.paths` has the agent's state
 _AT_WORK = ("switching", "shadow")  # as its status says; the latter for who gives such a command
 _ATTACH_LIMIT_S = 120.0  # scx_lavd takes an emulated guest a minute
 _START_LIMIT_S = 180.0  # emulated: Python, the model, the probes
@@ -70,7 +76,7 @@ class Job:
 
     `table` is its machine's own: what that one does not rank, the shipped ones behind it do. One that `settings` name
     stands alone, as everywhere, and is taken where `table` is "". With `costs` it keeps a journal, and in it what each
-    tick took.
+    tick took. `state` is a folder of an earlier one that it goes on with, `keep` one that takes its own at the end.
     """
 
     table: str = ""
@@ -79,6 +85,8 @@ class Job:
     variant: str = ""  # of ABLATIONS
     owners: Collection[int] = ()
     costs: bool = False
+    state: str = ""
+    keep: str = ""
 
 
 class _Decided(msgspec.Struct, frozen=True):
@@ -96,7 +104,7 @@ def settings(job: Job) -> dict[str, Any]:
     found = _merged(job.settings or DEFAULTS, {"switch": {"attach_limit_s": _ATTACH_LIMIT_S}})
     trusted = (*found["switch"].get("trusted_owners", ()), *job.owners)
     found = _merged(found, {"switch": {"trusted_owners": list(dict.fromkeys(trusted))}})
-    if job.table or job.variant == FRESH:
+    if job.table or job.variant in _TABLELESS:
         found.pop("table", None)  # the agent would look at no other
     if job.model:
         found["model"] = job.model
@@ -123,6 +131,8 @@ def running(
             yield agent.check
         finally:
             trouble = agent.end()
+        if job.keep:
+            _keep(folder / _STATE, Path(job.keep))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if trouble:
@@ -155,7 +165,7 @@ class _Agent:
         path.write_text(json.dumps(settings(job)))  # JSON is YAML
         environment = os.environ | {"XDG_STATE_HOME": str(folder)}
         try:
-            _put_table(job, places, folder / "asa")  # where `asa.paths` has the agent's state then
+            _put_table(job, places, folder / _STATE)
             with output.open("wb") as file:
                 process = subprocess.Popen(
                     words,
@@ -269,9 +279,19 @@ class _Agent:
 
 def _put_table(job: Job, places: paths.Places, state: Path) -> None:
     # where none is given the shipped one stands there, too: else the agent would take that of an ASA on the lab's host
+    if job.state:
+        shutil.copytree(job.state, state)
+        return
     own = Path(job.table) if job.table else table.choose(paths.mapping_tables(), host.facts(places.proc, places.sys))
     state.mkdir()
     shutil.copyfile(own, state / table.NAME)
+
+
+def _keep(state: Path, where: Path) -> None:
+    try:
+        shutil.copytree(state, where)
+    except OSError as error:
+        raise SchedulerError(scheduler=_NAME, reason=f"{where}: cannot keep its state: {error}") from error
 
 
 def _merged(below: Settings, above: Settings) -> dict[str, Any]:

@@ -38,7 +38,9 @@ ABLATIONS = tuple(controllers_agent.ABLATIONS)
 """Of the agent; `agent:no-guard` is a column."""
 FRESH = f"{AGENT}:{controllers_agent.FRESH}"
 """The agent without its machine's table."""
-NAMES = (AGENT, FRESH, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
+LEARNT = f"{AGENT}:{controllers_agent.LEARNT}"
+"""The same, which goes on with a state that is given to it."""
+NAMES = (AGENT, FRESH, LEARNT, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
 """All that are no scheduler."""
 
 
@@ -46,7 +48,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What controllers are given: paths where they run; "" for what ASA ships.
 
     `among` are the schedulers that `random` takes one of; `settings` are the agent's, as in its file of settings;
-    `code` is that of its source (`source`), "" unknown.
+    `code` is that of its source (`source`), "" unknown. `state` is a folder of what `agent:learnt` has learnt before,
+    `keep` one that takes what it has in the end.
     """
 
     table: str = ""
@@ -54,6 +57,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     among: tuple[str, ...] = (str(EEVDF),)
     code: str = ""
+    state: str = ""
+    keep: str = ""
 
 
 def source() -> str:
@@ -137,13 +142,16 @@ class Controllers:
             with self._forcing() as forcing, forcing.hold(scheduler) as in_force:
                 yield in_force
         elif kind == AGENT:
+            learnt = scheduler == LEARNT
             job = controllers_agent.Job(
-                table="" if variant == controllers_agent.FRESH else self._given.table,
+                table="" if learnt or scheduler == FRESH else self._given.table,
                 model=self._given.model,
                 settings=self._given.settings,
                 variant=variant,
                 owners=self._owners,
                 costs=True,
+                state=self._given.state if learnt else "",
+                keep=self._given.keep if learnt else "",
             )
             with controllers_agent.running(job, self._places, self._scratch, self._course) as alive:
                 yield alive

@@ -56,6 +56,9 @@ class Rule(StrEnum):
 Cell: TypeAlias = tuple[str, str]
 """Machine and label."""
 
+Judged: TypeAlias = Callable[[str, int], bool]
+"""Can so many rounds of a scenario be judged? `calibration.oracle.enough`."""
+
 Gains: TypeAlias = Mapping[Cell, Mapping[str, Mapping[tuple[int, int], float]]]
 """Cell -> scheduler -> (seed, round) -> gain in per cent."""
 
@@ -223,10 +226,11 @@ def difference(one: Mapping[Cell, float], other: Mapping[Cell, float]) -> dict[C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Of one scheduler over all cells. `better` and `worse`: cells, Holm over all cells and schedulers."""
+    """Of one scheduler over all cells. `better` and `worse`: of the cells `judged`, Holm over all and schedulers."""
 
     scheduler: str
     cells: int
+    judged: int
     best: int  # in hindsight
     better: int
     worse: int
@@ -234,8 +238,8 @@ class Standing:
     least: tuple[Cell, float]
 
 
-def standings(found: Gains) -> list[Standing]:
-    """The one that is best in the most cells first."""
+def standings(found: Gains, judged: Judged) -> list[Standing]:
+    """The one that is best in the most cells first. Cells with too few rounds are no test."""
     from calibration.paired import holm, paired
 
     firsts = Counter(
@@ -245,8 +249,10 @@ def standings(found: Gains) -> list[Standing]:
         (name, cell, test)
         for cell, known in found.items()
         for name, values in known.items()
+        if judged(cell[1], len(values))
         if (test := paired(list(values.values()), _FLOOR_PCT)) is not None and test.p is not None
     ]
+    tested = Counter(name for name, *_ in tests)
     adjusted = holm([test.p or 0.0 for *_, test in tests])
     signs: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for (name, _, test), p in zip(tests, adjusted, strict=True):
@@ -260,6 +266,7 @@ def standings(found: Gains) -> list[Standing]:
             Standing(
                 scheduler=name,
                 cells=len(means),
+                judged=tested[name],
                 best=firsts[name],
                 better=signs[name][0],
                 worse=signs[name][1],
@@ -290,7 +297,7 @@ def cell_gain(known: Mapping[str, Mapping[tuple[int, int], float]]) -> tuple[str
     return None if found is None else (best(split.whole), found)
 
 
-def hopeless(found: Gains) -> list[str]:
+def hopeless(found: Gains, judged: Judged) -> list[str]:
     """Labels in which no scheduler can be better than the kernel's own by PAYS_PCT: the whole interval of each one's
     mean over machines and rounds is below it. Pairs with too few rounds are not told."""
     by_label: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -299,7 +306,9 @@ def hopeless(found: Gains) -> list[str]:
             by_label[label][name] += values.values()
     told = []
     for label, known_names in by_label.items():
-        estimates = [estimate(values) for values in known_names.values()]
-        if estimates and all(one is not None and one.high is not None and one.high < PAYS_PCT for one in estimates):
+        estimates = [estimate(values) for values in known_names.values() if judged(label, len(values))]
+        if len(estimates) == len(known_names) and all(
+            one is not None and one.high is not None and one.high < PAYS_PCT for one in estimates
+        ):
             told.append(label)
     return sorted(told)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The figures of what there is to gain, and of what the agent takes of it, each of kept data or with why it is unknown.
 
+With fewer rounds than a difference of 3 % needs (`enough`) a figure is unknown.
+
 Of the agent those runs of a fleet count alone that were played under the parallel clock. Measures nothing itself.
 """
 
@@ -13,6 +15,7 @@ from calibration.fleet.figures import named, read
 from calibration.kept import Count
 from calibration.oracle import choices
 from calibration.oracle.choices import OWN, Gains, Measure, Rule
+from calibration.oracle.enough import enough, rounds_of
 from calibration.oracle.rounds import Round
 from scenarios.conditions import SERIAL
 
@@ -28,7 +31,7 @@ Rounds = Callable[[], Sequence[Round]]
 
 def oracle_gain(rows: Rounds) -> tuple[float, str]:
     """Static-Oracle's score over the kernel's own, %."""
-    found = choices.gains(rows())
+    found = choices.gains(_judged(rows))
     by_rule = {rule: choices.over_scenarios(choices.judged(found, found, rule)) for rule in Rule}
     told = ", ".join(f"{rule} {one.words}" for rule, one in by_rule.items() if one is not None)
     one = by_rule[Rule.ORACLE]
@@ -39,7 +42,7 @@ def oracle_gain(rows: Rounds) -> tuple[float, str]:
 
 def over_best_static(rows: Rounds) -> tuple[float, str]:
     """Static-Oracle's score over that of the best single scheduler, points of per cent."""
-    found = choices.gains(rows())
+    found = choices.gains(_judged(rows))
     oracle, static = (choices.judged(found, found, rule) for rule in (Rule.ORACLE, Rule.STATIC))
     one = choices.over_scenarios(choices.difference(oracle, static))
     if one is None:
@@ -49,7 +52,7 @@ def over_best_static(rows: Rounds) -> tuple[float, str]:
 
 def table_share(rows: Rounds) -> tuple[float, str]:
     """What a table by class, for all machines, takes of Static-Oracle's gain, %."""
-    found = choices.gains(rows())
+    found = choices.gains(_judged(rows))
     oracle, table = (choices.over_scenarios(choices.judged(found, found, rule)) for rule in (Rule.ORACLE, Rule.CLASS))
     if oracle is None or table is None:
         raise ModelError(_PLAY)
@@ -60,7 +63,7 @@ def table_share(rows: Rounds) -> tuple[float, str]:
 
 def energy(rows: Rounds) -> tuple[float, str]:
     """What the most frugal scheduler of each cell saves whose score is not worse by WORSE_PCT, %."""
-    known = rows()
+    known = _judged(rows)
     score, power = choices.gains(known), choices.gains(known, Measure.POWER)
     frugal: dict[choices.Cell, dict[str, Mapping[tuple[int, int], float]]] = {}
     for cell, each in power.items():
@@ -91,13 +94,12 @@ def of_agent(name: str, fleet: Path) -> Count:
     return count
 
 
-def unknown(why: str) -> Count:
-    """A figure that nothing kept can tell."""
-
-    def count() -> tuple[float, str]:
-        raise ModelError(why)
-
-    return count
+def _judged(rows: Rounds) -> Sequence[Round]:
+    known = rows()
+    if not rounds_of(known):
+        raise ModelError(_PLAY)
+    enough(known).check(rounds_of(known))
+    return known
 
 
 def _extent(found: Gains) -> str:

@@ -16,6 +16,7 @@ from asa.decide.grounds import Evidence
 from asa.decide.tablefile import Entry, Measured, TableFile
 from calibration.oracle import shapes
 from calibration.oracle.choices import Estimate, estimate
+from calibration.oracle.enough import enough
 from calibration.oracle.rounds import Round
 
 OWN_WHY = "the kernel's own: no scheduler is better for sure"
@@ -28,12 +29,19 @@ Leads: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def leads(rows: Sequence[Round]) -> dict[str, Leads]:
-    """By machine."""
+    """By machine; of schedulers with as many rounds in a scenario as a difference of 3 % needs."""
     found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in rows:
         if row.score is not None and row.own_score is not None and not row.against_itself and not row.decides:
             found[row.machine][row.label][row.scheduler].append(row.score - row.own_score)
-    return dict(found)
+    judged = enough(rows).cell
+    return {
+        machine: {
+            label: {name: values for name, values in each.items() if judged(label, len(values))}
+            for label, each in known.items()
+        }
+        for machine, known in found.items()
+    }
 
 
 def table(machine: str, known: Leads, rows: Sequence[Round], command: str) -> TableFile | None:

@@ -10,17 +10,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
-from calibration.controllers.columns import AGENT, FRESH, Given, is_controller
+from calibration.controllers.columns import AGENT, FRESH, LEARNT, Given, is_controller
 from calibration.oracle import shapes
 from calibration.switchback import play
 from calibration.switchback.intensity import Level
 from calibration.switchback.play import Work
-from calibration.switchback.samples import Orders, Run
+from calibration.switchback.samples import STATES, Orders, Run
 from scenarios import catalogue
 from scenarios.catalogue import BACKGROUND, INTERACTIVE, PAIRS, Scenario
 
@@ -35,12 +36,22 @@ itself, too."""
 _SLOWER = ("scx_p2dq", "scx_rusty")
 _SLOWEST = "scx_lavd"  # loads for a minute, each round
 _ROUNDS, _FEW_ROUNDS = 4, 3
+_SMALL = (str(EEVDF), "scx_simple", "scx_flash")  # loaded soonest; the kernel's own beside itself
+_SMALL_SEED = 3  # the small step adds to the others, and is none of their runs
+_WINDOWS = 6  # of a classic run
+_STRETCH_S, _HOURS_SEED, _VISITS = 900.0, 11, 3  # four pairs three times: three hours
+_LASTING: Mapping[str, Any] = {"standby": {"count": 0}, "realtime": False}
+"""Settings of an agent for hours in a guest: as shipped, but for what a guest's slowness would show too large."""
 _SINGLES = tuple(one for one in catalogue.PAPER if bool(one.interactive) != bool(one.background))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`modes`: also all modes of these schedulers. What `tells` is for people."""
+    """`modes`: also all modes of these schedulers. `classic`: each in guests of its own, `rounds` windows in each.
+
+    `lasts_s`: an agent at work for so long in each run, and each goes on with what it had learnt in the one before.
+    `learnt_in`: the step whose last run has what agents begin with. What `tells` is for people.
+    """
 
     name: str
     tells: str
@@ -49,7 +60,11 @@ class Step:
     schedulers: tuple[str, ...]
     rounds: int = _ROUNDS
     seed: int = 1
+    seeds: int = 1
     modes: bool = False
+    classic: bool = False
+    lasts_s: float = 0.0
+    learnt_in: str = ""
     part: str = ""
 
 
@@ -67,6 +82,26 @@ _ALL = balanced(PAIRS)
 _OTHERS = MACHINES[1:]
 
 STEPS = (
+    Step(
+        name="small",
+        tells="four pairs on two machines of 4 CPUs, two schedulers: the headline figures in two hours of a processor",
+        machines=(FIRST_MACHINE, "vm124"),
+        scenarios=_ALL[:4],
+        schedulers=_SMALL,
+        rounds=_FEW_ROUNDS,
+        seed=_SMALL_SEED,
+    ),
+    Step(
+        name="classic",
+        tells="the same pairs with one scheduler a guest: whether turns and whole guests tell the same",
+        machines=(FIRST_MACHINE,),
+        scenarios=_ALL[:4],
+        schedulers=_SMALL,
+        rounds=_WINDOWS,
+        seed=_SMALL_SEED,
+        classic=True,
+        part="classic",
+    ),
     Step(
         name="first",
         tells="all pairs on 4 CPUs, the promising schedulers",
@@ -127,6 +162,29 @@ STEPS = (
         schedulers=(AGENT, FRESH),
         rounds=_FEW_ROUNDS,
         part="agent",
+    ),
+    Step(
+        name="hours",
+        tells="a fresh agent for three hours in the pairs of the small step, a quarter of an hour each",
+        machines=(FIRST_MACHINE,),
+        scenarios=_ALL[:4],
+        schedulers=(LEARNT,),
+        rounds=1,
+        seed=_HOURS_SEED,
+        seeds=_VISITS,
+        lasts_s=_STRETCH_S,
+        part="hours",
+    ),
+    Step(
+        name="learnt",
+        tells="what that agent takes afterwards, beside EEVDF",
+        machines=(FIRST_MACHINE,),
+        scenarios=_ALL[:4],
+        schedulers=(LEARNT,),
+        rounds=_FEW_ROUNDS,
+        seed=_SMALL_SEED,
+        learnt_in="hours",
+        part="learnt",
     ),
     Step(
         name="lavd-modes",
@@ -225,11 +283,42 @@ def works(
             schedulers=_schedulers(step, modes),
             rounds=step.rounds,
             seed=step.seed,
+            seeds=step.seeds,
             part=step.part,
+            lasts_s=step.lasts_s,
+            classic=step.classic,
             given=given if given is not None and any(map(is_controller, step.schedulers)) else Given(),
         )
         if options.machines and options.schedulers:
-            found += [(step, _as_hard(work, levels)) for work in play.planned(options, out)]
+            planned = _learning(step, play.planned(options, out), out)
+            found += [(step, _as_hard(work, levels)) for work in planned]
+    return found
+
+
+def _learning(step: Step, planned: Sequence[Work], out: Path) -> list[Work]:
+    """The same, with where each agent's state comes from and goes to."""
+    states = (out / STATES).resolve()
+    last: dict[str, str] = {}
+    if step.learnt_in:
+        (other,) = steps(step.learnt_in)
+        for name in step.machines:
+            orders = Orders(
+                label=other.scenarios[-1].label,
+                seed=other.seed + other.seeds - 1,
+                schedulers=other.schedulers,
+                rounds=other.rounds,
+                out="",
+                part=other.part,
+            )
+            last[name] = str(states / orders.of(name))
+    found = []
+    for work in planned:
+        given = msgspec.structs.replace(work.orders.given, state=last.get(work.machine.name, ""))
+        if step.lasts_s:
+            keep = str(Path(work.orders.out) / "state")
+            given = msgspec.structs.replace(given, settings=dict(_LASTING), keep=keep)
+            last[work.machine.name] = str(states / work.id)
+        found.append(replace(work, orders=msgspec.structs.replace(work.orders, given=given)))
     return found
 
 
@@ -264,13 +353,20 @@ _BUSY = 0.8  # of a guest's processors, seconds of this host for one of a guest;
 
 def guest_s(orders: Orders) -> float:
     """Seconds of a guest that a run takes, without knowing the window that its pilot will choose."""
+    begin_s = _START_S + 2.0 * (orders.settle_s + orders.alone_s) + orders.pilot_s
     window_s = orders.window_s or _WINDOW_S
+    if orders.lasts_s:
+        return _START_S + orders.lasts_s
+    if orders.classic:
+        (name,) = orders.schedulers
+        load_s = _LOADS_S.get(SchedulerName(name).bare, _LOAD_S)
+        return begin_s + load_s + orders.rounds * (orders.settle_s + window_s) + 2.0 * orders.settle_s
     turns = len(orders.schedulers) + 2
     leads_s = orders.lead_s * sum(map(is_controller, orders.schedulers))
     loaded = [name for name in orders.schedulers if not is_controller(name)]
     loads_s = leads_s + sum(_LOADS_S.get(SchedulerName(name).bare, _LOAD_S) for name in loaded)
     round_s = loads_s + turns * (orders.settle_s + window_s) + 2.0 * orders.settle_s
-    return _START_S + 2.0 * (orders.settle_s + orders.alone_s) + orders.pilot_s + orders.rounds * round_s
+    return begin_s + orders.rounds * round_s
 
 
 def expected_s(work: Work) -> float:

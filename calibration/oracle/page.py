@@ -7,12 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from asa.core.errors import ModelError
 from calibration.goals import markdown
 from calibration.oracle import choices, mapping, rivals, shapes
 from calibration.oracle.choices import OWN, PAYS_PCT, Cell, Estimate, Gains, Measure, Rule
+from calibration.oracle.enough import Enough, enough, rounds_of
 from calibration.oracle.rivals import Chooser, Line
 from calibration.oracle.rounds import Round
 from calibration.switchback.intensity import HIGH, LOW, tells
+
+_CELLS = ("cells", "lacking")
 
 RULES: Mapping[Rule, str] = {
     Rule.HINDSIGHT: "the best of each machine and scenario, judged by the rounds that it was chosen by (too good)",
@@ -82,9 +86,10 @@ def document(rows: Sequence[Round], made: Made) -> str:
     lines += _head(rows, made)
     if rows:
         lines += [f"![{what}]({file})\n" for file, what in made.pictures]
-        choosers = rivals.choosers(rows)
-        lines += [*_losses(choosers), *_answer(found), *_beside(choosers), *_rules(found), *_by_its_own(found)]
-        lines += [*_schedulers(found), *_hopeless(found), *_cells(rows, found), *_safest(rows)]
+        choosers, needed = rivals.choosers(rows), enough(rows)
+        lines += [*_losses(choosers, needed), *_needed(rows, needed), *_answer(rows, found, needed)]
+        lines += [*_beside(choosers, needed), *_rules(found), *_by_its_own(found), *_schedulers(found, needed)]
+        lines += [*_hopeless(found, needed), *_cells(rows, found, needed), *_safest(rows)]
     return "\n".join([*lines, _HOW])
 
 
@@ -107,12 +112,23 @@ def _head(rows: Sequence[Round], made: Made) -> Iterator[str]:
     yield ""
 
 
-def _losses(found: Sequence[Chooser]) -> Iterator[str]:
+def _needed(rows: Sequence[Round], needed: Enough) -> Iterator[str]:
+    yield "## How many rounds tell"
+    yield ""
+    yield f"{needed.words} {rounds_of(rows)} rounds are kept, of all machines and scenarios."
+    yield "A scenario on one machine needs the rounds of its own scatter. What has fewer is in no verdict of this page."
+    yield "It is neither better nor worse for sure, has no best, and is in no mapping table."
+    yield ""
+
+
+def _losses(found: Sequence[Chooser], needed: Enough) -> Iterator[str]:
     yield "## Where choosing loses"
     yield ""
     yield "The worst cells of agents that were played, and of tables by class. Those that are sure come first."
     yield ""
-    told = [(one.who, *one.cell, f"{one.pct:+.1f}", "yes" if one.sure else "") for one in rivals.losses(found)]
+    told = [
+        (one.who, *one.cell, f"{one.pct:+.1f}", "yes" if one.sure else "") for one in rivals.losses(found, needed.cell)
+    ]
     if told:
         yield from markdown(("who chooses", "machine", "scenario", "above EEVDF, %", "sure"), told)
     else:
@@ -120,27 +136,34 @@ def _losses(found: Sequence[Chooser]) -> Iterator[str]:
     yield ""
 
 
-def _beside(found: Sequence[Chooser]) -> Iterator[str]:
+def _beside(found: Sequence[Chooser], needed: Enough) -> Iterator[str]:
     yield "## Who chooses best"
     yield ""
     yield "All against EEVDF in the same rounds. Agents were played themselves; of others, whom they choose."
     yield f"Behind is a round whose score is lower by more than {rivals.WORSE_POINTS:g} points. EEVDF's row is noise."
-    yield "A cell counts as worse or better where that is sure. Cells lack in which whom it chooses was not played."
+    yield "A cell is judged where its rounds are enough, and worse or better where that is sure."
+    yield "Cells lack in which whom it chooses was not played."
     yield ""
-    head = ("who chooses", "rounds behind, %", "worse", "its worst cell", "better", "mean gain, %", "cells", "lacking")
-    yield from markdown(head, [_fares(rivals.line(one)) for one in found])
+    head = ("who chooses", "rounds behind, %", "judged", "worse", "its worst cell", "better", "mean gain, %", *_CELLS)
+    yield from markdown(head, [_fares(rivals.line(one, needed.cell)) for one in found])
     yield ""
     yield "scx_loader's rule: scx_lavd where a CPU is above 90 %, by EEVDF's windows. falcond on a desktop is EEVDF."
     yield ""
 
 
-def _answer(found: Mapping[Measure, Gains]) -> Iterator[str]:
+def _answer(rows: Sequence[Round], found: Mapping[Measure, Gains], needed: Enough) -> Iterator[str]:
     score = found[Measure.SCORE]
     oracle, static = (choices.judged(score, score, rule) for rule in (Rule.ORACLE, Rule.STATIC))
     over = choices.over_scenarios(oracle)
     beyond = choices.over_scenarios(choices.difference(oracle, static))
     yield "## The answer"
     yield ""
+    try:
+        needed.check(rounds_of(rows))
+    except ModelError as error:
+        yield f"Not judged: {error}."
+        yield ""
+        return
     if over is None or beyond is None:
         yield "Not known: no machine and scenario has two rounds of a scheduler."
     else:
@@ -173,25 +196,25 @@ def _by_its_own(found: Mapping[Measure, Gains]) -> Iterator[str]:
     yield ""
 
 
-def _schedulers(found: Mapping[Measure, Gains]) -> Iterator[str]:
+def _schedulers(found: Mapping[Measure, Gains], needed: Enough) -> Iterator[str]:
     yield "## Which schedulers are ever best"
     yield ""
     yield "A cell is a machine and a scenario."
     yield "Better and worse are for sure: a t test of rounds at 5 %, Holm's correction over all cells and schedulers."
     yield ""
-    head = ("scheduler", "cells", "best in hindsight", "better", "worse", "mean gain, %", "its worst cell")
+    head = ("scheduler", "cells", "best in hindsight", "judged", "better", "worse", "mean gain, %", "its worst cell")
     yield from markdown(
         head,
         [
-            (one.scheduler, one.cells, one.best, one.better, one.worse, _words(one.mean), _least(one.least))
-            for one in choices.standings(found[Measure.SCORE])
+            (one.scheduler, one.cells, one.best, one.judged, one.better, one.worse, _words(one.mean), _least(one.least))
+            for one in choices.standings(found[Measure.SCORE], needed.cell)
         ],
     )
     yield ""
 
 
-def _hopeless(found: Mapping[Measure, Gains]) -> Iterator[str]:
-    labels = choices.hopeless(found[Measure.SCORE])
+def _hopeless(found: Mapping[Measure, Gains], needed: Enough) -> Iterator[str]:
+    labels = choices.hopeless(found[Measure.SCORE], needed.cell)
     yield f"## Where routing cannot pay by {PAYS_PCT:g} %"
     yield ""
     yield f"In these scenarios no scheduler's score is above EEVDF's by {PAYS_PCT:g} %: each interval is below that."
@@ -200,7 +223,7 @@ def _hopeless(found: Mapping[Measure, Gains]) -> Iterator[str]:
     yield ""
 
 
-def _cells(rows: Sequence[Round], found: Mapping[Measure, Gains]) -> Iterator[str]:
+def _cells(rows: Sequence[Round], found: Mapping[Measure, Gains], needed: Enough) -> Iterator[str]:
     own: dict[Cell, list[float]] = defaultdict(list)
     for row in rows:
         if row.own_score is not None:
@@ -213,14 +236,24 @@ def _cells(rows: Sequence[Round], found: Mapping[Measure, Gains]) -> Iterator[st
     for cell in sorted(own):
         score = statistics.fmean(own[cell])
         mark = "" if tells(score) else " *"
-        each = [choices.cell_gain(found[one].get(cell, {})) for one in (Measure.SCORE, Measure.WAIT, Measure.RATE)]
-        name = each[0][0] if each[0] else ""
-        told.append((*cell, f"{score:.3f}{mark}", name, *(_words(one[1]) if one else "" for one in each)))
-    head = ("machine", "scenario", "EEVDF's score", "best in hindsight", "oracle: score, %", "wait, %", "throughput, %")
-    yield from markdown(head, told)
+        counts = [len(values) for values in found[Measure.SCORE].get(cell, {}).values()]
+        of = f"{min(counts, default=0)} of {needed.of(cell[1]) or 'unknown'}"
+        told.append(
+            (*cell, f"{score:.3f}{mark}", of, *_cell(cell, found, needed.cell(cell[1], min(counts, default=0))))
+        )
+    head = ("machine", "scenario", "EEVDF's score", "rounds", "best in hindsight", "oracle: score, %", "wait, %")
+    yield from markdown((*head, "throughput, %"), told)
     yield ""
-    yield "Each column's oracle chooses by its own measure."
+    yield "Each column's oracle chooses by its own measure. Rounds are those of the scheduler with the fewest, of those"
+    yield "that a difference needs. Where they are fewer no best is named."
     yield ""
+
+
+def _cell(cell: Cell, found: Mapping[Measure, Gains], judged: bool) -> Iterator[str]:
+    """Who is best, where that can be judged, and what choosing takes in each measure."""
+    each = [choices.cell_gain(found[one].get(cell, {})) for one in (Measure.SCORE, Measure.WAIT, Measure.RATE)]
+    yield each[0][0] if each[0] and judged else ""
+    yield from (_words(one[1]) if one else "" for one in each)
 
 
 def _safest(rows: Sequence[Round]) -> Iterator[str]:
@@ -244,7 +277,7 @@ def _least(one: tuple[Cell, float]) -> str:
 
 
 def _fares(one: Line) -> tuple[object, ...]:
-    sure = _count(one.worse), _least(one.least), _count(one.better)
+    sure = _count(one.judged), _count(one.worse), _least(one.least), _count(one.better)
     return one.who, f"{one.behind_pct:.0f}", *sure, _words(one.gain), one.cells, one.lacking
 
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from calibration.controllers.columns import is_controller
 from calibration.oracle import choices
-from calibration.oracle.choices import OWN, Cell, Estimate, Gains, Rule
+from calibration.oracle.choices import OWN, Cell, Estimate, Gains, Judged, Rule
 from calibration.oracle.rounds import Round
 from calibration.paired import LEVEL, holm, paired
 
@@ -76,8 +76,9 @@ class Loss:
 class Line:
     """How one chooser fares against the kernel's own.
 
-    `worse` and `better` are cells in which it is so for sure (t test of rounds at 5 %, Holm over its cells), None where
-    rounds are of several schedulers. `lacking` are cells in which whom it chooses was not played: they count nowhere.
+    `worse` and `better` are cells in which it is so for sure (t test of rounds at 5 %, Holm over its cells), of those
+    that are `judged`; None where rounds are of several schedulers. `lacking` are cells in which whom it chooses was not
+    played: they count nowhere.
     """
 
     who: str
@@ -85,6 +86,7 @@ class Line:
     lacking: int
     rounds: int
     behind_pct: float  # of rounds: by more than WORSE_POINTS
+    judged: int | None
     worse: int | None
     better: int | None
     least: tuple[Cell, float]  # its worst cell, mean gain in per cent
@@ -163,17 +165,18 @@ def choosers(rows: Sequence[Round]) -> list[Chooser]:
     return [one for one in found if one.leads]
 
 
-def line(one: Chooser) -> Line:
+def line(one: Chooser, judged: Judged) -> Line:
     """How it fares."""
     means = {cell: statistics.fmean(each) for cell, each in one.gains.items()}
     least = min(means, key=lambda cell: means[cell])
-    told = signs(one.leads) if one.one else None
+    told = signs(one.leads, judged) if one.one else None
     return Line(
         who=one.who,
         cells=len(one.leads),
         lacking=one.cells - len(one.leads),
         rounds=sum(len(each) for each in one.leads.values()),
         behind_pct=behind_pct(one.leads),
+        judged=None if told is None else len(told),
         worse=None if told is None else sum(sign < 0 for sign in told.values()),
         better=None if told is None else sum(sign > 0 for sign in told.values()),
         least=(least, means[least]),
@@ -181,11 +184,12 @@ def line(one: Chooser) -> Line:
     )
 
 
-def losses(found: Sequence[Chooser], most: int = _MOST_LOSSES) -> list[Loss]:
+def losses(found: Sequence[Chooser], judged: Judged, most: int = _MOST_LOSSES) -> list[Loss]:
     """Where choosing loses most: of agents that were played, and of the tables by class."""
     ours = [one for one in found if one.who in _OURS or is_controller(one.who)]
+    told = {one.who: signs(one.leads, judged) for one in ours}
     every = [
-        Loss(who=one.who, cell=cell, pct=mean, sure=signs(one.leads).get(cell) == -1)
+        Loss(who=one.who, cell=cell, pct=mean, sure=told[one.who].get(cell) == -1)
         for one in ours
         for cell, each in one.gains.items()
         if (mean := statistics.fmean(each)) < 0.0
@@ -210,9 +214,10 @@ def played(rows: Sequence[Round], name: str) -> Chooser:
     return Chooser(who=who, cells=len(leads), leads=dict(leads), gains=dict(gained))
 
 
-def signs(values: Values) -> dict[Cell, int]:
+def signs(values: Values, judged: Judged) -> dict[Cell, int]:
     """1 of a cell that is better for sure, -1 of one that is worse, 0 of others; cells with too few rounds lack."""
-    tests = {cell: test for cell, each in values.items() if (test := paired(each, _FLOOR_POINTS)) is not None}
+    enough = {cell: each for cell, each in values.items() if judged(cell[1], len(each))}
+    tests = {cell: test for cell, each in enough.items() if (test := paired(each, _FLOOR_POINTS)) is not None}
     known = {cell: test for cell, test in tests.items() if test.p is not None}
     adjusted = holm([test.p or 0.0 for test in known.values()])
     return {

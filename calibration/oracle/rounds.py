@@ -84,8 +84,11 @@ _SCHEMA = pa.schema([(one.name, _TYPES.get(getattr(one.type, "__name__", ""), pa
 
 
 def of_runs(runs: Iterable[Run]) -> list[Round]:
-    """Of rounds in which both blocks of the kernel's own went well; blocks with a trouble are left out."""
-    return [row for run in runs for row in _of_run(run)]
+    """Of rounds in which both blocks of the kernel's own went well; blocks with a trouble are left out.
+
+    Runs in which nobody takes turns have no such round.
+    """
+    return [row for run in runs if run.orders.in_turns for row in _of_run(run)]
 
 
 def write(path: Path, rows: Sequence[Round]) -> None:

@@ -11,14 +11,15 @@ from functools import cache
 from pathlib import Path
 
 from asa.core.errors import ModelError
-from calibration.controllers.columns import FRESH
+from calibration.controllers.columns import FRESH, LEARNT
 from calibration.goals import Named
 from calibration.kept import Count
 from calibration.oracle import agents, gains, rivals, rounds
 from calibration.oracle.choices import Rule
+from calibration.oracle.enough import Enough, enough
 from calibration.paired import LEVEL, holm
 from calibration.scenarios import tables as classic_tables
-from calibration.switchback import evidence, tables
+from calibration.switchback import classic, evidence, tables
 from calibration.switchback.carry import CarryOver, carry_over
 from calibration.switchback.figures import (
     DIFFERENCE_PCT,
@@ -60,7 +61,7 @@ class EvaluationFigure(Named):
     REPEATS = (
         "aa_repeats",
         "rounds",
-        f"that a difference of {DIFFERENCE_PCT:g} % in the score needs, in the median scenario",
+        f"that a difference of {DIFFERENCE_PCT:g} % in the score needs; nothing is judged with fewer",
     )
     FALSE = (
         "aa_significant_pct",
@@ -82,6 +83,11 @@ class EvaluationFigure(Named):
         "of runs whose main figure depends on the scheduler before (F test, Holm over all runs)",
         "<=",
         0.0,
+    )
+    CLASSIC = (
+        "classic_confirmed_pct",
+        "%",
+        "of a sample of differences: in classic runs, one scheduler a guest, of the same sign and within the interval",
     )
     ORACLE = (
         "oracle_gain_pct",
@@ -119,18 +125,21 @@ class EvaluationFigure(Named):
 
 
 _OF_FLEET = (EvaluationFigure.UNSEEN, EvaluationFigure.ADAPT)
-_NOT_BUILT = {EvaluationFigure.FRESH_SHARE: "no run of three hours is kept; a turn of the agent lasts half a minute"}
 
 
 def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Count]:
     """How each figure is measured, of the runs in a folder and of classic runs in another."""
 
     @cache
-    def runs() -> Sequence[Run]:
+    def every() -> Sequence[Run]:
         found = tables.known(folder)
         if not found:
             raise ModelError("no switchback run is kept; run `make bench-evaluation` (`asa lab bench matrix`)")
         return [one for one in found if one.blocks]
+
+    @cache
+    def runs() -> Sequence[Run]:
+        return [one for one in every() if one.orders.in_turns]
 
     @cache
     def rows() -> Sequence[rounds.Round]:
@@ -139,10 +148,11 @@ def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Cou
     return {
         EvaluationFigure.EVIDENCE: lambda: evidence_ratio(runs(), results),
         EvaluationFigure.SCATTER: lambda: scatter(_itself(runs())),
-        EvaluationFigure.REPEATS: lambda: repeats(_itself(runs())),
+        EvaluationFigure.REPEATS: lambda: repeats(_itself(runs()), enough(rows())),
         EvaluationFigure.FALSE: lambda: significant(_itself(runs())),
         EvaluationFigure.SATURATED: lambda: saturated(runs()),
         EvaluationFigure.CARRY: lambda: carried(runs()),
+        EvaluationFigure.CLASSIC: lambda: classic.confirmed(every()),
         EvaluationFigure.ORACLE: lambda: gains.oracle_gain(rows),
         EvaluationFigure.OVER_STATIC: lambda: gains.over_best_static(rows),
         EvaluationFigure.TABLE: lambda: gains.table_share(rows),
@@ -154,11 +164,11 @@ def counts(folder: Path = FOLDER, results: Path = RESULTS) -> Mapping[Named, Cou
         EvaluationFigure.BEST_STATIC: lambda: agents.over(rows, rivals.TABLES[Rule.STATIC]),
         EvaluationFigure.LOADER_RULE: lambda: agents.over(rows, rivals.LOADER_RULE),
         EvaluationFigure.FRESH: lambda: agents.not_worse(rows, FRESH),
+        EvaluationFigure.FRESH_SHARE: lambda: agents.share_of_oracle(rows, LEARNT),
         EvaluationFigure.TOP1: lambda: agents.among_best(rows, 1),
         EvaluationFigure.TOP3: lambda: agents.among_best(rows, 3),
         EvaluationFigure.BURDEN: lambda: agents.burden(rows),
         **{name: gains.of_agent(name, results / _PARALLEL / _FLEETS) for name in _OF_FLEET},
-        **{name: gains.unknown(why) for name, why in _NOT_BUILT.items()},
     }
 
 
@@ -178,18 +188,19 @@ def scatter(found: Sequence[Change]) -> tuple[float, str]:
     return statistics.median(every), f"{len(every)} figures of {_runs(found)} runs: {told}"
 
 
-def repeats(found: Sequence[Change]) -> tuple[float, str]:
-    """Of the score in the median scenario; and by figure."""
+def repeats(found: Sequence[Change], needed: Enough) -> tuple[float, str]:
+    """Of the score over all scenarios, by which all is judged; and by figure in the median scenario."""
     by_probe: dict[str, list[int | None]] = {}
     for one in main_changes(found):
         if one.scatter_pct is not None:
             by_probe.setdefault(one.probe, []).append(repeats_for(one.scatter_pct))
-    needed = {name: _middle(values) for name, values in by_probe.items()}
-    told = ", ".join(f"{name} {'too many' if one is None else one}" for name, one in sorted(needed.items()))
-    middle = needed.get(SCORE)
-    if middle is None:
+    medians = {name: _middle(values) for name, values in by_probe.items()}
+    told = ", ".join(f"{name} {'too many' if one is None else one}" for name, one in sorted(medians.items()))
+    if needed.whole is None:
         raise ModelError("the score's scatter is not known, or too large; play more rounds")
-    return float(middle), f"at 5 %, seen in four of five runs; medians: {told}"
+    known = [one for one in needed.by_label.values() if one is not None]
+    spread = f"; single scenarios {min(known)} to {max(known)}" if known else ""
+    return float(needed.whole), f"at 5 %, seen in four of five runs{spread}; medians of runs: {told}"
 
 
 def significant(found: Sequence[Change]) -> tuple[float, str]:

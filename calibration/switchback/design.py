@@ -45,6 +45,11 @@ def orders(schedulers: Sequence[str], rounds: int, seed: int) -> tuple[tuple[Tur
     return tuple((ends[0], *rng.sample(between, len(between)), ends[1]) for _ in range(rounds))
 
 
+def throughout(scheduler: str, windows: int) -> tuple[tuple[Turn, ...], ...]:
+    """One round in which a scheduler has all turns: nobody else is in force between them."""
+    return (tuple(Turn(scheduler=scheduler, copy=copy) for copy in range(1, windows + 1)),)
+
+
 def correlation_time(values: Sequence[float]) -> float | None:
     """Samples between two that are as good as independent: 1 of white noise, more the longer a value is remembered.
 

@@ -24,7 +24,7 @@ from scenarios.metric import Direction
 SCORE, POWER = "score", "power_w"
 LEAST_ROUNDS = 3
 DIFFERENCE_PCT = 3.0
-_LEVEL, _POWER = 0.05, 0.8
+LEVEL, _POWER = 0.05, 0.8
 _MOST_REPEATS = 10_000
 _OWN = (1, 2)  # copies of the kernel's own that all are compared with
 
@@ -73,7 +73,7 @@ def change_pct(own: float, other: float) -> float:
 def repeats_for(scatter_pct: float, difference_pct: float = DIFFERENCE_PCT) -> int | None:
     """Rounds that a difference needs to be seen at 5 % in four of five runs, three at least; None beyond 10,000."""
     for count in range(LEAST_ROUNDS, _MOST_REPEATS):
-        sure = float(special.stdtrit(count - 1, 1.0 - _LEVEL / 2.0)) + float(special.stdtrit(count - 1, _POWER))
+        sure = float(special.stdtrit(count - 1, 1.0 - LEVEL / 2.0)) + float(special.stdtrit(count - 1, _POWER))
         if sure * scatter_pct / math.sqrt(count) <= difference_pct:
             return count
     return None
@@ -101,17 +101,17 @@ def paired_blocks(run: Run) -> dict[tuple[str, int], list[tuple[_Side, _Side]]]:
 
 def changes(run: Run) -> list[Change]:
     """Every scheduler by the score, by power, and by each probe of both applications."""
-    measures = _measures(run)
+    wanted = measures(run)
     return [
         made
         for (scheduler, copy), pairs in paired_blocks(run).items()
-        for measure in measures
+        for measure in wanted
         if (made := _change(run, scheduler, copy, pairs, measure)) is not None
     ]
 
 
 def _change(
-    run: Run, scheduler: str, copy: int, pairs: Sequence[tuple[_Side, _Side]], measure: "_Measure"
+    run: Run, scheduler: str, copy: int, pairs: Sequence[tuple[_Side, _Side]], measure: "Measure"
 ) -> Change | None:
     made = _jackknife(pairs, measure) if pairs else None
     if made is None:
@@ -119,7 +119,7 @@ def _change(
     value, own, pct, scatter = made
     half = None
     if scatter is not None:
-        half = float(special.stdtrit(len(pairs) - 1, 1.0 - _LEVEL / 2.0)) * scatter / math.sqrt(len(pairs))
+        half = float(special.stdtrit(len(pairs) - 1, 1.0 - LEVEL / 2.0)) * scatter / math.sqrt(len(pairs))
     return Change(
         run=run.id,
         label=run.orders.label,
@@ -171,7 +171,7 @@ _Pair = tuple[_Side, _Side]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measure:
+class Measure:
     """A figure of the two sides of a pair, the kernel's own first."""
 
     name: str
@@ -180,15 +180,17 @@ class _Measure:
     of: Callable[[_Side, _Side], tuple[float, float] | None]
 
 
-def _measures(run: Run) -> list[_Measure]:
+def measures(run: Run) -> list[Measure]:
+    """The score, power, and each probe of both applications, of two sides of blocks."""
+
     def score(own: _Side, other: _Side) -> tuple[float, float] | None:
         return pair_score(run, own, other)
 
     probes = [one for name in run.parts for one in PROBES[name]]
     return [
-        _Measure(name=SCORE, unit="", better=Direction.LARGER, of=score),
-        _Measure(name=POWER, unit="W", better=Direction.SMALLER, of=_each(power_w)),
-        *(_Measure(name=one.key, unit=one.unit, better=one.better, of=_each(_pooled(one, run))) for one in probes),
+        Measure(name=SCORE, unit="", better=Direction.LARGER, of=score),
+        Measure(name=POWER, unit="W", better=Direction.SMALLER, of=_each(power_w)),
+        *(Measure(name=one.key, unit=one.unit, better=one.better, of=_each(_pooled(one, run))) for one in probes),
     ]
 
 
@@ -215,7 +217,7 @@ def _pooled(probe: Probe, run: Run) -> Callable[[_Side], float | None]:
     return of
 
 
-def _jackknife(pairs: Sequence[_Pair], measure: _Measure) -> tuple[float, float, float, float | None] | None:
+def _jackknife(pairs: Sequence[_Pair], measure: Measure) -> tuple[float, float, float, float | None] | None:
     """Value, the kernel's own, change, and one round's scatter; None where it cannot be told of all rounds together."""
 
     def told(chosen: Sequence[_Pair]) -> tuple[float, float] | None:

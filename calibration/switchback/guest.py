@@ -41,6 +41,7 @@ RUN = "run.json"
 _LOAD_LIMIT_S, _SWITCH_LIMIT_S = 400.0, 120.0  # scx_lavd takes an emulated guest a minute
 _LOOK_S = 0.02
 _SEARCH_S = 8.0  # of a rung's window
+_HEAR_S = 30.0  # so long all that was measured is remembered while nothing is judged
 
 
 def say(line: str) -> None:
@@ -224,12 +225,37 @@ def rounds(scene: Scene, turns: Turns, run: Run, keep: Callable[[Run], None]) ->
     window_s = orders.window_s or design.window_s(known)
     run = msgspec.structs.replace(run, memories_s=known, window_s=window_s)
     say(f"windows of {window_s:g} s; remembered for {_seconds(known)}")
-    for number, order in enumerate(design.orders(orders.schedulers, orders.rounds, orders.seed), 1):
-        say(f"round {number} of {orders.rounds}: {', '.join(turn.scheduler for turn in order)}")
+    if orders.classic:
+        plan = design.throughout(orders.schedulers[0], orders.rounds)
+    else:
+        plan = design.orders(orders.schedulers, orders.rounds, orders.seed)
+    for number, order in enumerate(plan, 1):
+        say(f"round {number} of {len(plan)}: {', '.join(turn.scheduler for turn in order)}")
         made = play_round(scene, turns, order, orders, number, window_s)
         run = msgspec.structs.replace(run, blocks=(*run.blocks, *made))
         keep(run)
     return run
+
+
+def lasting(scene: Scene, turns: Turns, run: Run) -> Run:
+    """A controller at work while both play, for as long as is ordered. Nothing is measured but what it did.
+
+    Raises AsaError where it ends, or an application does.
+    """
+    orders = run.orders
+    (name,) = orders.schedulers
+    say(f"round 1 of 1: {name} for {orders.lasts_s:g} s")
+    with turns.deciding(SchedulerName(name)):
+        start_ns = time.monotonic_ns()
+        end_s = time.monotonic() + orders.lasts_s
+        while (left_s := end_s - time.monotonic()) > 0.0:
+            scene.hear()
+            scene.forget(time.monotonic_ns())
+            scene.last(min(left_s, _HEAR_S))
+        window = start_ns, time.monotonic_ns()
+    told = {} if turns.controllers is None else turns.controllers.told([window])
+    made = Block(round=1, place=1, scheduler=name, copy=1, after="", window_s=orders.lasts_s, told=told)
+    return msgspec.structs.replace(run, blocks=(made,))
 
 
 def search(applications: Sequence[Application], turns: Turns, run: Run, places: paths.Places) -> Run:
@@ -288,7 +314,7 @@ def play(
             level = orders.crowd, orders.effort
             with Scene(applications, seed=orders.seed, level=level, places=places, check=turns.check) as scene:
                 run = msgspec.structs.replace(run, parameters=scene.parameters)
-                run = rounds(scene, turns, run, keep)
+                run = lasting(scene, turns, run) if orders.lasts_s else rounds(scene, turns, run, keep)
     finally:
         with suppress(AsaError):
             turns.switcher.rest()

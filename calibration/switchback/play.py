@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -54,6 +54,8 @@ class Options:
     seed: int = 1
     seeds: int = 1
     search: bool = False
+    classic: bool = False  # a run for each scheduler, which is in force throughout
+    lasts_s: float = 0.0  # as of Orders
     level: intensity.Level | None = None  # None: as it is kept
     settle_s: float = 2.0
     window_s: float | None = None
@@ -98,14 +100,17 @@ def planned(options: Options, out: Path) -> list[Work]:
         if options.search and not (one.interactive and one.background):
             raise AsaError(f"--scenario {one.label}: an intensity is of a pair; name one such as web+blender")
     return [
-        Work(
-            machine=machine,
-            orders=_orders(options, machine, scenario, seed, out),
-        )
+        Work(machine=machine, orders=_orders(one, machine, scenario, seed, out))
         for seed in seeds
         for scenario in options.scenarios
         for machine in options.machines
+        for one in (_classic(options) if options.classic else (options,))
     ]
+
+
+def _classic(options: Options) -> list[Options]:
+    names = [(name, "-".join(filter(None, (options.part, name)))) for name in options.schedulers]
+    return [replace(options, schedulers=(name,), part=part) for name, part in names]
 
 
 def left(works: Sequence[Work], out: Path) -> list[Work]:
@@ -135,7 +140,10 @@ def play_all(
     hours: float | None = None,
     boot: Boot | None = None,
 ) -> list[str]:
-    """Play these in their order; after `hours` none is begun any more. As `play` else."""
+    """Play these in their order; after `hours` none is begun any more. As `play` else.
+
+    Raises AsaError, too, where a run goes on with what another one has learnt, and that is not there.
+    """
     if not works:
         return []
     portfolio = Portfolio.load(paths.manifest(), places.schedulers)
@@ -146,8 +154,9 @@ def play_all(
         application = catalogue.applications(Tier.LAB)[name]
         place = place_for(application, cache=places.cache, tier=Tier.LAB)
         prepare(application, place, lambda line: tell(line, 0.0))
+    follow = any(one.orders.given.keep for one in works)  # one goes on with what another has learnt
     with _Guests(works, out, places, tell, boot, hours) as running:
-        running.follow(at_once)
+        running.follow(1 if follow else at_once)
         return running.troubles
 
 
@@ -160,6 +169,8 @@ def _orders(options: Options, machine: Machine, scenario: Scenario, seed: int, o
         rounds=options.rounds,
         out="",
         search=options.search,
+        classic=options.classic,
+        lasts_s=options.lasts_s,
         crowd=crowd,
         effort=effort,
         settle_s=options.settle_s,
@@ -195,11 +206,13 @@ class _Guests(guests.Loop[Work]):
         self._places = places
         self._tell = tell
         self._boot = boot
-        self._rounds, self._all_rounds = 0, max(1, sum(one.orders.rounds for one in works))
+        self._rounds, self._all_rounds = 0, max(1, sum(_rounds(one.orders) for one in works))
         self._cpu_s = _children_s()
         self._queue.extend(works)
 
     def _start(self, work: Work) -> AtWork[Work]:
+        if work.orders.given.state and not Path(work.orders.given.state).is_dir():
+            raise AsaError(f"{work.orders.given.state}: is not there; the run before {work.id} has to be played first")
         out = Path(work.orders.out)
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
@@ -230,6 +243,8 @@ class _Guests(guests.Loop[Work]):
                 host_cpu_s=round(spent_s, 1),
             )
             (self._out / samples.FILES).mkdir(exist_ok=True)
+            if one.work.orders.given.keep:
+                self._keep_state(one.work)
             runner_folder.write(self._out / samples.FILES / f"{one.work.id}.json", run)
             shutil.rmtree(one.out, ignore_errors=True)
             self._say(
@@ -240,16 +255,27 @@ class _Guests(guests.Loop[Work]):
         self.troubles.append(f"{one.work.id}: {said}; see {one.out}")
         self._say(one.work, said)
 
+    def _keep_state(self, work: Work) -> None:
+        place = self._out / samples.STATES / work.id
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(work.orders.given.keep, place)
+
     def _say(self, work: Work, line: str) -> None:
         self._tell(f"{work.id}: {line}", self._rounds / self._all_rounds)
 
 
 def _limit_s(orders: Orders) -> float:
+    if orders.lasts_s:
+        return _START_LIMIT_S + _SLOWEST * orders.lasts_s
     window_s = orders.window_s or 20.0
     turns = len(orders.schedulers) + 2
     lead_s = orders.lead_s * sum(map(columns.is_controller, orders.schedulers))
     round_s = turns * (_TURN_LIMIT_S + _SLOWEST * (orders.settle_s + window_s)) + _SLOWEST * lead_s
     return _START_LIMIT_S + orders.rounds * (round_s + len(orders.schedulers) * _LOAD_LIMIT_S)
+
+
+def _rounds(orders: Orders) -> int:
+    return 1 if orders.classic or orders.lasts_s else orders.rounds
 
 
 def _children_s() -> float:

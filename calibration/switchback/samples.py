@@ -17,7 +17,11 @@ from scenarios.energy import Energy, Power
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """For a guest. `search`: find how hard the load has to be, and play no rounds. Times in seconds of the guest."""
+    """For a guest. Times in seconds of the guest.
+
+    `search`: find how hard the load has to be, and play no rounds. `classic`: one scheduler throughout, in as many
+    windows as there are rounds. `lasts_s`: no turns, but a controller at work for so long, which keeps what it learns.
+    """
 
     label: str
     seed: int
@@ -25,6 +29,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     out: str
     search: bool = False
+    classic: bool = False
+    lasts_s: float = 0.0
     crowd: float = 1.0
     effort: float = 1.0
     settle_s: float = 2.0
@@ -36,6 +42,11 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""  # of the matrix: tells apart runs of one seed with other schedulers
     lead_s: float = 30.0  # of an agent or rule, from its first look to what counts: it recognises, and switches
     given: Given = Given()  # to the agent
+
+    @property
+    def in_turns(self) -> bool:
+        """Do schedulers take turns beside the kernel's own, so that they are compared?"""
+        return not (self.search or self.classic or self.lasts_s)
 
     def of(self, machine: str) -> str:
         """A run's name on a machine, which is a file's: `vm120-web+blender-7`, `vm120-web+blender-7-modes`."""
@@ -115,6 +126,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 FILES = "runs"
 """Below a folder of runs: a file each."""
+
+STATES = "states"
+"""Below it: what agents had learnt at the end of a run, a folder each."""
 
 
 def read(path: Path) -> Run:

@@ -168,6 +168,9 @@ for field in msgspec.structs.fields(Status):
         origin = getattr(field.type, "__origin__", field.type)
         fields[field.name] = unknown.get(getattr(origin, "__name__", ""), None)
 import os
+if "learns" in do:
+    with (Path(os.environ["XDG_STATE_HOME"]) / "asa/learning.json").open("a") as file:
+        file.write(do["learns"])
 fields |= {"pid": os.getpid(), "ticks": 1, "mode": do.get("mode", "switching"), "mode_reason": "not root"}
 fields |= {"resident_bytes": 60_000_000, "way": "gated"}
 status = StatusFile(run)
@@ -225,6 +228,21 @@ def test_the_agent_gets_its_files_and_its_course_is_read(agent):
     assert course.facts["resident_mb"] == 60.0
     assert course.facts["way"] == "gated"
     assert len(course.cpu) >= 2
+
+
+def test_an_agent_goes_on_with_what_it_had_learnt_and_what_it_has_is_kept(agent, tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    (before / "learning.json").write_text("1")
+    with agent(Course(), Job(variant="learnt", state=str(before), keep=str(after)), learns="2"):
+        pass
+    assert (after / "learning.json").read_text() == "12"
+    assert (before / "learning.json").read_text() == "1"
+    with (
+        pytest.raises(SchedulerError, match="cannot keep its state"),
+        agent(Course(), Job(state=str(before), keep=str(after)), learns="2"),
+    ):
+        pass
 
 
 def test_an_agent_that_ends_early_fails_its_trial(agent):

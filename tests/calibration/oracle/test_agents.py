@@ -18,7 +18,7 @@ TOOK = {"web+archive": ("scx_a", 1.19), "web+disk": ("eevdf", 0.99), "game+disk"
 
 
 def rows(who="agent", took=TOOK):
-    busy = [replace(row, own_busiest_pct=99.0) for row in rounds(LEADS, noise=0.001)]
+    busy = [replace(row, own_busiest_pct=99.0) for row in rounds(LEADS, noise=0.001, itself=True)]
     return busy + [
         replace(one("vm120", label, 1, who, number, factor + number / 1e5, "agent"), held=held)
         for label, (held, factor) in took.items()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The plan is all that it has to be, in an order of which each beginning tells something, and its cost is learnt."""
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 from matrix_rounds import rounds
@@ -67,11 +69,42 @@ def test_each_beginning_of_a_step_is_a_picture_of_the_whole(tmp_path):
     assert {back for _, back in labels[:8]} == set(BACKGROUND)
 
 
+def test_the_small_step_costs_two_hours_and_is_none_of_the_runs_of_others(tmp_path):
+    planned = matrix.works(matrix.steps("small,classic"), tmp_path, modes())
+    assert sum(matrix.expected_s(work) for step, work in planned if step.name == "small") < 2 * 3600
+    labels = {work.orders.label for step, work in planned if step.name == "small"}
+    assert {label.split("+")[0] for label in labels} == set(INTERACTIVE)
+    others = {work.id for step, work in matrix.works(matrix.STEPS, tmp_path, modes()) if step.name != "small"}
+    assert not others & {work.id for step, work in planned if step.name == "small"}
+    whole = [work for step, work in planned if step.name == "classic"]
+    assert {work.orders.label for work in whole} == labels
+    assert {work.orders.schedulers for work in whole} == {("eevdf",), ("scx_simple",), ("scx_flash",)}
+    assert {work.orders.seed for _, work in planned} == {3}
+
+
+def test_a_fresh_agent_has_three_hours_and_each_run_goes_on_with_the_one_before(tmp_path):
+    planned = matrix.works(matrix.steps("hours,learnt,small"), tmp_path, modes(), given=Given(model="/a/model.npz"))
+    hours = [work for step, work in planned if step.name == "hours"]
+    assert sum(work.orders.lasts_s for work in hours) == 3 * 3600
+    assert len({work.orders.label for work in hours}) == 4
+    assert hours[0].orders.given.state == ""
+    for before, after in pairwise(hours):
+        assert after.orders.given.state == str(tmp_path / "states" / before.id)
+        assert after.orders.given.keep == f"{after.orders.out}/state"
+        assert after.orders.given.model == "/a/model.npz"
+    learnt = [work for step, work in planned if step.name == "learnt"]
+    assert {work.orders.given.state for work in learnt} == {str(tmp_path / "states" / hours[-1].id)}
+    assert {work.orders.given.keep for work in learnt} == {""}
+    cells = {(work.machine.name, work.orders.label, work.orders.seed) for step, work in planned if step.name == "small"}
+    assert {(work.machine.name, work.orders.label, work.orders.seed) for work in learnt} <= cells
+    assert 2 * 3600 * 4 < sum(map(matrix.expected_s, hours)) < 3 * 3600 * 4  # of 4 CPUs
+
+
 def test_what_is_not_installed_is_left_out_and_a_step_that_is_none_is_refused(tmp_path):
     planned = matrix.works(matrix.steps("first,lavd"), tmp_path, {"eevdf": ("default",), "scx_flash": ("default",)})
     assert {work.orders.schedulers for _, work in planned} == {("eevdf", "scx_flash")}
     assert matrix.works(matrix.steps("first"), tmp_path, modes(), machines=["vm122"]) == []
-    with pytest.raises(AsaError, match="the steps are first, shapes"):
+    with pytest.raises(AsaError, match="the steps are small, classic, first, shapes"):
         matrix.steps("frist")
 
 
@@ -114,7 +147,9 @@ def replace_facts(there, **changes):
 
 def test_a_table_has_leads_with_intervals_and_ends_with_the_kernels_own():
     rows = rounds(
-        {"web+disk": {"scx_a": 10.0, "scx_b:fifo": 5.0, "scx_c": -5.0}, "web+llm": {"scx_a": -1.0}}, noise=0.01
+        {"web+disk": {"scx_a": 10.0, "scx_b:fifo": 5.0, "scx_c": -5.0}, "web+llm": {"scx_a": -1.0}},
+        noise=0.008,
+        itself=True,
     )
     file = mapping.table("vm120", mapping.leads(rows)["vm120"], rows, "the command")
     first, second, own = file.classes["web+disk"]
@@ -134,7 +169,7 @@ def test_the_safest_is_worse_on_no_machine():
         "web+disk": {"scx_a": {"vm120": 30.0, "vm122": -10.0}, "scx_b": {"vm120": 3.0, "vm122": 4.0}},
         "web+llm": {"scx_a": -3.0, "scx_b": {"vm120": 9.0, "vm122": -9.0}},
     }
-    rows = rounds(leads, machines=("vm120", "vm122"), noise=0.001)
+    rows = rounds(leads, machines=("vm120", "vm122"), noise=0.001, itself=True)
     assert mapping.safest(mapping.leads(rows)) == {"web+disk": "scx_b", "web+llm": "eevdf"}
     name, least = mapping.default_classes(mapping.leads(rows))["web+disk"]
     assert (name, least) == ("scx_b", pytest.approx(0.018, abs=0.002))

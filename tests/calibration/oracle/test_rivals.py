@@ -7,7 +7,7 @@ import pytest
 from matrix_rounds import one, rounds
 
 from calibration.oracle import choices, page, rivals
-from calibration.oracle.choices import OWN
+from calibration.oracle.enough import enough
 
 LEADS = {
     "web+archive": {"scx_a": 10.0, "scx_lavd": -20.0},
@@ -18,12 +18,12 @@ LEADS = {
 
 
 def matrix(busy=("archive",), **more):
-    rows = rounds(LEADS, noise=0.001, **more)
+    rows = rounds(LEADS, noise=0.001, itself=True, **more)
     return [replace(row, own_busiest_pct=99.0 if row.label.endswith(busy) else 40.0) for row in rows]
 
 
 def line(rows, who):
-    (found,) = [rivals.line(one) for one in rivals.choosers(rows) if one.who == who]
+    (found,) = [rivals.line(one, enough(rows).cell) for one in rivals.choosers(rows) if one.who == who]
     return found
 
 
@@ -49,7 +49,7 @@ def test_a_die_takes_the_mean_of_all_and_the_kernels_own():
 
 
 def test_a_table_stands_above_each_scheduler_and_noise_is_noise():
-    rows = [*matrix(), *rounds({label: {OWN: 0.0} for label in LEADS}, noise=0.001)]
+    rows = matrix()
     table, single = line(rows, "a table by class and machine"), line(rows, "always scx_a")
     assert table.gain.value == pytest.approx((9.5 + 18.2) / 4, abs=0.2)
     assert single.gain.value == pytest.approx((9.5 - 10.5) / 4, abs=0.2)
@@ -80,7 +80,7 @@ def test_an_agent_that_was_played_is_judged_by_its_rounds_and_chosen_by_nobody()
     assert choices.gains(rows) == choices.gains(matrix())
     found = line(rows, "agent")
     assert (found.cells, found.rounds, found.behind_pct, found.worse) == (1, 3, 100.0, 1)
-    first = rivals.losses(rivals.choosers(rows))[0]
+    first = rivals.losses(rivals.choosers(rows), enough(rows).cell)[0]
     assert (first.who, first.cell, first.sure) == ("agent", ("vm120", "web+disk"), True)
 
 
@@ -88,4 +88,15 @@ def test_the_page_has_losses_before_gains():
     made = page.Made(command="made up", version="0", when_s=0.0, played=[], pictures=[])
     text = page.document(matrix(), made)
     assert text.index("## Where choosing loses") < text.index("## The answer") < text.index("## Who chooses best")
-    assert "| always scx_lavd | 75 | 3 | web+" in text
+    assert "| always scx_lavd | 75 | 4 | 3 | web+" in text
+    assert "| vm120 | web+archive | 0.600 | 4 of 3 | scx_a | +" in text
+
+
+def test_with_fewer_rounds_than_three_per_cent_need_the_page_judges_nothing():
+    loud = [replace(row, score=row.score + 0.05 * (-1) ** row.round) if row.against_itself else row for row in matrix()]
+    made = page.Made(command="made up", version="0", when_s=0.0, played=[], pictures=[])
+    text = page.document(loud, made)
+    assert "Not judged: 16 rounds are kept, and a difference of 3 % needs 63: " in text
+    assert "| always scx_lavd | 75 | 0 | 0 | web+" in text
+    assert "| vm120 | web+archive | 0.600 | 4 of 6" in text
+    assert not [one for one in rivals.losses(rivals.choosers(loud), enough(loud).cell) if one.sure]

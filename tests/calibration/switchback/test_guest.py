@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A controller's turn: nothing else is in force or loaded, the agent's lock is free, and what it did is kept."""
 
+import time
 from contextlib import contextmanager
 
 import msgspec
@@ -89,6 +90,35 @@ def test_one_that_ends_is_the_trouble_of_its_turn_and_the_run_goes_on():
 def test_a_run_without_a_place_for_one_says_so():
     with pytest.raises(SchedulerError, match="no place for it"), Turns(switcher=Switcher([])).deciding("agent"):
         pass
+
+
+class Scene:
+    def __init__(self, said):
+        self.said = said
+
+    def hear(self):
+        self.said.append("heard")
+
+    def forget(self, _ns):
+        self.said.append("forgotten")
+
+    def last(self, seconds):
+        time.sleep(seconds)
+
+
+def test_an_agent_at_work_for_long_is_measured_by_nobody_and_tells_what_it_did():
+    ours, said = turns()
+    ours.controllers.told = lambda windows: {"windows": windows}
+    plain = run((EEVDF, "agent:learnt"), rounds=3)
+    orders = msgspec.structs.replace(plain.orders, schedulers=("agent:learnt",), lasts_s=0.05)
+    made = guest.lasting(Scene(said), ours, msgspec.structs.replace(plain, orders=orders, blocks=()))
+    (block,) = made.blocks
+    assert (block.scheduler, block.series, block.window_s) == ("agent:learnt", [], 0.05)
+    ((start_ns, end_ns),) = block.told["windows"]
+    assert end_ns - start_ns >= 50_000_000
+    assert said[:5] == ["rests", "free", "agent:learnt decides", "heard", "forgotten"]
+    assert said[-1] == "a new switcher"
+    assert rounds.of_runs([made]) == []
 
 
 def test_what_it_did_is_kept_and_a_round_has_whom_it_held(tmp_path):

@@ -4,6 +4,7 @@
 import argparse
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from asa.cli.lab.bench import switchback as command
 from asa.core.decision import EEVDF
 from asa.core.errors import AsaError
 from calibration import kept
+from calibration.controllers.columns import Given
 from calibration.goals import Figure
 from calibration.scenarios.scores import Played
 from calibration.switchback import benchmark, intensity, play, samples, tables
@@ -107,6 +109,31 @@ def test_a_folder_of_other_options_is_refused(tmp_path, booted):
     assert len(booted) == 1
     with pytest.raises(AsaError, match="is of other options"):
         played(tmp_path, booted, options(rounds=4))
+
+
+def test_what_an_agent_had_learnt_is_kept_and_a_run_that_needs_it_waits_for_it(tmp_path, booted):
+    (work,) = play.planned(options(), tmp_path)
+
+    def with_state(work, **changes):
+        given = Given(**changes)
+        return replace(work, orders=msgspec.structs.replace(work.orders, given=given, part=changes.get("code", "")))
+
+    first = with_state(work, keep=f"{work.orders.out}-a/state", code="a")
+    first = replace(first, orders=msgspec.structs.replace(first.orders, out=f"{work.orders.out}-a"))
+    second = with_state(work, state=str(tmp_path / samples.STATES / first.id), code="b")
+
+    def boot(words, folder, _limit_s):
+        booted.append(FakeGuest(words, folder, fails=False))
+        if booted[-1].orders.given.keep:
+            Path(booted[-1].orders.given.keep).mkdir()
+            (Path(booted[-1].orders.given.keep) / "learning.json").write_text("1")
+        return booted[-1]
+
+    with pytest.raises(AsaError, match=r"the run before vm120-office\+archive-1-b has to be played first"):
+        play.play_all([second], tmp_path, paths.default(), lambda *_: None, boot=boot)
+    assert play.play_all([first, second], tmp_path, paths.default(), lambda *_: None, at_once=2, boot=boot) == []
+    assert (tmp_path / samples.STATES / first.id / "learning.json").read_text() == "1"
+    assert [guest.orders.part for guest in booted] == ["a", "b"]
 
 
 def test_what_cannot_be_judged_is_refused(tmp_path):

@@ -127,7 +127,7 @@ def test_each_machine_with_its_own_table(fleet, tmp_path):
     [
         (
             ("--scheduler", "agent:no-brain"),
-            "asa: --scheduler: 'agent:no-brain' is not accepted; allowed: agent, agent:fresh, agent:no-vo",
+            "asa: --scheduler: 'agent:no-brain' is not accepted; allowed: agent, agent:fresh, agent:learnt, ",
         ),
         (("--machine", "vm1"), "asa: --machine: 'vm1' is not accepted; allowed: all, prototypes"),
         (("--scenario", "S29"), "asa: --scenario: 'S29' is not accepted"),

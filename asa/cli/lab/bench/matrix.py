@@ -32,14 +32,17 @@ files of the folder:
   rounds.parquet                                 a row for each scheduler in each round: all that is judged by
   runs.parquet, blocks.parquet, samples.parquet  what was measured, a row a run, a block, a sample
   runs/ID.json                                   the same of runs that this folder's command played
+  states/ID/                                     what an agent had learnt at the end of a run
 
 examples:
   asa lab bench matrix --plan
       Steps, machines, what is played, and how many hours of a processor are left.
-  asa lab bench matrix --step first --hours 3 --jobs 2
-      All pairs on 4 CPUs; no run is begun after three hours.
+  asa lab bench matrix --step small,classic --hours 3 --jobs 2
+      Four pairs on two machines, and one scheduler a guest to confirm them; no run is begun after three hours.
   asa lab bench matrix --step agent --model model.npz
       The agent in turns with EEVDF, with a model that knows the lab's stand-ins.
+  asa lab bench matrix --step hours,learnt --model model.npz
+      A fresh agent for three hours of guests, one after the other, and what it takes then.
 """
 _HOUR_S = 3600.0
 EXIT_LACKING = 4

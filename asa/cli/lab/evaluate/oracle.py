@@ -54,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     import calibration
     from asa import wire
     from asa.cli.lab.bench import output as bench_output
+    from asa.core.errors import ModelError
     from calibration.oracle import page
+    from calibration.oracle.enough import enough, rounds_of
 
     folder = arguments.folder or Path(calibration.__file__).parent / "results" / "switchback"
     rows = _rounds(folder)
@@ -62,6 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         _page(arguments, rows)
     if arguments.tables is not None:
         _tables(arguments, rows)
+    try:
+        enough(rows).check(rounds_of(rows))
+    except ModelError as error:
+        print(f"asa: what follows was played and judges nothing: {error}", file=sys.stderr)
     rules = page.rules(page.scored_by(rows))
     if not arguments.json:
         bench_output.table(
