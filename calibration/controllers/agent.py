@@ -46,6 +46,9 @@ ABLATIONS: Mapping[str, Settings] = {
 FRESH = "fresh"
 """The agent of a fresh installation: no table of its own machine, nothing learnt."""
 
+INSIDE = "inside"
+"""The agent at the speed of its guest, where it has a machine's else (`calibration.controllers.hurried`)."""
+
 LEARNT = "learnt"
 """The same with what it has learnt since: a state is given to it, and may be kept."""
 
@@ -57,10 +60,11 @@ emulated guest would show too large. A class which is met first stays on EEVDF f
 processor time there): each once in an agent's life, or at a change of use. A tick takes so long there that nothing
 else would run on that CPU for several frames; so it is of ordinary priority, as in the daemon of a user on a laptop."""
 
-COMMAND = (  # setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
-    *("setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m", "asa.cli"),
-    *("run", "--json", "--config"),
-)
+# setpriv(1) lets it end with us even when we are killed; -P: root imports nothing from the current folder
+_PYTHON = ("setpriv", "--pdeathsig", "TERM", sys.executable, "-P", "-m")
+_RUN = ("run", "--json", "--config")
+COMMAND = (*_PYTHON, "asa.cli", *_RUN)
+HURRIED = (*_PYTHON, "asa.cli.lab.hurried", *_RUN)
 _NAME = "agent"
 _STATE = "asa"  # below XDG_STATE_HOME: where `asa.paths` has the agent's state
 _AT_WORK = ("switching", "shadow")  # as its status says; the latter for who gives such a command
@@ -87,6 +91,7 @@ class Job:
     costs: bool = False
     state: str = ""
     keep: str = ""
+    hurried: bool = False  # at the speed that it has on a laptop
 
 
 class _Decided(msgspec.Struct, frozen=True):
@@ -115,7 +120,7 @@ def settings(job: Job) -> dict[str, Any]:
 
 @contextmanager
 def running(
-    job: Job, places: paths.Places, scratch: Path, course: Course, command: Sequence[str] = COMMAND
+    job: Job, places: paths.Places, scratch: Path, course: Course, command: Sequence[str] | None = None
 ) -> Iterator[Check]:
     """The agent at work, its own lock and run folder below `places.run`; `course` is whole afterwards.
 
@@ -125,7 +130,7 @@ def running(
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="asa-agent-", dir=scratch))
     try:
-        agent = _Agent.start(job, places, folder, course, command)
+        agent = _Agent.start(job, places, folder, course, command or (HURRIED if job.hurried else COMMAND))
         try:
             agent.settle()
             yield agent.check

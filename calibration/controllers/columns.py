@@ -26,8 +26,11 @@ from asa.act.portfolio import Portfolio
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import InputError
 from calibration.controllers import agent as controllers_agent
+from calibration.controllers import hurried
 from calibration.controllers import loader as controllers_loader
 from calibration.controllers.course import Course, told
+from scenarios import conditions
+from scenarios.lab.emulator import Clock
 from scenarios.runner import Windows
 from scenarios.runner_plan import Trial
 
@@ -40,7 +43,9 @@ FRESH = f"{AGENT}:{controllers_agent.FRESH}"
 """The agent without its machine's table."""
 LEARNT = f"{AGENT}:{controllers_agent.LEARNT}"
 """The same, which goes on with a state that is given to it."""
-NAMES = (AGENT, FRESH, LEARNT, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
+INSIDE = f"{AGENT}:{controllers_agent.INSIDE}"
+"""The agent at the speed of its guest."""
+NAMES = (AGENT, FRESH, LEARNT, INSIDE, *(f"{AGENT}:{one}" for one in ABLATIONS), LOADER, RANDOM)
 """All that are no scheduler."""
 
 
@@ -125,7 +130,8 @@ class Controllers:
         if scheduler.bare == AGENT:
             code = f"code {self._given.code}" if self._given.code else ""
             files = (_digest("table", self._given.table), _digest("model", self._given.model))
-            return ", ".join(filter(None, (f"asa {asa.__version__}", code, *files)))
+            speed = f"at {hurried.SPEED_PCT} % of the guest's speed" if _hurried(scheduler) else ""
+            return ", ".join(filter(None, (f"asa {asa.__version__}", code, *files, speed)))
         wanted = {LOADER: controllers_loader.LAVD, RANDOM: self._drawn()}.get(scheduler, scheduler)
         # not by a Forcing: this is asked while the trial's own, or its agent, holds the lock
         portfolio = Portfolio.load(paths.manifest(), self._places.schedulers, owners=self._owners)
@@ -152,6 +158,7 @@ class Controllers:
                 costs=True,
                 state=self._given.state if learnt else "",
                 keep=self._given.keep if learnt else "",
+                hurried=_hurried(scheduler),
             )
             with controllers_agent.running(job, self._places, self._scratch, self._course) as alive:
                 yield alive
@@ -175,6 +182,11 @@ class Controllers:
         trial = self._trial
         words = "" if trial is None else f"{trial.seed} {trial.repeat} {trial.label}"
         return SchedulerName(random.Random(f"{RANDOM} {words}").choice(self._given.among))  # noqa: S311
+
+
+def _hurried(column: SchedulerName) -> bool:
+    # under other clocks a guest is as fast as the host lets it be, or has no speed to give
+    return column != INSIDE and conditions.here().clock == Clock.PARALLEL
 
 
 def _digest(what: str, path: str) -> str:

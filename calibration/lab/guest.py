@@ -23,7 +23,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.plain import bring_up
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError, SchedulerError
-from calibration.lab.samples import Checks, Clocks, Found, Hotplug, Late, Load, write
+from calibration.lab.samples import Checks, Clocks, Found, Hotplug, Hurry, Late, Load, write
 from calibration.scale.guest import mode_run
 from calibration.scale.samples import USUAL, Mode
 
@@ -69,6 +69,7 @@ def checks(program: Path, sets: Sequence[str], seconds: float, sys: Path) -> Che
         wake=machine(program, Late, "wake", seconds / 4.0, first, last),
         pause=machine(program, Late, "pause", seconds / 4.0, first),
         hotplug=machine(program, Hotplug, "hotplug", last),
+        hurry=machine(program, Hurry, "hurry", seconds / 4.0, first),
     )
 
 

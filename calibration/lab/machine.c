@@ -9,6 +9,7 @@
  *   machine ipi SECONDS CPU...	membarrier(2) of the first CPU: an interrupt to each of the others, which loop, and back
  *   machine wake SECONDS ONE TWO	a turn by futex from one CPU to another that sleeps, and back
  *   machine pause SECONDS CPU	the instruction of loops that wait, a hundred in a row
+ *   machine hurry SECONDS CPU	a loop as it is, after the program asked for 1000 % of its CPU's speed, and in a child
  *   machine hotplug CPU		takes it offline and online again: the kernel's errors, 0 for none
  *
  * Times are of CLOCK_MONOTONIC in ns. Ends with code 1 and one line on stderr when something is not allowed.
@@ -26,9 +27,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
+#include <cpuid.h>
 
 enum {
 	MOST = 65536,
@@ -40,6 +43,8 @@ enum {
 	PAUSES = 100,		/* in a row */
 	LOOPS = 250,		/* between two looks at the clock: 4 us at 250 million instructions a second */
 	WAKE_NS = 2311000,	/* no multiple or part of a tick */
+	HURRY_LEAF = 0x41534100,	/* scenarios/lab/qemu/icount-parallel.h */
+	HURRY_PCT = 1000,
 	SETTLE_NS = 50000000,	/* all threads are where they belong by then */
 };
 
@@ -349,6 +354,42 @@ static void pause_loop(double seconds)
 	tell_samples();
 }
 
+static unsigned long turns(double seconds)
+{
+	volatile unsigned long rounds = 0;
+
+	begin(seconds);
+	sleep_until(start_ns);
+	while (now_ns() < end_ns)
+		loop(&rounds);
+	return rounds;
+}
+
+static void hurry(double seconds)
+{
+	unsigned int eax, ebx, ecx, edx;
+	unsigned long before, after, child = 0;
+	int ends[2];
+	pid_t pid;
+
+	pin(lanes[0].cpu);
+	before = turns(seconds);
+	__cpuid_count(HURRY_LEAF, HURRY_PCT, eax, ebx, ecx, edx);
+	after = turns(seconds);
+	if (pipe(ends))
+		fail("pipe");
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (!pid) {
+		child = turns(seconds);
+		_exit(write(ends[1], &child, sizeof(child)) != sizeof(child));
+	}
+	if (read(ends[0], &child, sizeof(child)) != sizeof(child) || waitpid(pid, NULL, 0) != pid)
+		fail("child");
+	printf("{\"given_pct\": %u, \"before\": %lu, \"after\": %lu, \"child\": %lu}\n", eax, before, after, child);
+}
+
 static int set_online(int cpu, const char *value)
 {
 	char path[64];
@@ -381,12 +422,12 @@ static const struct mode {
 } modes[] = {
 	{"hogs", hogs, 1, MOST_CPUS}, {"clocks", clocks, 0, 0}, {"timer", timer, 1, MOST_CPUS},
 	{"ipi", ipi, 2, MOST_CPUS},   {"wake", wake, 2, 2},
-	{"pause", pause_loop, 1, 1},
+	{"pause", pause_loop, 1, 1},  {"hurry", hurry, 1, 1},
 };
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: machine hogs|clocks|timer|ipi|wake|pause SECONDS (at most %d) CPU... | machine hotplug CPU\n",
+	fprintf(stderr, "usage: machine hogs|clocks|timer|ipi|wake|pause|hurry SECONDS (at most %d) CPU... | machine hotplug CPU\n",
 		LONGEST_S);
 	return 1;
 }

@@ -30,6 +30,15 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     hop_ns: int
 
 
+class Hurry(msgspec.Struct, frozen=True, kw_only=True):
+    """Rounds of a loop: as it is, after its program was given so many per cent of its CPU's speed, and in a child."""
+
+    given_pct: int
+    before: int
+    after: int
+    child: int
+
+
 class Hotplug(msgspec.Struct, frozen=True, kw_only=True):
     """A CPU was taken offline and online again: errno of each, and CPUs online before, meanwhile and after."""
 
@@ -59,6 +68,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     wake: Late
     pause: Late  # of a hundred in a row
     hotplug: Hotplug
+    hurry: Hurry
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
-from calibration.controllers.columns import AGENT, FRESH, LEARNT, Given, is_controller
+from calibration.controllers.columns import AGENT, FRESH, INSIDE, LEARNT, Given, is_controller
 from calibration.oracle import shapes
 from calibration.switchback import play
 from calibration.switchback.intensity import Level
@@ -162,6 +162,15 @@ STEPS = (
         schedulers=(AGENT, FRESH),
         rounds=_FEW_ROUNDS,
         part="agent",
+    ),
+    Step(
+        name="inside",
+        tells="the agent at the guest's speed, as it was played before",
+        machines=(FIRST_MACHINE,),
+        scenarios=_ALL[:4],
+        schedulers=(AGENT, INSIDE),
+        rounds=_FEW_ROUNDS,
+        part="inside",
     ),
     Step(
         name="hours",

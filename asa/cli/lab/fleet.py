@@ -34,6 +34,8 @@ _RUN_MORE = """\
 columns, several by commas:
   scx_lavd, scx_bpfland:powersave, eevdf  a scheduler throughout
   agent                                   `asa run`, with the table and model that are given
+  agent:fresh                             the same without its machine's table
+  agent:inside                            the same at the guest's speed: else it has a laptop's
   agent:no-voting, agent:no-cooldown, agent:no-guard, agent:no-cost
                                           the same without a part of it
   loader-auto                             the rule of scx_loader --auto: scx_lavd while a CPU is busy

@@ -141,6 +141,25 @@ PLACES = (
     _after(
         "target/i386/tcg/misc_helper.c", "    /* Just let another CPU run.  */\n", "    icount_parallel_pause(cs);\n"
     ),
+    # a program's own speed
+    _after(
+        "target/i386/tcg/misc_helper.c",
+        "    cpu_svm_check_intercept_param(env, SVM_EXIT_CPUID, 0, GETPC());\n",
+        """\
+
+    if (icount_parallel() && (uint32_t)env->regs[R_EAX] == ICOUNT_PARALLEL_LEAF) {
+        env->regs[R_EAX] = icount_parallel_hurry(env_cpu(env), env->cr[3], env->eip, (uint32_t)env->regs[R_ECX]);
+        env->regs[R_EBX] = env->regs[R_ECX] = env->regs[R_EDX] = 0;
+        return;
+    }
+""",
+    ),
+    _after("target/i386/tcg/system/misc_helper.c", '#include "hw/i386/apic.h"\n', _INCLUDE),
+    _after(
+        "target/i386/tcg/system/misc_helper.c",
+        "        cpu_x86_update_cr3(env, t0);\n",
+        "        icount_parallel_space(env_cpu(env), t0);\n",
+    ),
     # firmware, which the source package lacks, is taken from the installed QEMU
     Place(file="meson.build", old="    unpack_edk2_blobs = bzip2.found()\n", new="    unpack_edk2_blobs = false\n"),
     # requests to the host

@@ -20,6 +20,11 @@
  * more threads of a core that are busy together; turbo= by the number of busy cores. Instructions of a slow vCPU take
  * longer; the fractions are carried on.
  *
+ * A program may ask for another speed of its own: what it executes, in the kernel, too, then takes less time, on any vCPU.
+ * Code that is not part of the machine that is stood in for pays so what it pays on a faster one. It is known by its page
+ * tables, and by the page of the instruction that asked: page tables that were freed and given to another program have
+ * another page there, or none. A vCPU that has become idle keeps them until the next program comes.
+ *
  * A request to the host (a file, a block) takes the host's time. While vCPUs are busy the guest's goes on as well. Had all
  * become idle, upstream's clock would jump from timer to timer meanwhile, as far as it comes; here it waits for the host.
  *
@@ -42,15 +47,27 @@
 #define PAUSE 140                        /* instructions: as many cycles, Intel's optimization manual, "PAUSE" */
 #define SLOWEST_PCT 1
 #define FASTEST_PCT 100
+#define HURRIED_PCT 10000                /* at most, of the vCPU's own speed */
+#define HURRIED 64                       /* programs, at most */
+#define PAGE 4096
+#define SPACE 0x000ffffffffff000         /* the page tables' address in CR3, without PCID and flags */
 
 typedef struct VCPUTime {
     int64_t at;                          /* how far it is, in instructions of full speed */
     int64_t speed;                       /* of what it executes now, in millionths of full speed */
     int64_t rest;                        /* of a division by the speed */
+    int64_t hurry;                       /* percentage of its speed, of the program that it executes; 0: 100 */
     bool outside;                        /* woken by another thread than the vCPUs' */
     bool stuck;                          /* busy, and yet nothing to do in this round */
     bool paused;                         /* it came back from a loop that waits */
 } VCPUTime;
+
+typedef struct Hurried {
+    uint64_t space;
+    vaddr at;                            /* of the instruction's page */
+    hwaddr page;
+    int64_t pct;
+} Hurried;
 
 static struct {
     int64_t quantum_ns;                  /* 0: not this clock */
@@ -61,6 +78,8 @@ static struct {
     bool in_round;
     int64_t start, limit;                /* of the round */
     int requests;                        /* that are with the host */
+    Hurried hurried[HURRIED];            /* the oldest at `oldest` once all are taken */
+    unsigned oldest;
 } clk;
 
 static bool percentage(const char *text, const char **end, const char *name, int64_t *value, Error **errp)
@@ -210,7 +229,9 @@ static bool shares(CPUState *cpu)
 
 static int64_t speed_of(CPUState *cpu)
 {
-    return percent(clk.speeds, cpu->cpu_index) * (shares(cpu) ? clk.shared : FASTEST_PCT) * turbo();
+    int64_t speed = percent(clk.speeds, cpu->cpu_index) * (shares(cpu) ? clk.shared : FASTEST_PCT) * turbo();
+
+    return time_of(cpu)->hurry ? MAX(speed * time_of(cpu)->hurry / 100, 1) : speed;
 }
 
 int64_t icount_parallel_time(CPUState *cpu, int64_t executed)
@@ -347,6 +368,56 @@ void icount_parallel_pause(CPUState *cpu)
 {
     if (clk.in_round) {
         time_of(cpu)->paused = true;
+    }
+}
+
+static Hurried *hurried(uint64_t space)
+{
+    int i;
+
+    for (i = 0; i < HURRIED; i++) {
+        if (clk.hurried[i].pct && clk.hurried[i].space == (space & SPACE)) {
+            return &clk.hurried[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t icount_parallel_hurry(CPUState *cpu, uint64_t space, vaddr at, uint64_t pct)
+{
+    Hurried *own = hurried(space);
+    hwaddr page = cpu_get_phys_page_debug(cpu, at & -(vaddr)PAGE);
+
+    if (!clk.in_round || !pct || pct > HURRIED_PCT || page == -1) {
+        return 0;
+    }
+    if (!own) {
+        own = &clk.hurried[clk.oldest];
+        clk.oldest = (clk.oldest + 1) % HURRIED;
+    }
+    *own = (Hurried){ .space = space & SPACE, .at = at & -(vaddr)PAGE, .page = page, .pct = pct };
+    time_of(cpu)->hurry = pct;           /* from its next turn on */
+    return pct;
+}
+
+void icount_parallel_space(CPUState *cpu, uint64_t space)
+{
+    Hurried *own = clk.in_round ? hurried(space) : NULL;
+    VCPUTime *time;
+
+    if (!clk.in_round) {
+        return;
+    }
+    if (own && cpu_get_phys_page_debug(cpu, own->at) != own->page) {
+        own->pct = 0;
+        own = NULL;
+    }
+    time = time_of(cpu);
+    if (time->hurry != (own ? own->pct : 0)) {
+        icount_update(cpu);              /* what it executed until here took the time of the speed until here */
+        time->hurry = own ? own->pct : 0;
+        time->speed = speed_of(cpu);
+        cpu_exit(cpu);                   /* its budget is of the other speed */
     }
 }
 

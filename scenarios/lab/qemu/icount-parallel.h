@@ -37,6 +37,16 @@ void icount_parallel_interrupt(CPUState *cpu);
 /* It executes PAUSE, and comes back from it. */
 void icount_parallel_pause(CPUState *cpu);
 
+/*
+ * CPUID with this in EAX: the program that executes it, at @at and with the page tables @space, runs at ECX per cent of each
+ * vCPU's speed from now on. EAX is that then, and 0 where it is refused. Without this clock it is CPUID as ever.
+ */
+#define ICOUNT_PARALLEL_LEAF 0x41534100
+uint64_t icount_parallel_hurry(CPUState *cpu, uint64_t space, vaddr at, uint64_t pct);
+
+/* @cpu, which executes, has these page tables from now on. */
+void icount_parallel_space(CPUState *cpu, uint64_t space);
+
 /* End the round when no vCPU has anything to do. */
 void icount_parallel_settle(void);
 

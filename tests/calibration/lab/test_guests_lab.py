@@ -83,6 +83,13 @@ def test_a_loop_that_waits_takes_the_time_of_its_instruction(checks):
     assert 100 * PAUSE_NS <= checks.pause.p50_ns <= 110 * PAUSE_NS, checks.pause
 
 
+def test_a_program_that_asks_for_it_runs_at_another_speed_and_its_child_does_not(checks):
+    hurry = checks.hurry
+    assert hurry.given_pct == 1000
+    assert hurry.after / hurry.before == pytest.approx(10.0, rel=0.05)
+    assert hurry.child / hurry.before == pytest.approx(1.0, rel=0.05)
+
+
 def test_a_cpu_goes_offline_and_comes_back(checks):
     hotplug = checks.hotplug
     assert (hotplug.offline_errno, hotplug.online_errno) == (0, 0)
