@@ -119,6 +119,7 @@ class _Object:
         yield from self._license()
         yield from self._operations()
         yield from self._maps()
+        yield from self._variables()
         yield from self._missing(kernels)
 
     def _programs(self) -> Iterator[Finding]:
@@ -200,6 +201,18 @@ class _Object:
                 yield fault("map-memory", f"map {name} takes {memory >> 20} MB for {entries} entries")
         if total > MOST_MAP_BYTES:
             yield fault("map-memory", f"its maps take {total >> 20} MB, more than {MOST_MAP_BYTES >> 20}")
+
+    def _variables(self) -> Iterator[Finding]:
+        """What btf_datasec_resolve() of kernel/bpf/btf.c refuses, with all the object's types."""
+        for kind in self._types.values():
+            for one in kind["vars"] if kind["kind"] == "DATASEC" and kind["name"] != ".ksyms" else ():
+                variable = self._types[one["type_id"]]
+                if one["size"] < self._size(one["type_id"]):
+                    yield fault(
+                        "types",
+                        f"{variable['name']} has {one['size']} bytes, and a type of {self._size(one['type_id'])}: the "
+                        "kernel refuses that; clang makes it of a static array of which one place is used",
+                    )
 
     def _each_map(self) -> Iterator[tuple[str, int, int, int]]:
         for kind in self._types.values():

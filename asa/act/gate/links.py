@@ -11,7 +11,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-_BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
+BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
 _LINK_GET_FD_BY_ID, _LINK_DETACH, _OBJ_GET_INFO_BY_FD = 30, 34, 15  # enum bpf_cmd, include/uapi/linux/bpf.h
 _LINK_TYPE_STRUCT_OPS = 9
 _ATTRIBUTES = 16
@@ -49,7 +49,7 @@ def detach(link_id: int) -> None:
 
 def _bpf(command: int, attributes: bytes) -> int:
     buffer = ctypes.create_string_buffer(attributes, _ATTRIBUTES)
-    result = int(_libc.syscall(_BPF_SYSCALL[os.uname().machine], command, buffer, _ATTRIBUTES))
+    result = int(_libc.syscall(BPF_SYSCALL[os.uname().machine], command, buffer, _ATTRIBUTES))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"bpf: {os.strerror(number)}")

@@ -24,7 +24,7 @@ from asa.act.kernel import sched_ext_state
 from asa.act.priority import go_first
 from asa.act.watch import KernelLog
 from asa.core.errors import AsaError
-from calibration.verify.lab import gang, probes
+from calibration.verify.lab import budget, gang, probes, programs
 from calibration.verify.lab.judge import Probed, fallbacks
 
 _SYS = Path("/sys")
@@ -138,11 +138,12 @@ def until(holds: Callable[[], bool], limit_s: float) -> bool:
 
 
 def _load(orders: Orders) -> Iterator[Probed]:
-    running, begun_s = Running(orders), time.monotonic()
+    running, others, begun_s = Running(orders), programs.ids(), time.monotonic()
     why = running.start()
     yield Probed(probe="load", gone=why, values={"seconds": time.monotonic() - begun_s})
     if not why:
         ops = running.ops()
+        yield Probed(probe=budget.PROBE, values=dict(programs.followed(others)))
         time.sleep(_SETTLE_S)
         yield Probed(probe="end", gone=running.gone(ops) or running.end())
 

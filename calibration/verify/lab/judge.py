@@ -39,18 +39,19 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def load(told: Sequence[Probed], kernel: str) -> Iterator[Finding]:
+def load(told: Sequence[Probed], kernel: str, cpus: int) -> Iterator[Finding]:
     """Of one guest that loads, waits and ends. Raises LabError for one that did not come to its end."""
+    where = f"kernel {kernel}, {cpus} CPUs"
     by_name = {one.probe: one for one in told}
     for name in ("load", "end"):
         one = by_name.get(name)
         if one is None:
-            raise LabError(f"the guest with kernel {kernel} ended before the scheduler's {name}")
+            raise LabError(f"the guest with {where} ended before the scheduler's {name}")
         if one.gone:
-            yield fault(f"{name}-{kernel}", f"kernel {kernel}: {one.gone}")
+            yield fault(f"{name}-{kernel}", f"{where}: {one.gone}")
             return
     took = by_name["load"].values.get("seconds") or 0.0
-    yield note("loads", f"kernel {kernel}: in force after {took:.1f} s, and ends in order")
+    yield note("loads", f"{where}: in force after {took:.1f} s, and ends in order")
 
 
 def behaviour(told: Sequence[Probed], names: Sequence[str]) -> Iterator[Finding]:

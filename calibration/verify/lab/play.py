@@ -7,17 +7,17 @@ inconclusive: LabError says so to `calibration.verify.report.stage`.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from asa import wire
 from asa.core.errors import LabError
-from calibration.verify.lab import judge, probes
+from calibration.verify.lab import budget, judge, probes
 from calibration.verify.lab.guest import Orders
 from calibration.verify.lab.judge import Probed
-from calibration.verify.report import Finding, Stage, StageReport, stage
+from calibration.verify.report import Finding, Level, Stage, StageReport, stage
 from scenarios.guests import ready
 from scenarios.lab import guest, kernel, kernel_build, machines
 from scenarios.lab.emulator import Clock
@@ -61,10 +61,23 @@ def kernels(cache: Path) -> tuple[Kernel, ...]:
 def _load(
     trial: Trial, lab: Lab, kept: Sequence[Kernel], out: Path, report: Callable[[str], None]
 ) -> Iterator[Finding]:
-    for one in kept:
-        report(f"loading with kernel {one.version}")
-        told = _play(trial, (), Lab(kernel=one, emulator=lab.emulator), out, report)
-        yield from judge.load(told, one.version)
+    """With each kernel, then with the lab's own by the numbers of CPUs that the budget of instructions is for."""
+    loads = [(one, trial.cpus) for one in kept]
+    loads += [(lab.kernel, cpus) for cpus in budget.CPUS if (lab.kernel, cpus) not in loads]
+    found: dict[int, budget.Counts] = {}
+    refused = False
+    for number, (one, cpus) in enumerate(loads):
+        if refused and number >= len(kept):
+            return  # each kernel says what it refuses; more CPUs would say it again
+        report(f"loading with kernel {one.version} and {cpus} CPUs")
+        its = replace(trial, cpus=cpus)
+        told = _play(its, (), Lab(kernel=one, emulator=lab.emulator), out, report)
+        for finding in judge.load(told, one.version, cpus):
+            refused = refused or finding.level is Level.FAULT
+            yield finding
+        if one == lab.kernel and not refused:
+            found[cpus] = budget.counts(told, cpus)
+    yield from budget.judge(found)
 
 
 def _behaviour(trial: Trial, lab: Lab, out: Path, report: Callable[[str], None]) -> Iterator[Finding]:

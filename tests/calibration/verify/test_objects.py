@@ -43,6 +43,13 @@ SEC(".struct_ops.link") struct sched_ext_ops ops = {
 char _license[] SEC("license") = LICENSE;
 """
 OPS = '.enqueue = (void *)enqueue, .dispatch = (void *)dispatch, .timeout_ms = 5000, .name = "made"'
+RUNNING = """
+SEC("struct_ops/running") void running(u64 *ctx)
+{
+	if (clocks[0] < ctx[0])
+		clocks[0] = ctx[0];
+}
+"""
 KERNEL = objects.Kernel("6.18", frozenset({"scx_bpf_create_dsq"}))
 
 
@@ -84,10 +91,15 @@ def test_a_sound_one_passes_and_its_weak_calls_may_lack(compiled):
         ("map-memory", {"entries": 1 << 22}),
         ("other-program", {"more": 'SEC("kprobe/do_exit") int spy(void *ctx) { return 0; }'}),
         ("license", {"license_": '"MIT"'}),
+        ("types", {"more": f"static u64 clocks[4]; {RUNNING}"}),
     ],
 )
 def test_a_fault_is_told_by_its_rule(compiled, rule, given):
     assert faults(compiled(**given)) == {rule}
+
+
+def test_an_array_that_others_may_use_stays_one(compiled):
+    assert faults(compiled(more=f"u64 clocks[4]; {RUNNING}")) == set()
 
 
 def test_a_call_that_a_kernel_lacks(compiled):

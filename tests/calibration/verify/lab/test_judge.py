@@ -86,12 +86,13 @@ def test_an_instrument_that_fails_eevdf_finds_nothing_out():
 
 def test_loads_and_ends_with_each_kernel():
     both = [Probed(probe="load", values={"seconds": 2.0}), Probed(probe="end")]
-    (only,) = judge.load(both, "6.18")
-    assert (only.level, only.text) == (Level.NOTE, "kernel 6.18: in force after 2.0 s, and ends in order")
-    (only,) = judge.load([Probed(probe="load", gone="it ended: no such kfunc")], "6.18")
+    (only,) = judge.load(both, "6.18", 4)
+    assert (only.level, only.text) == (Level.NOTE, "kernel 6.18, 4 CPUs: in force after 2.0 s, and ends in order")
+    (only,) = judge.load([Probed(probe="load", gone="it ended: no such kfunc")], "6.18", 9)
     assert (only.level, only.rule) == (Level.FAULT, "load-6.18")
+    assert "9 CPUs" in only.text
     with pytest.raises(LabError, match="ended before the scheduler's end"):
-        list(judge.load(both[:1], "6.18"))
+        list(judge.load(both[:1], "6.18", 4))
 
 
 def test_what_it_claims():
