@@ -3,16 +3,14 @@
 
 FOLDER/MACHINE has what a run of the benchmark has (`scenarios.runner_folder`, `calibration.scenarios.tables`), and
 machine.json, which says what the machine is and what its agent was given. Results are kept as they come,
-so that a kill costs the trials under way, on a cluster the tasks. joblib plays: threads here, or a Dask cluster.
+so that a kill costs the trials under way, on a cluster the tasks. Who plays: `calibration.hosts`.
 """
 
 import hashlib
-import importlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +26,7 @@ from calibration.controllers import columns as controllers
 from calibration.controllers.columns import Given
 from calibration.fleet import task as fleet_task
 from calibration.fleet.task import Played, Task
+from calibration.hosts import Where, in_parallel
 from calibration.scenarios import tables as bench_tables
 from calibration.stages import adapted
 from scenarios import runner_folder
@@ -77,14 +76,6 @@ class Request:
             tick_hz=under.tick_hz,
             machine=under.machine,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Who plays: so many guests at once here, or the cluster whose scheduler has this address."""
-
-    jobs: int = 1
-    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +231,7 @@ def run(
 
     troubles = 0
     play = play or (fleet_task.play if where.cluster else here)
-    with _in_parallel(where) as together:
+    with in_parallel(where) as together:
         for played in together(play, fleet.tasks()):
             if lost:
                 raise lost[0]
@@ -250,41 +241,6 @@ def run(
             troubles = troubles + 1 if played.trouble else 0
             if troubles >= _TROUBLES:
                 raise AsaError(f"{troubles} tasks in a row could not be played: {played.host}: {played.trouble}")
-
-
-@contextmanager
-def _in_parallel(where: Where) -> Iterator[Callable[[Callable[[Task], Played], Sequence[Task]], Iterator[Played]]]:
-    """Gives what calls a function with each task, and yields what comes back, as it comes."""
-    joblib = importlib.import_module("joblib")
-    with ExitStack() as stack:
-        if where.cluster:
-            client = stack.enter_context(_connected(where.cluster))
-            stack.enter_context(joblib.parallel_config(backend="dask", client=client, n_jobs=-1))
-        else:
-            stack.enter_context(joblib.parallel_config(backend="threading", n_jobs=where.jobs))
-
-        def together(play: Callable[[Task], Played], tasks: Sequence[Task]) -> Iterator[Played]:
-            # all at once, and one at a time: workers that join later find work, and none hoards it
-            parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
-            found: Iterator[Played] = parallel(joblib.delayed(play)(task) for task in tasks)
-            return found
-
-        yield together
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """A client of the cluster. What goes wrong with the cluster inside is an AsaError."""
-    distributed = importlib.import_module("distributed")
-    lost = (distributed.KilledWorker, CancelledError, ImportError, OSError, ValueError)  # OSError: also a time-out
-    try:
-        with distributed.Client(address, set_as_default=False) as client:
-            yield client
-    except lost as error:
-        words = next(iter(str(error).splitlines()), type(error).__name__)
-        raise AsaError(
-            f"--cluster {address}: {words}; it needs `dask scheduler`, and `dask worker` with asa"
-        ) from error
 
 
 def _together(trials: Sequence[Trial]) -> list[tuple[Trial, ...]]:

@@ -123,13 +123,13 @@ class Nearest:
             stage.play([made, best][: stage.left], self.seed + 1, by)
 
     def _golden(self, best: Candidate, knobs: Knobs, stage: Stage) -> None:
-        def cost(share: float) -> float:
-            made = Candidate(scheduler=best.scheduler, flags=space.derived(best.bare, knobs, share))
-            (outcome,) = stage.play([made], self.seed, f"golden section of {best.scheduler}")
-            return -(_WORST_PCT if outcome.gain_pct is None else outcome.gain_pct)
+        def costs(shares: Sequence[float]) -> list[float]:
+            made = [Candidate(scheduler=best.scheduler, flags=space.derived(best.bare, knobs, one)) for one in shares]
+            outcomes = stage.play(made, self.seed, f"golden section of {best.scheduler}")
+            return [-(_WORST_PCT if one.gain_pct is None else one.gain_pct) for one in outcomes]
 
         again = 2  # the winner and who has no flags, with another seed
-        found = golden.search(cost, max(2, stage.left - again))
+        found = golden.search(costs, max(2, stage.left - again))
         made = Candidate(scheduler=best.scheduler, flags=space.derived(best.bare, knobs, found.best))
         self.notes.append(f"golden section: {made}")
         if stage.left >= again:

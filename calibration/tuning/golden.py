@@ -6,7 +6,7 @@ way, and nothing in the method notices.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 RATIO = (math.sqrt(5.0) - 1.0) / 2.0
@@ -22,19 +22,22 @@ class Bracket:
     evaluations: int
 
 
-def search(cost: Callable[[float], float], evaluations: int) -> Bracket:
-    """Between 0 and 1, with two evaluations at least. After n the valley's bottom is within 0.618**(n - 1)."""
+def search(costs_of: Callable[[Sequence[float]], Sequence[float]], evaluations: int) -> Bracket:
+    """Between 0 and 1, with two evaluations at least. After n the valley's bottom is within 0.618**(n - 1).
+
+    `costs_of` takes the first two points at once, then one at a time: each depends on those before.
+    """
     low, high = 0.0, 1.0
     left, right = high - RATIO, low + RATIO
-    costs = {left: cost(left), right: cost(right)}
+    costs = dict(zip((left, right), costs_of((left, right)), strict=True))
     for _ in range(evaluations - 2):
         if costs[left] < costs[right]:
             high, right = right, left
             left = high - RATIO * (high - low)
-            costs[left] = cost(left)
+            (costs[left],) = costs_of((left,))
         else:
             low, left = left, right
             right = low + RATIO * (high - low)
-            costs[right] = cost(right)
+            (costs[right],) = costs_of((right,))
     low, high = (low, right) if costs[left] < costs[right] else (left, high)
     return Bracket(low=low, high=high, best=min(costs, key=lambda one: costs[one]), evaluations=len(costs))

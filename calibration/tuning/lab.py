@@ -7,18 +7,22 @@ quicker, but no use of a machine.
 """
 
 import hashlib
+import socket
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import ClassVar
 
 from asa import paths, wire
 from asa.act.policies import Own, Policy
 from asa.core.decision import EEVDF, SchedulerName
+from asa.core.errors import AsaError
+from calibration.fleet.task import make_ready
+from calibration.hosts import Where, in_parallel
 from calibration.scale import benchmark
 from calibration.scale.samples import Found, Metric
 from calibration.switchback import play, samples
@@ -27,10 +31,13 @@ from calibration.switchback.samples import Block, Run
 from calibration.tuning.space import Flags
 from calibration.tuning.swarm import PARTICLES
 from calibration.tuning.tpe import TOGETHER
-from calibration.tuning.trials import Gain
+from calibration.tuning.trials import Gain, Seeded
 from calibration.tuning.tune import WORST_PCT
 from scenarios.catalogue import Scenario
 from scenarios.lab.machines import Machine
+
+FOLDER = "tuning"
+"""Below asa's state, on a worker of a cluster."""
 
 _PLAYS, _SECONDS = 2, 0.5  # a round, each of so many seconds of the guest's clock
 
@@ -42,40 +49,54 @@ class Aim(StrEnum):
     ENERGY = "energy"
 
 
-@dataclass(slots=True, kw_only=True)
-class InGuests(ABC):
-    """An `Objective` whose candidates are played in guests. What went wrong is in `troubles`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What one guest plays: candidates, all with one seed."""
+
+    number: int
+    candidates: tuple[Flags, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What came of it, a gain for each candidate."""
+
+    number: int
+    gains: tuple[Gain | None, ...]
+    troubles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use(ABC):
+    """What candidates are judged by. `together`: how many share a guest, with those that they are compared with."""
 
     base: SchedulerName
     machine: Machine
     rounds: int
-    out: Path
-    places: paths.Places
-    tell: play.Tell
-    troubles: list[str] = field(default_factory=list)
-    at_once: ClassVar[int]
-
-    def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
-        """As of `Objective`. Raises AsaError where the lab is not there."""
-        found: list[Gain | None] = []
-        for first in range(0, len(candidates), self.at_once):
-            found += self._guest(candidates[first : first + self.at_once], seed)
-        return found
+    together: int
 
     @abstractmethod
-    def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]: ...
+    def in_guest(self, piece: Piece, out: Path, places: paths.Places, tell: play.Tell) -> Told:
+        """One guest; its records go below `out`. Raises AsaError where the lab is not there."""
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Applications that have to be prepared for it."""
+        return ()
 
 
-@dataclass(slots=True, kw_only=True)
-class Pair(InGuests):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair(Use):
     """By a scenario's score or power. Each candidate loads in every round."""
 
     scenario: Scenario
     aim: Aim = Aim.SCORE
-    at_once = TOGETHER
+    together: int = TOGETHER
 
-    def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
-        policies, digest = _policies(self.base, candidates)
+    def in_guest(self, piece: Piece, out: Path, places: paths.Places, tell: play.Tell) -> Told:
+        """As of Use."""
+        policies, digest = _policies(self.base, piece.candidates)
         names = tuple(policy.name for policy in policies)
         options = play.Options(
             machines=(self.machine,),
@@ -83,43 +104,108 @@ class Pair(InGuests):
             schedulers=(self.base, *names),
             policies=policies,
             rounds=self.rounds,
-            seed=seed,
+            seed=piece.seed,
         )
-        out = self.out / f"{seed}-{digest}"
+        out = out / f"{piece.seed}-{digest}"
         out.mkdir(parents=True, exist_ok=True)
-        self.troubles += play.play(options, out, self.places, self.tell)
+        troubles = play.play(options, out, places, tell)
         runs = samples.files(out)
         if not runs:
-            return [None] * len(names)
-        self.troubles += [f"{block.scheduler}: {block.trouble}" for block in runs[0].blocks if block.trouble]
-        return [gain(runs[0], self.base, name, self.aim) for name in names]
+            return Told(number=piece.number, gains=(None,) * len(names), troubles=tuple(troubles))
+        troubles += [f"{block.scheduler}: {block.trouble}" for block in runs[0].blocks if block.trouble]
+        gains = tuple(gain(runs[0], self.base, name, self.aim) for name in names)
+        return Told(number=piece.number, gains=gains, troubles=tuple(troubles))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """As of Use."""
+        return tuple(name for name in (self.scenario.interactive, self.scenario.background) if name)
 
 
-@dataclass(slots=True, kw_only=True)
-class Bench(InGuests):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench(Use):
     """By a figure of the scale benchmark, which takes seconds of each. Its seeds are orders of the turns."""
 
     metric: Metric
-    at_once = PARTICLES
+    together: int = PARTICLES
 
-    def _guest(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
-        policies, digest = _policies(self.base, candidates)
+    def in_guest(self, piece: Piece, out: Path, places: paths.Places, tell: play.Tell) -> Told:
+        """As of Use."""
+        policies, digest = _policies(self.base, piece.candidates)
         names = [policy.name for policy in policies]
         everyone = [EEVDF, self.base, *names]
         options = benchmark.Options(
             machines=(self.machine,),
-            schedulers=tuple(Random(f"{seed} {digest}").sample(everyone, len(everyone))),  # noqa: S311
+            schedulers=tuple(Random(f"{piece.seed} {digest}").sample(everyone, len(everyone))),  # noqa: S311
             repeats=self.rounds,
             plays=_PLAYS,
             seconds=_SECONDS,
             modes=(self.metric.mode,),
             policies=policies,
-            folder=self.out / f"{seed}-{digest}",
+            folder=out / f"{piece.seed}-{digest}",
         )
-        result = benchmark.measure(options, self.places, self.tell)
+        result = benchmark.measure(options, places, tell)
         (found,) = result.found
-        self.troubles += [*result.troubles, *found.troubles]
-        return [bench_gain(found, self.metric, self.base, name) for name in names]
+        gains = tuple(bench_gain(found, self.metric, self.base, name) for name in names)
+        return Told(number=piece.number, gains=gains, troubles=(*result.troubles, *found.troubles))
+
+
+@dataclass(slots=True, kw_only=True)
+class InGuests:
+    """An `Objective` whose candidates are played in guests, several at once. What went wrong is in `troubles`.
+
+    Which candidates share a guest depends on the use alone, so that gains do not depend on who plays.
+    """
+
+    use: Use
+    out: Path
+    places: paths.Places
+    tell: play.Tell
+    where: Where = field(default_factory=Where)
+    troubles: list[str] = field(default_factory=list)
+
+    def gains(self, pairs: Sequence[Seeded]) -> list[Gain | None]:
+        """As of `Objective`. Raises AsaError where the lab is not there."""
+        pieces = _pieces(pairs, self.use.together)
+        told: dict[int, Told] = {}
+        if self.where.jobs > 1 and len(pieces) > 1:  # two that make the same ready would be in each other's way
+            make_ready(self.use.programs, self.use.machine, self.places, lambda line: self.tell(line, 0.0))
+        shares = dict.fromkeys(range(len(pieces)), 0.0)
+
+        def here(piece: Piece) -> Told:
+            def tell(line: str, share: float) -> None:
+                shares[piece.number] = share
+                self.tell(line, sum(shares.values()) / len(shares))
+
+            return self.use.in_guest(piece, self.out, self.places, tell)
+
+        with in_parallel(self.where) as together:
+            for one in together(partial(_there, self.use) if self.where.cluster else here, pieces):
+                told[one.number] = one
+                shares[one.number] = 1.0
+                self.tell(f"guest {len(told)} of {len(pieces)} is done", sum(shares.values()) / len(shares))
+        self.troubles += [words for _, one in sorted(told.items()) for words in one.troubles]
+        return [gain for _, one in sorted(told.items()) for gain in one.gains]
+
+
+def _there(use: Use, piece: Piece) -> Told:
+    """On a worker of a cluster: nothing but values goes there and comes back."""
+    places = paths.default()
+    try:
+        return use.in_guest(piece, places.state / FOLDER, places, lambda *_: None)
+    except AsaError as error:
+        raise AsaError(f"{socket.gethostname()}: {error}") from None  # of a class that can be sent
+
+
+def _pieces(pairs: Sequence[Seeded], most: int) -> list[Piece]:
+    """In their order."""
+    found: list[Piece] = []
+    for flags, seed in pairs:
+        if found and found[-1].seed == seed and len(found[-1].candidates) < most:
+            found[-1] = replace(found[-1], candidates=(*found[-1].candidates, flags))
+        else:
+            found.append(Piece(number=len(found), candidates=(flags,), seed=seed))
+    return found
 
 
 def bench_gain(found: Found, metric: Metric, base: SchedulerName, candidate: SchedulerName) -> Gain | None:

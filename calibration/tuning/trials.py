@@ -7,7 +7,7 @@ line a trial.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -24,11 +24,15 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     over_eevdf_pct: float
 
 
+Seeded: TypeAlias = tuple[Flags, int]
+"""A candidate, and the seed that it is played with."""
+
+
 class Objective(Protocol):
     """What is to be made better."""
 
-    def gains(self, candidates: Sequence[Flags], seed: int) -> Sequence[Gain | None]:
-        """Of each, all of one seed; None for one that could not be played. Raises AsaError where nothing can be."""
+    def gains(self, pairs: Sequence[Seeded]) -> Sequence[Gain | None]:
+        """Of each; None for one that could not be played. Raises AsaError where nothing can be."""
         ...
 
 
@@ -52,13 +56,17 @@ class Trials:
         self.asked: set[tuple[tuple[str, ...], int]] = set()
 
     def gains(self, candidates: Sequence[Flags], seed: int) -> list[Gain | None]:
+        """Of each with one seed, as `pairs`."""
+        return self.pairs([(flags, seed) for flags in candidates])
+
+    def pairs(self, pairs: Sequence[Seeded]) -> list[Gain | None]:
         """As of the objective; each is played once. Raises AsaError."""
-        keys = [(arguments(flags), seed) for flags in candidates]
-        new = {key: flags for key, flags in zip(keys, candidates, strict=True) if key not in self._known}
+        keys = [(arguments(flags), seed) for flags, seed in pairs]
+        new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._known}
         self.asked |= set(keys)
         if new:
-            told = self._objective.gains(list(new.values()), seed)
-            for (words, _), gain in zip(new, told, strict=True):
+            told = self._objective.gains(list(new.values()))
+            for (words, seed), gain in zip(new, told, strict=True):
                 self._known[words, seed] = Trial(arguments=words, seed=seed, gain=gain)
             body = b"".join(wire.json_bytes(one) + b"\n" for one in self._known.values())
             self._path.parent.mkdir(parents=True, exist_ok=True)

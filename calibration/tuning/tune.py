@@ -19,7 +19,7 @@ from asa.act.policies import Policy, Tuned
 from asa.core.decision import SchedulerName
 from asa.core.errors import AsaError
 from calibration.tuning import golden, screening, space, swarm, tpe
-from calibration.tuning.racing import Race, Verdict, race
+from calibration.tuning.racing import LEAST, Race, Verdict, race
 from calibration.tuning.screening import Effect
 from calibration.tuning.space import Flags, Point
 from calibration.tuning.swarm import Coefficients
@@ -104,7 +104,8 @@ def search(asked: Asked, trials: Trials) -> Found:
 
     if asked.method is Method.GOLDEN:
         golden.search(
-            lambda share: costs([space.derived(asked.scheduler.bare, asked.knobs, share)])[0], max(2, asked.trials)
+            lambda shares: costs([space.derived(asked.scheduler.bare, asked.knobs, share) for share in shares]),
+            max(2, asked.trials),
         )
     else:
         places = space.space(asked.scheduler.bare, asked.knobs, asked.flags)
@@ -173,8 +174,11 @@ def screen(asked: Asked, trials: Trials) -> Screened:
 
 
 def confirm(found: Found, trials: Trials, seeds: Sequence[int]) -> Confirmed:
-    """Race the best against the scheduler without flags, a fresh seed a pair. Raises AsaError for one that fails."""
+    """Race the best against the scheduler without flags, a fresh seed a pair. Raises AsaError for one that fails.
 
+    The first pairs, which any race has, are played at once.
+    """
+    trials.pairs([(found.flags, seed) for seed in seeds[:LEAST]])
     played: list[Gain] = []
 
     def difference(pair: int) -> float:
@@ -192,6 +196,7 @@ def confirm(found: Found, trials: Trials, seeds: Sequence[int]) -> Confirmed:
 
 def elsewhere(found: Found, trials: Trials, seeds: Sequence[int]) -> float:
     """The mean gain over the kernel's own, in per cent, in a use that it is not for. Raises AsaError."""
+    trials.pairs([(found.flags, seed) for seed in seeds])
     return statistics.fmean(_played(found, trials, seed).over_eevdf_pct for seed in seeds)
 
 

@@ -152,7 +152,8 @@ def _run(arguments: argparse.Namespace) -> int:
         need("distributed", extra="cluster")
     from asa import paths
     from asa.core.errors import AsaError
-    from calibration.fleet.run import Fleet, Where, run
+    from calibration.fleet.run import Fleet, run
+    from calibration.hosts import Where
 
     if arguments.cluster and arguments.jobs is not None:
         raise AsaError("--jobs is of guests here; a cluster plays as many at once as its workers have threads")

@@ -6,7 +6,7 @@ import datetime
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asa.cli.lab import bounds
 from asa.cli.lab.bench import output as bench_output
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asa.cli.main import Commands
     from calibration.scale.samples import Metric
     from calibration.switchback.play import Tell
-    from calibration.tuning.lab import InGuests
+    from calibration.tuning.lab import InGuests, Use
     from calibration.tuning.outcome import Outcome
     from calibration.tuning.swarm import Coefficients
     from calibration.tuning.trials import Trials
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXIT_UNCONFIRMED = 4
 _MOST_TRIALS, _RACE, _ELSEWHERE = 600, 9, 3
 _MOST_PULL = 4.0
+_MOST_TOGETHER = 20
 _POLICIES = "policies"
 _TEXT = """\
 Searches the flags of a scheduler that serve a use best. Candidates and the untuned scheduler take turns in
@@ -54,6 +55,8 @@ examples:
       One slice and what follows from it, confirmed on another machine.
   asa lab tune --policy scx_bpfland --class messages --method pso --trials 120 --rounds 2 --out swarm
       All numbers, by messages a second of the scale benchmark.
+  asa lab tune --policy scx_flash --class messages --method pso --together 5 --jobs 4 --out side-by-side
+      The twenty particles of an iteration in four guests at once.
 """
 
 
@@ -123,6 +126,16 @@ def _register_where(command: argparse.ArgumentParser) -> None:
         "given repeatedly",
     )
     command.add_argument("--rounds", type=bounds.COUNT, default=4, metavar="N", help="of each guest (default: 4)")
+    command.add_argument(
+        "--together",
+        type=bounds.number(1, _MOST_TOGETHER),
+        metavar="N",
+        help="candidates of one guest (default: 4 of a pair, 20 of a figure)",
+    )
+    command.add_argument(
+        "--jobs", type=bounds.COUNT, metavar="N", help="guests at once; the outcome is the same (default: 1)"
+    )
+    command.add_argument("--cluster", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play")
 
 
 def _coefficients(text: str) -> "Coefficients":
@@ -141,7 +154,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code EXIT_UNCONFIRMED when the best is not surely better."""
     from asa.cli.extras import need
 
-    need("optuna", "pyarrow", "scipy", "rich", extra="bench,guests,train")
+    need("joblib", "optuna", "pyarrow", "scipy", "rich", extra="bench,guests,train")
+    if arguments.cluster:
+        need("distributed", extra="cluster")
     from asa import paths
     from asa.act.portfolio import Portfolio
     from calibration.tuning import outcome, tune
@@ -200,7 +215,8 @@ class _Played:
         """Of a use on a machine, kept in a file of this name. Raises AsaError."""
         from asa import paths
         from asa.core.decision import SchedulerName
-        from calibration.tuning.lab import Aim, Bench, Pair
+        from calibration.hosts import Where
+        from calibration.tuning.lab import Aim, Bench, InGuests, Pair
         from calibration.tuning.trials import Trials
         from scenarios.catalogue import Scenario
         from scenarios.lab import machines
@@ -209,21 +225,16 @@ class _Played:
         word = use.label if isinstance(use, Scenario) else use.name
         base, on = SchedulerName(given.policy), machines.load(machine)
         out = (given.out / "guests" / f"{word}-{Path(machine).stem}").resolve()
-        places, tell = paths.default(), self._tell
-        lab: InGuests
+        alike: dict[str, Any] = {"base": base, "machine": on, "rounds": given.rounds}
+        if given.together is not None:
+            alike["together"] = given.together
+        judged: Use
         if isinstance(use, Scenario):
-            lab = Pair(
-                base=base,
-                machine=on,
-                scenario=use,
-                aim=Aim(given.objective),
-                rounds=given.rounds,
-                out=out,
-                places=places,
-                tell=tell,
-            )
+            judged = Pair(scenario=use, aim=Aim(given.objective), **alike)
         else:
-            lab = Bench(base=base, machine=on, metric=use, rounds=given.rounds, out=out, places=places, tell=tell)
+            judged = Bench(metric=use, **alike)
+        where = Where(jobs=given.jobs or 1, cluster=given.cluster)
+        lab = InGuests(use=judged, out=out, places=paths.default(), tell=self._tell, where=where)
         self._labs.append(lab)
         return Trials(lab, given.out / f"{name}.jsonl")
 
@@ -255,6 +266,8 @@ def _asked(arguments: argparse.Namespace, portfolio: "Portfolio") -> "Asked":
     method = Method(arguments.method)
     if arguments.coefficients and method is not Method.PSO:
         raise AsaError("--coefficients: are the particle swarm's alone; leave them out, or take --method pso")
+    if arguments.cluster and arguments.jobs is not None:
+        raise AsaError("--jobs: is of guests here; a cluster plays as many at once as its workers have threads")
     if method is Method.GOLDEN and arguments.flag:
         raise AsaError("--flag: golden section has one flag of its own; leave it out, or take --method pso")
     if arguments.objective != "score" and not isinstance(use_of(arguments.workload), Scenario):

@@ -15,9 +15,10 @@ from asa.cli.lab.evaluate import fleet as evaluate_fleet
 from asa.core.errors import AsaError
 from calibration.fleet import page as fleet_page
 from calibration.fleet.figures.goals import FleetFigure
-from calibration.fleet.run import Fleet, Request, Where, run
+from calibration.fleet.run import Fleet, Request, run
 from calibration.fleet.task import Played
 from calibration.goals import Figure
+from calibration.hosts import Where
 from scenarios import catalogue
 from scenarios.lab.machines import find
 

@@ -22,8 +22,9 @@ from asa.core.errors import AsaError
 from calibration.controllers import agent as controllers_agent
 from calibration.fleet import task as fleet_task
 from calibration.fleet.figures import read as fleet_figures_read
-from calibration.fleet.run import Fleet, Request, Where, run
+from calibration.fleet.run import Fleet, Request, run
 from calibration.fleet.task import Played
+from calibration.hosts import Where
 from calibration.scenarios import tables as bench_tables
 from calibration.stages import adapted
 from scenarios import catalogue

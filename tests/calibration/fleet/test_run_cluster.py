@@ -14,7 +14,8 @@ import pytest
 from waiting import until
 
 from asa.core.errors import AsaError
-from calibration.fleet.run import Fleet, Request, Where, run
+from calibration.fleet.run import Fleet, Request, run
+from calibration.hosts import Where
 from scenarios import catalogue
 from scenarios.lab.machines import find
 

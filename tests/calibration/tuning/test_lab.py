@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from asa.act import manifest, policies
 from asa.cli.lab import tune as command
 from asa.core.decision import EEVDF, SchedulerName
 from asa.core.errors import AsaError
+from calibration.hosts import Where
 from calibration.scale import benchmark
 from calibration.scale.samples import METRICS, Found, Mode, Turn
 from calibration.switchback import play
@@ -62,27 +64,26 @@ def booted(monkeypatch):
         return orders[-1]
 
     monkeypatch.setattr(guests, "_LOOK_S", 0.0)
+    monkeypatch.setattr(lab, "make_ready", lambda *_: None)
     monkeypatch.setattr(play, "prepare", lambda *_: None)
     monkeypatch.setattr(play, "check_startable", lambda *_: None)
     monkeypatch.setattr(play, "play", lambda asked, out, places, tell, _=None: real(asked, out, places, tell, boot))
     return orders
 
 
-def made_lab(out):
-    return lab.Pair(
-        base=FLASH,
-        machine=machines.load("vm120"),
-        scenario=catalogue.find("office+archive")[0],
-        rounds=2,
-        out=out,
-        places=paths.default(),
-        tell=lambda *_: None,
-    )
+def made_lab(out, jobs=1):
+    use = lab.Pair(base=FLASH, machine=machines.load("vm120"), scenario=catalogue.find("office+archive")[0], rounds=2)
+    where = Where(jobs=jobs)
+    return lab.InGuests(use=use, out=out, places=paths.default(), tell=lambda *_: None, where=where)
+
+
+def seeded(candidates, seed):
+    return [(flags, seed) for flags in candidates]
 
 
 def test_candidates_take_turns_with_what_they_are_of(tmp_path, booted):
     slices = (100, 400, 700, 1500, 3000)
-    gains = made_lab(tmp_path).gains([{"--slice-us": one} for one in slices], 5)
+    gains = made_lab(tmp_path).gains(seeded([{"--slice-us": one} for one in slices], 5))
     found = [one.pct for one in gains]
     assert sorted(found, reverse=True) == found
     assert abs(found[2]) < 2.0  # as it is without flags
@@ -91,7 +92,7 @@ def test_candidates_take_turns_with_what_they_are_of(tmp_path, booted):
     assert first.schedulers == (FLASH, *(f"scx_flash:candidate_{n}" for n in range(1, 5)))
     assert (second.schedulers, second.seed) == ((FLASH, "scx_flash:candidate_1"), 5)
     assert [policy.flags for policy in second.policies] == [{"--slice-us": 3000}]
-    made_lab(tmp_path).gains([{"--slice-us": 3000}], 5)
+    made_lab(tmp_path).gains([({"--slice-us": 3000}, 5)])
     assert len(booted) == 2  # it is kept
 
 
@@ -114,9 +115,42 @@ def test_energy_counts_where_the_score_stays(slower, wanted):
         assert found.pct < 0.0
 
 
+@pytest.mark.parametrize("method", ["pso", "screen"])
+def test_a_search_is_the_same_however_many_guests_play_at_once(method, tmp_path, booted, capsys):
+    found, played = [], []
+    for jobs in ("1", "3"):
+        out, before = tmp_path / jobs, len(booted)
+        words = ["--method", method, "--trials", "25", "--flag=--slice-us", "--rounds", "2", "--together", "3"]
+        code, said = answered([*words, "--jobs", jobs, "--out", str(out), "--json"], capsys)
+        assert code == 0
+        found.append((said.out, [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]))
+        played.append(sorted(str((one.orders.seed, one.orders.policies)) for one in booted[before:]))
+    assert found[0] == found[1]
+    assert played[0] == played[1]
+
+
+def test_several_guests_play_at_once(tmp_path, booted, monkeypatch):
+    both = threading.Barrier(2, timeout=60.0)  # each guest waits for the other one
+    monkeypatch.setattr(FakeGuest, "poll", lambda guest, real=FakeGuest.poll: both.wait() + 1 and real(guest))
+    gains = made_lab(tmp_path, jobs=2).gains([({"--slice-us": 100}, 5), ({"--slice-us": 100}, 6)])
+    assert len(booted) == 2
+    assert all(one.pct > 0.0 for one in gains)
+
+
+def test_a_guest_is_of_one_seed_and_in_the_order_of_the_candidates():
+    one, two, three = ({"--slice-us": value} for value in (100, 200, 300))
+    pieces = lab._pieces([(one, 5), (two, 5), (three, 5), (one, 6), (one, 7)], 2)
+    assert [(piece.number, piece.candidates, piece.seed) for piece in pieces] == [
+        (0, (one, two), 5),
+        (1, (three,), 5),
+        (2, (one,), 6),
+        (3, (one,), 7),
+    ]
+
+
 def test_flags_that_cannot_be_are_refused_before_a_guest_boots(tmp_path, booted):
     with pytest.raises(AsaError, match=r"flags.--slice-us: 5 .* 100 to 20000"):
-        made_lab(tmp_path).gains([{"--slice-us": 5}], 5)
+        made_lab(tmp_path).gains([({"--slice-us": 5}, 5)])
     assert booted == []
 
 
@@ -138,23 +172,16 @@ def test_a_figure_of_the_scale_benchmark_is_an_objective(tmp_path, monkeypatch):
 
     monkeypatch.setattr(benchmark, "measure", measure)
     (messages,) = (one for one in METRICS if one.name == "messages")
-    made = lab.Bench(
-        base=FLASH,
-        machine=machines.load("vm120"),
-        metric=messages,
-        rounds=1,
-        out=tmp_path,
-        places=paths.default(),
-        tell=lambda *_: None,
-    )
-    failed, longer = made.gains([{"--slice-us": 100}, {"--slice-us": 1400}], 3)
+    use = lab.Bench(base=FLASH, machine=machines.load("vm120"), metric=messages, rounds=1)
+    made = lab.InGuests(use=use, out=tmp_path, places=paths.default(), tell=lambda *_: None)
+    failed, longer = made.gains(seeded([{"--slice-us": 100}, {"--slice-us": 1400}], 3))
     assert failed is None
     assert longer.pct == pytest.approx(change_pct(1.0, 0.5))
     assert longer.over_eevdf_pct == pytest.approx(change_pct(1.4, 0.5))
     (options,) = asked
     assert set(options.schedulers) == {EEVDF, FLASH, "scx_flash:candidate_1", "scx_flash:candidate_2"}
     assert options.modes == (Mode.MESSAGING,)
-    made.gains([{"--slice-us": 100}, {"--slice-us": 1400}], 4)
+    made.gains(seeded([{"--slice-us": 100}, {"--slice-us": 1400}], 4))
     assert asked[1].folder != options.folder
 
 
@@ -226,6 +253,7 @@ def _alike(guest):
     [
         (["--policy", "eevdf", "--method", "pso"], "--policy eevdf: is not a scheduler alone"),
         (["--policy", "scx_lavd:performance", "--method", "pso"], "name one such as scx_bpfland"),
+        (["--method", "pso", "--jobs", "2", "--cluster", "tcp://head:8786"], "--jobs: is of guests here"),
         (["--method", "golden", "--flag=--slice-us"], "golden section has one flag of its own"),
         (["--method", "tpe", "--coefficients", "0.5,1,2"], "--coefficients: are the particle swarm's alone"),
         (["--method", "pso", "--class", "messages", "--objective", "energy"], "--objective energy: is of pairs alone"),

@@ -22,14 +22,17 @@ class Valley:
     """The gain is largest at a slice of 2000 us; each seed adds its own part. EEVDF is `behind_pct` ahead."""
 
     def __init__(self, *, fresh_pct=0.0, behind_pct=0.0, fails=False):
-        self.fresh_pct, self.behind_pct, self.fails, self.played = fresh_pct, behind_pct, fails, []
+        self.fresh_pct, self.behind_pct, self.fails = fresh_pct, behind_pct, fails
+        self.played, self.calls = [], 0
 
-    def gains(self, candidates, seed):
-        self.played += [(dict(flags), seed) for flags in candidates]
+    def gains(self, pairs):
+        self.played += [(dict(flags), seed) for flags, seed in pairs]
+        self.calls += 1
         if self.fails:
-            return [None for _ in candidates]
-        off = [abs(math.log(flags.get("--slice-max-us", 5000) / 2000)) for flags in candidates]
-        gains = [10.0 - 5.0 * one + (self.fresh_pct if seed > 1 else 0.0) for one in off]
+            return [None for _ in pairs]
+        off = [abs(math.log(flags.get("--slice-max-us", 5000) / 2000)) for flags, _ in pairs]
+        fresh = [self.fresh_pct if seed > 1 else 0.0 for _, seed in pairs]
+        gains = [10.0 - 5.0 * one + more for one, more in zip(off, fresh, strict=True)]
         return [Gain(pct=gain, over_eevdf_pct=gain - self.behind_pct) for gain in gains]
 
 
@@ -39,8 +42,8 @@ class Switch:
     def __init__(self, pct):
         self.pct = pct
 
-    def gains(self, candidates, seed):
-        return [Gain(pct=self.pct * ("--no-futex-boost" in flags), over_eevdf_pct=0.0) for flags in candidates]
+    def gains(self, pairs):
+        return [Gain(pct=self.pct * ("--no-futex-boost" in flags), over_eevdf_pct=0.0) for flags, _ in pairs]
 
 
 def asked(method, **changes):
@@ -84,6 +87,7 @@ def test_golden_section_finds_the_valley_and_goes_on_where_it_was(tmp_path):
     found = tune.search(asked(Method.GOLDEN), Trials(valley, tmp_path / "trials.jsonl"))
     assert found.flags["--slice-max-us"] == pytest.approx(2000, rel=0.03)
     assert found.trials == len(valley.played) <= 12
+    assert valley.calls == len(valley.played) - 1  # the first two at once
     again = Valley()
     assert tune.search(asked(Method.GOLDEN), Trials(again, tmp_path / "trials.jsonl")) == found
     assert again.played == []
@@ -96,7 +100,7 @@ def test_a_search_takes_the_flags_that_were_named(method, tmp_path):
         asked(method, trials=60, flags=("--slice-max-us", "--warm-cpu-us")), Trials(valley, tmp_path / "t.jsonl")
     )
     assert set(found.flags) == {"--slice-max-us", "--warm-cpu-us"}
-    assert found.gain_pct == max(one.pct for one in Valley().gains([flags for flags, _ in valley.played], 1))
+    assert found.gain_pct == max(one.pct for one in Valley().gains(valley.played))
     assert found.gain_pct > 9.0
     assert len(valley.played) <= 60
     assert max(found.gains_pct) == found.gain_pct
@@ -110,7 +114,7 @@ def test_a_screening_finds_the_slice(tmp_path):
     first, *others = screened.effects
     assert (first.flag, first.matters) == ("--slice-max-us", True)
     assert not any(one.matters for one in others)
-    low, high = (Valley().gains([level], 1)[0].pct for level in space.levels(LAVD, "--slice-max-us"))
+    low, high = (Valley().gains([(level, 1)])[0].pct for level in space.levels(LAVD, "--slice-max-us"))
     assert first.effect == pytest.approx(high - low)
     assert screened.found.flags == space.levels(LAVD, "--slice-max-us")[high > low]
     assert screened.found.gain_pct == pytest.approx(max(low, high))
@@ -134,9 +138,12 @@ def test_a_screening_without_a_flag_that_helps_has_no_candidate(tmp_path):
 
 
 def test_what_fresh_seeds_confirm_becomes_a_policy(tmp_path):
-    trials = Trials(Valley(fresh_pct=-4.0), tmp_path / "trials.jsonl")
+    valley = Valley(fresh_pct=-4.0)
+    trials = Trials(valley, tmp_path / "trials.jsonl")
     found = tune.search(asked(Method.GOLDEN), trials)
+    searched = valley.calls
     confirmed = tune.confirm(found, trials, range(2, 11))
+    assert valley.calls == searched + 1  # what any race has is played at once
     assert (confirmed.race.verdict, confirmed.seeds) == (Verdict.BETTER, (2, 3, 4))
     assert confirmed.regression_pct == pytest.approx(4.0)
     words = {"version": "1.1.4", "machine": "vm120", "workload": "office+archive", "day": "2026-11-28"}
