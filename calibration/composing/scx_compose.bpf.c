@@ -34,6 +34,9 @@
 
 #include "scx_compose_slots.h"
 
+/* Without classes, in order of coming or of virtual time, nothing of a task has to be known, and no time is spent on it. */
+#define KNOWS (CLASSES != CLASSES_NONE || (ORDER != ORDER_FIFO && ORDER != ORDER_VTIME))
+
 #define CLASS_MOST 4
 #define CPU_MOST 1024
 #define STEAL_MOST 16
@@ -101,7 +104,10 @@ struct {
 	__type(value, u64);
 } stats SEC(".maps");
 
-static u64 vtime_now[CLASS_MOST];
+/* Not static: where one of them alone is used, clang makes a scalar of it that keeps the type of all, and the kernel
+ * refuses the object's types for that.
+ */
+u64 vtime_now[CLASS_MOST];
 static u64 class_vtime[CLASS_MOST]; /* run time of each class by its weight */
 static u64 class_vtime_now;
 static u32 class_weight[CLASS_MOST];
@@ -117,7 +123,18 @@ static void count(u32 which)
 
 static struct task_ctx *ctx_of(struct task_struct *p)
 {
-	return bpf_task_storage_get(&tasks, p, 0, 0);
+	return KNOWS ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
+}
+
+/* Of KNOWS alone: there is one of each task, but the verifier does not know. */
+static bool is_lost(const struct task_ctx *facts)
+{
+	return KNOWS && !facts;
+}
+
+static u32 class_in(const struct task_ctx *facts)
+{
+	return KNOWS && facts ? facts->class % CLASS_MOST : 0;
 }
 
 static u64 cgroup_id(struct cgroup *cgrp)
@@ -225,6 +242,7 @@ static u64 log_of(u64 value)
 static u64 place_of(struct task_struct *p, const struct task_ctx *facts, u64 now)
 {
 	u64 age_ns = age_ms * MS, after_ns;
+	u32 class = class_in(facts);
 
 	if (ORDER == ORDER_SJF) {
 		after_ns = facts->burst_ns > facts->mean_ns ? facts->burst_ns : facts->mean_ns;
@@ -233,11 +251,11 @@ static u64 place_of(struct task_struct *p, const struct task_ctx *facts, u64 now
 	if (ORDER == ORDER_LJF)
 		return now + age_ns - log_of(predicted_job_ns(p, facts) / US) * age_ns / log_of(cap_ms * MS / US);
 	if (ORDER == ORDER_EDF) {
-		after_ns = period_us[facts->class % CLASS_MOST] * US * NORMAL_WEIGHT / p->scx.weight;
+		after_ns = period_us[class] * US * NORMAL_WEIGHT / p->scx.weight;
 		return now + (after_ns < age_ns ? after_ns : age_ns);
 	}
-	if (time_before(p->scx.dsq_vtime, vtime_now[facts->class % CLASS_MOST] - lag_us * US))
-		return vtime_now[facts->class % CLASS_MOST] - lag_us * US;
+	if (time_before(p->scx.dsq_vtime, vtime_now[class] - lag_us * US))
+		return vtime_now[class] - lag_us * US;
 	return p->scx.dsq_vtime;
 }
 
@@ -283,7 +301,7 @@ static void bound_debt(u32 class)
 static u32 queue_of(struct task_struct *p, const struct task_ctx *facts)
 {
 	if (QUEUES == QUEUES_CLASS)
-		return facts->class % CLASS_MOST;
+		return class_in(facts);
 	if (QUEUES == QUEUES_GLOBAL)
 		return 0;
 	return queue_of_cpu[(u32)scx_bpf_task_cpu(p) % CPU_MOST];
@@ -340,22 +358,25 @@ static void reclass(struct task_struct *p, struct task_ctx *facts)
 void BPF_STRUCT_OPS(compose_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *facts = ctx_of(p);
+	u64 now = 0;
 	u32 queue;
 
-	if (!facts) { /* there is one of each task; the verifier does not know */
+	if (is_lost(facts)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_us * US, enq_flags);
 		return;
 	}
 	count(STAT_QUEUED);
-	facts->ready_ns = scx_bpf_now();
-	reclass(p, facts);
+	if (facts) {
+		now = facts->ready_ns = scx_bpf_now();
+		reclass(p, facts);
+	}
 	queue = queue_of(p, facts);
 	if (BETWEEN == BETWEEN_SHARES)
 		bound_debt(queue);
 	if (ORDER == ORDER_FIFO)
 		scx_bpf_dsq_insert(p, queue, slice_us * US, enq_flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, queue, slice_us * US, place_of(p, facts, facts->ready_ns), enq_flags);
+		scx_bpf_dsq_insert_vtime(p, queue, slice_us * US, place_of(p, facts, now), enq_flags);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		wake_idle_cpu(p);
 }
@@ -431,7 +452,7 @@ static void dispatch_classes(struct task_struct *prev)
  */
 static bool is_first(struct task_struct *prev, u32 queue)
 {
-	u64 now = scx_bpf_now(), first = QUEUES == QUEUES_GLOBAL ? ~0ULL : 0; /* with others, they are stolen from */
+	u64 now, first = QUEUES == QUEUES_GLOBAL ? ~0ULL : 0; /* with others, they are stolen from */
 	struct task_struct *p;
 	struct task_ctx *facts;
 
@@ -440,6 +461,7 @@ static bool is_first(struct task_struct *prev, u32 queue)
 	facts = ctx_of(prev);
 	if (!facts)
 		return false;
+	now = scx_bpf_now();
 	charge(facts, now);
 	bpf_for_each(scx_dsq, p, queue, 0) {
 		first = p->scx.dsq_vtime;
@@ -481,13 +503,15 @@ void BPF_STRUCT_OPS(compose_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(compose_running, struct task_struct *p)
 {
 	struct task_ctx *facts = ctx_of(p);
+	u32 class = class_in(facts);
 
-	if (!facts)
+	if (is_lost(facts))
 		return;
-	facts->started_ns = scx_bpf_now();
+	if (facts)
+		facts->started_ns = scx_bpf_now();
 	/* the clock only goes forward; a race here is contained, and over at the next task */
-	if (time_before(vtime_now[facts->class % CLASS_MOST], p->scx.dsq_vtime))
-		vtime_now[facts->class % CLASS_MOST] = p->scx.dsq_vtime;
+	if (time_before(vtime_now[class], p->scx.dsq_vtime))
+		vtime_now[class] = p->scx.dsq_vtime;
 }
 
 /* Not when the kernel frees it (exit_task): that may be later than the start of the next one like it. */
@@ -506,17 +530,18 @@ void BPF_STRUCT_OPS(compose_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *facts = ctx_of(p);
 
-	if (!facts)
+	if (is_lost(facts))
 		return;
-	charge(facts, scx_bpf_now());
-	if (!runnable) { /* signed: an average goes down, too */
+	if (facts)
+		charge(facts, scx_bpf_now());
+	if (facts && !runnable) { /* signed: an average goes down, too */
 		s64 off_ns = (s64)facts->burst_ns - (s64)facts->mean_ns;
 
 		facts->mean_ns += off_ns >> (ewma_shift & 7);
 		facts->burst_ns = 0;
 	}
 	charge_vtime(p);
-	if (ORDER == ORDER_LJF && !runnable && p->__state & TASK_DEAD)
+	if (ORDER == ORDER_LJF && facts && !runnable && p->__state & TASK_DEAD)
 		remember_job(p, facts);
 }
 
@@ -526,12 +551,12 @@ void BPF_STRUCT_OPS(compose_enable, struct task_struct *p)
 
 	if (facts)
 		facts->class = class_of(p, facts) % CLASS_MOST;
-	p->scx.dsq_vtime = vtime_now[facts ? facts->class % CLASS_MOST : 0];
+	p->scx.dsq_vtime = vtime_now[class_in(facts)];
 }
 
 s32 BPF_STRUCT_OPS(compose_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	return !KNOWS || bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
 }
 
 static void take_weight(struct cgroup *cgrp, u32 by)

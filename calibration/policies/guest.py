@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,20 +110,31 @@ def _in_force(subject: Subject) -> Iterator[None]:
     if not subject.command:
         yield
         return
-    process = subprocess.Popen(subject.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        # a pipe that nobody reads would stop one that the kernel refuses: its log is longer than that
+        process = subprocess.Popen(subject.command, stdout=subprocess.DEVNULL, stderr=said)
+        with _ending(process):
+            _until(
+                lambda: _ops().startswith(subject.ops) or process.poll() is not None, _ATTACH_LIMIT_S, "did not attach"
+            )
+            if process.poll() is not None:
+                said.seek(0)
+                words = said.read().split("\n")[-3:]
+                raise AsaError(f"ended with code {process.returncode} before it attached: {' / '.join(words)!r}")
+            yield
+
+
+@contextmanager
+def _ending(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     try:
-        _until(lambda: _ops().startswith(subject.ops) or process.poll() is not None, _ATTACH_LIMIT_S, "did not attach")
-        if process.poll() is not None:
-            words = (process.stderr.read() if process.stderr else "").split("\n")[-3:]
-            raise AsaError(f"ended with code {process.returncode} before it attached: {' / '.join(words)!r}")
         yield
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=_END_LIMIT_S)
+            process.wait(timeout=_END_LIMIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.wait()
         _until(lambda: not _ops(), _END_LIMIT_S, "does not let go of the kernel")
 
 
