@@ -2,10 +2,13 @@
 """Instructions that the kernel follows, by number of CPUs: the verdict, and what a program's facts say."""
 
 import ctypes
+import os
 import struct
+from pathlib import Path
 
 import pytest
 
+from asa.act.gate.links import BPF_SYSCALL
 from asa.core.errors import LabError
 from calibration.verify.lab import budget, programs
 from calibration.verify.lab.judge import Probed
@@ -85,3 +88,25 @@ def test_a_programs_facts_lie_where_the_kernel_puts_them():
 
     made = bytes(Info(name=b"compose_enqueue", verified_insns=1234))
     assert programs.parsed(made + struct.pack("II", 7, 7)) == ("compose_enqueue", 1234)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="reading the kernel's programs needs root: sudo make test")
+def test_the_count_is_the_one_that_the_kernel_tells_of_a_descriptor():
+    before = programs.ids()
+    code = ctypes.create_string_buffer(struct.pack("<BBhi", 0xB7, 0, 0, 0) * 5 + struct.pack("<BBhi", 0x95, 0, 0, 0))
+    license_ = ctypes.create_string_buffer(b"GPL")
+    where = (ctypes.addressof(code), ctypes.addressof(license_))
+    # BPF_PROG_LOAD of a socket filter with six instructions
+    facts = ctypes.create_string_buffer(
+        struct.pack("<IIQQIIQII16s", 1, 6, *where, 0, 0, 0, 0, 0, b"counted_program"), 128
+    )
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(BPF_SYSCALL[os.uname().machine], 5, facts, len(facts))
+    if descriptor < 0:
+        pytest.skip(f"bpf(2) loads nothing here: {os.strerror(ctypes.get_errno())}; needs CAP_SYS_ADMIN")
+    try:
+        told = Path(f"/proc/self/fdinfo/{descriptor}").read_text().split()
+        assert programs.followed(before)["counted_program"] == int(told[told.index("verified_insns:") + 1]) == 6
+    finally:
+        os.close(descriptor)
