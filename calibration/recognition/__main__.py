@@ -46,8 +46,11 @@ def _counts(folder: Path | None, *, quick: bool) -> Mapping[Named, Count]:
     def assembled() -> Dataset:
         return assemble(sources.recordings(folder or shipped / "scenarios"), least_sessions=1)
 
+    def everywhere() -> Dataset:
+        return sources.with_served(sources.of_kinds(folder or shipped, machines=True))
+
     data = sources.with_served(sources.of_kinds(folder or shipped, other=True))
-    return {**Bench(data, options, tell).counts(), **papers(assembled, options, tell)}
+    return {**Bench(data, everywhere, options, tell).counts(), **papers(assembled, options, tell)}
 
 
 if __name__ == "__main__":

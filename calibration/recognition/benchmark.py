@@ -5,7 +5,7 @@
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,10 +33,10 @@ KEPT = Path(__file__).parents[1] / "results" / "recognition.json"
 
 
 class Bench:
-    """Each training is done once. `data` with what serves each class."""
+    """Each training is done once. `data` with what serves each class; `everywhere`: with other machines' recordings."""
 
-    def __init__(self, data: Dataset, options: Options, tell: Tell) -> None:
-        self._data, self._tell = data, tell
+    def __init__(self, data: Dataset, everywhere: Callable[[], Dataset], options: Options, tell: Tell) -> None:
+        self._data, self._everywhere, self._tell = data, everywhere, tell
         self._recipe, self._seed, self._jobs, self._kept = options.recipe, options.seed, options.jobs, options.kept
         self._schedulers = np.array(data.served)
 
@@ -157,33 +157,38 @@ class Bench:
         return uses.no_kind(self._data, one.test, outcome, self._schedulers), f"{len(names)} situations"
 
     def _machine(self) -> tuple[float, str]:
-        places = self._data.places()
+        data = self._everywhere()
+        places = data.places()
         if len(places) < 2:
             raise AsaError(f"all recordings are of {places[0]!r}")
         drops = {}
         for number, name in enumerate(places):
-            there = np.array([one.place == name for one in self._data.sessions])[self._data.session]
-            inside = [replace(one, test=one.test & there) for one in self._splits if (one.test & there).any()]
-            outside = [replace(one, learnt=one.learnt & ~there) for one in inside]
-            if not outside or any(not programs.splits(self._data, one.learnt) for one in outside):
-                continue
-            known, new = (self._run(parts, f"place {number + 1}") for parts in (inside, outside))
-            drops[name] = uses.right(self._data, known) - uses.right(self._data, new)
+            there = np.array([one.place == name for one in data.sessions])[data.session]
+            inside, outside = uses.machine_out(data, there)
+            if outside:
+                known, new = (self._run(parts, f"place {number + 1}", data) for parts in (inside, outside))
+                drops[name] = uses.right(data, known) - uses.right(data, new)
         if not drops:
-            raise AsaError("no machine can be left out: the others have no two programs of a kind")
+            raise AsaError("no machine can be left out: the others have no two programs of a kind that it plays")
         return max(drops.values()), "; ".join(f"{name} {drop:+.1f}" for name, drop in drops.items())
 
-    def _run(self, parts: Sequence[Split], what: str) -> list[Judged]:
+    def _run(self, parts: Sequence[Split], what: str, data: Dataset | None = None) -> list[Judged]:
         tasks = [uses.task(one, f"{what}, fold {number + 1}") for number, one in enumerate(parts)]
-        done = self._outcomes(tasks)
+        done = self._outcomes(tasks, data)
         return [
             Judged(away=one.away, test=task.test, outcome=outcome)
             for one, task, outcome in zip(parts, tasks, done, strict=True)
         ]
 
-    def _outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
+    def _outcomes(self, tasks: Sequence[Task], data: Dataset | None = None) -> list[Outcome]:
         return held_out.run(
-            self._data, tasks, recipe=self._recipe, seed=self._seed, jobs=self._jobs, kept=self._kept, tell=self._tell
+            data or self._data,
+            tasks,
+            recipe=self._recipe,
+            seed=self._seed,
+            jobs=self._jobs,
+            kept=self._kept,
+            tell=self._tell,
         )
 
 

@@ -20,15 +20,17 @@ from models.train.dataset import Dataset, Recording
 
 _SUFFIX = ".journal.xz"
 _FOLDERS = ("scenarios", "programs")  # below the others: the benchmark's, and of programs of kinds
+_MACHINES = "machines"  # played in the lab's guests; the shipped model is not trained on them
 
 
-def recordings(directory: Path) -> Iterator[Recording]:
+def recordings(directory: Path, *, machines: bool = False) -> Iterator[Recording]:
     """All sessions of all packed recordings in a folder, its scenarios/ and its programs/, by file name, or of one
-    journal.
+    journal. `machines`: of its machines/, too.
 
     Sequences of scenarios are left out: they are no class. Raises JournalError or ModelError.
     """
-    inside = [path for below in ("", *_FOLDERS) for path in sorted((directory / below).glob(f"*{_SUFFIX}"))]
+    folders = ("", *_FOLDERS, *([_MACHINES] if machines else ()))
+    inside = [path for below in folders for path in sorted((directory / below).glob(f"*{_SUFFIX}"))]
     found = [directory] if directory.is_file() else inside
     if not found:
         raise ModelError(f"{directory}: no *{_SUFFIX} in it; make one with `asa lab record --campaign --pack FILE`")
@@ -55,12 +57,12 @@ def recordings(directory: Path) -> Iterator[Recording]:
                 raise JournalError(f"{path}: {error}; record it again") from error
 
 
-def of_kinds(directory: Path, *, other: bool = False) -> Dataset:
+def of_kinds(directory: Path, *, other: bool = False, machines: bool = False) -> Dataset:
     """Rows of these recordings, their labels those of kinds; `other`: and of no kind, which is a class of its own.
 
-    Raises JournalError or ModelError.
+    `machines`: of other machines, too. Raises JournalError or ModelError.
     """
-    known, none = programs.of_kinds(recordings(directory))
+    known, none = programs.of_kinds(recordings(directory, machines=machines))
     return dataset.assemble([*known, *none] if other else known, least_sessions=1)
 
 

@@ -7,21 +7,21 @@ over the programs that were kept away. `models.train.programs` deals; nothing is
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from asa.config import Voting
 from asa.core.decision import EEVDF, FeatureFrame
 from asa.core.errors import AsaError
-from asa.core.kinds import OTHER
+from asa.core.kinds import OTHER, Kind
 from asa.core.kinds import halves as halves_of
 from calibration.goals import Named
 from models import features, teaching
 from models.artefact import Array, Artefact
 from models.train import evaluation, programs
 from models.train.dataset import Dataset, programs_of
-from models.train.factored import Kind
+from models.train.factored import Kind as ModelKind
 from models.train.held_out import Outcome, Task
 from models.train.programs import Split
 
@@ -93,7 +93,7 @@ class Judged:
 
 def task(split: Split, name: str) -> Task:
     """The training of a split, asked without a desktop, too; by factors, as no other model can say a new pair."""
-    kinds = (Kind.FACTORED,)
+    kinds = (ModelKind.FACTORED,)
     return Task(name=name, train=split.learnt, test=split.test, kinds=kinds, hidden=("gnome",), by_program=True)
 
 
@@ -120,6 +120,22 @@ def fewer(data: Dataset, split: Split, count: int) -> Split | None:
         return None
     more = {name for names in found.values() for name in names[count:]}
     return Split(away=split.away | more, learnt=split.learnt & ~programs.plays(data, more), test=split.test)
+
+
+def machine_out(data: Dataset, there: Array) -> tuple[list[Split], list[Split]]:
+    """Splits by programs that judge a machine's rows, bool (n,): learnt with its other rows, and without any of them.
+
+    Both have the same rows to judge. Both are empty where the other machines have no two programs of each kind that
+    plays there: what would be lost then is the kinds.
+    """
+    kinds = set(Kind) & programs.by_kind(data, there).keys()
+    elsewhere = programs.by_kind(data, ~there)
+    if any(len(elsewhere.get(name, ())) < 2 for name in kinds):
+        return [], []
+    everything = np.ones(len(data.y), dtype=bool)
+    inside = [replace(one, test=one.test & there) for one in programs.splits(data, everything)]
+    inside = [one for one in inside if one.test.any()]
+    return inside, [replace(one, learnt=one.learnt & ~there) for one in inside]
 
 
 def taught(data: Dataset, away: Collection[str], model: Artefact) -> dict[str, float]:

@@ -97,7 +97,7 @@ def test_programs_are_judged_where_packages_were_asked_for_if_they_were_anywhere
 def bench_of(data: Dataset) -> Bench:
     options = Options(recipe=TINY, seed=1, quick=True, jobs=1, kept=Kept(None), model=paths.base_model())
     served = dataclasses.replace(data, served=tuple(sources.first(data.classes, {}).tolist()))
-    return Bench(served, options, lambda _what, _share: None)
+    return Bench(served, lambda: served, options, lambda _what, _share: None)
 
 
 def test_what_is_right_and_known_costs_nothing(data: Dataset):
@@ -144,6 +144,20 @@ def test_fewer_programs_are_learnt_from_and_the_same_ticks_judge(data: Dataset):
     assert np.array_equal(one.test, part.test)
     assert set(map(len, programs.by_kind(data, one.learnt).values())) == {1}
     assert uses.fewer(data, part, 2) is None
+
+
+def test_a_machine_is_left_out_where_others_play_its_kinds(data: Dataset):
+    third = np.array([number % 3 == 0 for number in range(len(data.sessions))])[data.session]
+    inside, outside = uses.machine_out(data, third)
+    assert inside
+    for one, other in zip(inside, outside, strict=True):
+        assert one.away == other.away
+        assert np.array_equal(one.test, other.test)
+        assert not (one.test & ~third).any()
+        assert (one.learnt & third).any()
+        assert np.array_equal(other.learnt, one.learnt & ~third)
+    browses = np.array(["browse" in one.label for one in data.sessions])[data.session]
+    assert uses.machine_out(data, browses) == ([], [])  # nobody else browses
 
 
 def test_a_load_of_one_program_does_not_end_the_curve(data: Dataset):
